@@ -1,0 +1,166 @@
+"""A program: scheduled instructions that read and write buffers, right before memory space assignment."""
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .target import Target
+
+if TYPE_CHECKING:
+    from .mapping import Mapping
+
+OPERAND = 0
+RESULT = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A scheduled program and the target it was compiled for.
+
+    Shapes: `T` instructions, `A` accesses, `N` buffers, `L` loops. An access is one instruction reading (operand) or
+    writing (result) one buffer. Values that the compiler makes share memory (in-place operations, loop-carried values)
+    are one buffer with several results: see docs/decisions/0002-one-buffer-per-alias-group.md.
+
+    Attributes:
+      name: name of the workload.
+      family: the model family it belongs to; splits never cut through a family.
+      target: the hardware.
+      instruction_names, opcodes: `[T]` strings.
+      compute_s: `[T]` seconds the instruction computes for, whatever the placement (XLA: `compute-seconds`).
+      bytes_total: `[T]` bytes it moves in all (XLA: `total-bytes-accessed`).
+      reserved: `[T]` bytes at offset 0 that it keeps to itself while it runs (scoped memory).
+      schedule_index: `[T]` its place in the compiler's schedule, which also counts instructions without cost.
+      loop: `[T]` innermost loop it belongs to, -1 outside loops.
+      loop_parent, loop_trips, loop_first, loop_last: `[L]` enclosing loop or -1; trip count; first and last instruction.
+      access_instruction: `[A]` ascending.
+      access_buffer: `[A]`.
+      access_kind: `[A]` `OPERAND` or `RESULT`; the operands of an instruction come before its results.
+      access_number: `[A]` operand number; for results the position in the flattened result tuple.
+      access_path: `[A]` shape index inside that operand or result, e.g. `{}` or `{1,0}`.
+      access_bytes: `[A]` bytes this access moves (XLA: `operand-bytes-accessed`, `output-bytes-accessed`).
+      buffer_names: `[N]` name of the instruction (and shape index) that defines the buffer's first value.
+      size: `[N]` bytes, padded to the layout's tiles.
+      definition: `[N]` instruction of the first result, or -1 for a program input.
+      is_output: `[N]` the program returns it, so it must end in HBM.
+      fast_allowed: `[N]` it may live in fast memory at all.
+      production: XLA's own mapping, or None.
+      compiler: what the compiler printed of that mapping, e.g. its estimates in seconds.
+      cycles: the code generator's cycle table, or None (`docs/formats.md`).
+      provenance: where the program comes from: model, versions, flags.
+    """
+
+    name: str
+    family: str
+    target: Target
+    instruction_names: tuple[str, ...]
+    opcodes: tuple[str, ...]
+    compute_s: NDArray[np.float64]
+    bytes_total: NDArray[np.float64]
+    reserved: NDArray[np.int64]
+    schedule_index: NDArray[np.int32]
+    loop: NDArray[np.int32]
+    loop_parent: NDArray[np.int32]
+    loop_trips: NDArray[np.int64]
+    loop_first: NDArray[np.int32]
+    loop_last: NDArray[np.int32]
+    access_instruction: NDArray[np.int32]
+    access_buffer: NDArray[np.int32]
+    access_kind: NDArray[np.int8]
+    access_number: NDArray[np.int32]
+    access_path: tuple[str, ...]
+    access_bytes: NDArray[np.float64]
+    buffer_names: tuple[str, ...]
+    size: NDArray[np.int64]
+    definition: NDArray[np.int32]
+    is_output: NDArray[np.bool_]
+    fast_allowed: NDArray[np.bool_]
+    production: "Mapping | None" = None
+    compiler: dict[str, Any] = field(default_factory=dict)
+    cycles: dict[str, Any] | None = None
+    provenance: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def num_instructions(self) -> int:
+        """`T`."""
+        return len(self.instruction_names)
+
+    @property
+    def num_accesses(self) -> int:
+        """`A`."""
+        return len(self.access_buffer)
+
+    @property
+    def num_buffers(self) -> int:
+        """`N`."""
+        return len(self.buffer_names)
+
+    @cached_property
+    def access_start(self) -> NDArray[np.int32]:
+        """`[T + 1]` the accesses of instruction `t` are `access_start[t]:access_start[t + 1]`."""
+        return np.searchsorted(self.access_instruction, np.arange(self.num_instructions + 1)).astype(np.int32)
+
+    @cached_property
+    def weight(self) -> NDArray[np.float64]:
+        """`[T]` how often the instruction runs: the product of the trip counts around it."""
+        per_loop = np.ones(len(self.loop_trips) + 1)  # the last entry serves loop -1
+        for index, (parent, trips) in enumerate(zip(self.loop_parent, self.loop_trips, strict=True)):
+            per_loop[index] = per_loop[parent] * trips
+        return per_loop[self.loop]
+
+    @cached_property
+    def aligned_size(self) -> NDArray[np.int64]:
+        """`[N]` bytes a buffer takes in fast memory."""
+        alignment = self.target.alignment
+        return -(-self.size // alignment) * alignment
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hash of the problem itself: not of its name, its provenance, production mapping or cycle table."""
+        return hashlib.sha256(json.dumps(problem_dict(self), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+# Section of a program file -> field of the file -> attribute of `Program`.
+PROBLEM_FIELDS: dict[str, dict[str, str]] = {
+    "instructions": {
+        "name": "instruction_names",
+        "opcode": "opcodes",
+        "compute_s": "compute_s",
+        "bytes": "bytes_total",
+        "reserved": "reserved",
+        "schedule_index": "schedule_index",
+        "loop": "loop",
+    },
+    "loops": {"parent": "loop_parent", "trips": "loop_trips", "first": "loop_first", "last": "loop_last"},
+    "accesses": {
+        "instruction": "access_instruction",
+        "buffer": "access_buffer",
+        "kind": "access_kind",
+        "number": "access_number",
+        "path": "access_path",
+        "bytes": "access_bytes",
+    },
+    "buffers": {
+        "name": "buffer_names",
+        "size": "size",
+        "definition": "definition",
+        "output": "is_output",
+        "fast_allowed": "fast_allowed",
+    },
+}
+
+
+def problem_dict(program: Program) -> dict[str, Any]:
+    """Returns the problem as plain JSON values: the sections of a program file that its hash covers."""
+    sections: dict[str, Any] = {"target": vars(program.target)}
+    for section, fields in PROBLEM_FIELDS.items():
+        sections[section] = {key: _plain(getattr(program, name)) for key, name in fields.items()}
+    return sections
+
+
+def _plain(values: Any) -> list[Any]:
+    return values.tolist() if isinstance(values, np.ndarray) else list(values)

@@ -1,0 +1,45 @@
+"""The hardware a program is mapped for."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Target:
+    """One accelerator generation, as the compiler's memory space assignment sees it.
+
+    Attributes:
+      name: generation, e.g. `v5e`.
+      fast_bytes: bytes of fast memory the assignment may use (XLA: `max_size_in_bytes`).
+      alignment: offsets are multiples of this many bytes.
+      hbm_bandwidth: bytes per second between HBM and the compute units, or HBM and fast memory.
+      fast_bandwidth: bytes per second between fast memory and the compute units.
+      max_prefetches: most prefetches in flight at once.
+      max_write_backs: most write-backs in flight at once.
+      clock_hz: clock of the code generator's cycle estimates; 0 where it is not known.
+    """
+
+    name: str
+    fast_bytes: int
+    alignment: int
+    hbm_bandwidth: float
+    fast_bandwidth: float
+    max_prefetches: int
+    max_write_backs: int
+    clock_hz: float = 0.0
+
+    def align(self, size: int) -> int:
+        """Returns `size` rounded up to the alignment."""
+        return -(-size // self.alignment) * self.alignment
+
+
+# Production values read from the compiler's log (libtpu 0.0.51); fast-memory bandwidths are inferred from it.
+_GENERATIONS = (
+    Target("v4", 67_108_864, 4096, 4.91e11, 2.95e12, 40, 40, 1.05e9),
+    Target("v5e", 117_440_512, 4096, 7.377e11, 1.66e13, 40, 40, 1.5e9),
+    Target("v5p", 50_266_112, 4096, 2.350e12, 1.81e13, 40, 40),
+    Target("v6e", 100_597_760, 4096, 1.638e12, 2.13e13, 40, 40),
+)
+GENERATIONS: dict[str, Target] = {target.name: target for target in _GENERATIONS}
+
+# The topology the ahead-of-time compiler is asked for; larger ones are used one device of.
+TOPOLOGIES: dict[str, str] = {"v4": "v4:2x2x1", "v5e": "v5e:1x1", "v5p": "v5p:2x2x1", "v6e": "v6e:1x1"}
