@@ -121,7 +121,9 @@ class Program:
     @cached_property
     def sha256(self) -> str:
         """Hash of the problem itself: not of its name, its provenance, production mapping or cycle table."""
-        return hashlib.sha256(json.dumps(problem_dict(self), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+        return hashlib.sha256(
+            json.dumps(problem_dict(self), sort_keys=True, separators=(",", ":")).encode()
+        ).hexdigest()
 
 
 # Section of a program file -> field of the file -> attribute of `Program`.
