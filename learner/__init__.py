@@ -1,0 +1,1 @@
+"""Networks, targets, loss, training state, update step and checkpoints: everything that learns."""

@@ -1,0 +1,45 @@
+"""Fresh targets for old data: the search of the acting side, run again with newer parameters."""
+
+from typing import Protocol
+
+import jax
+
+from .batch import TrainingBatch
+from .config import LearnerConfig
+from .networks import Params
+
+
+class Searched(Protocol):
+    """What is read from a search: `action_weights [N, A]` and `value [N]`."""
+
+    @property
+    def action_weights(self) -> jax.Array: ...
+
+    @property
+    def value(self) -> jax.Array: ...
+
+
+class SearchFunction(Protocol):
+    """A search that can be traced by `jax.jit`: observations `[N, D]`, legal moves `[N, A]`."""
+
+    def __call__(self, params: Params, key: jax.Array, observation: jax.Array, legal: jax.Array) -> Searched: ...
+
+
+def reanalyse(
+    search: SearchFunction, params: Params, key: jax.Array, batch: TrainingBatch, config: LearnerConfig
+) -> TrainingBatch:
+    """The batch with policy and search value of its first rows searched anew, at every unrolled step.
+
+    The rows of a batch are drawn independently, so the first `reanalyse_fraction` of them are a random part.
+    """
+    rows = round(config.reanalyse_fraction * batch.action.shape[0])
+    if rows == 0:
+        return batch
+    steps = config.unroll_steps + 1
+    observation = batch.observation[:rows, :steps]
+    legal = batch.legal[:rows, :steps]
+    found = search(params, key, observation.reshape(rows * steps, -1), legal.reshape(rows * steps, -1))
+    return batch._replace(
+        policy=batch.policy.at[:rows, :steps].set(found.action_weights.reshape(legal.shape)),
+        value=batch.value.at[:rows, :steps].set(found.value.reshape(rows, steps)),
+    )

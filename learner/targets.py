@@ -1,0 +1,66 @@
+"""What the heads are trained towards.
+
+Shapes: `B` segments, `S = K + td_steps + 1` steps each, `K` unroll steps, `A` actions.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from .batch import TrainingBatch
+from .config import MAX, LearnerConfig
+from .networks import Network, Params
+
+
+class Targets(NamedTuple):
+    """Targets of one batch; no gradient passes through them.
+
+    value: `[B, K + 1]` discounted return from each unrolled step on; zero behind an episode's end.
+    reward: `[B, K]` of the transition into unrolled step `k + 1`; zero behind an episode's end.
+    policy: `[B, K + 1, A]` action weights of the search.
+    valid: `[B, K + 1]` bool, False behind an episode's end, where there is no policy to learn and nothing to observe.
+    """
+
+    value: jax.Array
+    reward: jax.Array
+    policy: jax.Array
+    valid: jax.Array
+
+
+def make_targets(network: Network, target_params: Params, batch: TrainingBatch, config: LearnerConfig) -> Targets:
+    """Targets of a batch, its bootstrap values predicted anew by the target network."""
+    last = config.unroll_steps + 1
+    bootstrap = bootstrap_values(network, target_params, batch.observation[:, config.td_steps :])
+    value = n_step_returns(batch.reward, batch.discount, bootstrap, config.td_steps, config.discount)
+    valid = batch.valid[:, :last]
+    if config.value_target == MAX:
+        value = jnp.where(valid, jnp.maximum(value, batch.value[:, :last]), value)
+    targets = Targets(value, batch.reward[:, : last - 1], batch.policy[:, :last], valid)
+    return jax.lax.stop_gradient(targets)
+
+
+def bootstrap_values(network: Network, params: Params, observation: jax.Array) -> jax.Array:
+    """Values `[B, N]` of observations `[B, N, D]`."""
+    rows = observation.reshape(-1, observation.shape[-1])
+    return network.initial_inference(params, rows).value.reshape(observation.shape[:2])
+
+
+def n_step_returns(
+    reward: jax.Array, discount: jax.Array, bootstrap: jax.Array, td_steps: int, gamma: float
+) -> jax.Array:
+    """Returns `[B, K + 1]`: `td_steps` rewards, then the bootstrap value of the step reached.
+
+    Args:
+      reward: `[B, S]`.
+      discount: `[B, S]`, 0 on the last step of an episode: what comes behind it, the bootstrap included, is dropped.
+      bootstrap: `[B, K + 1]`, values of steps `td_steps .. td_steps + K`.
+      td_steps: number of rewards.
+      gamma: discount per move.
+    """
+    count = bootstrap.shape[1]
+    returns = bootstrap
+    for offset in reversed(range(td_steps)):
+        steps = slice(offset, offset + count)
+        returns = reward[:, steps] + gamma * discount[:, steps] * returns
+    return returns
