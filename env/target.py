@@ -32,10 +32,11 @@ class Target:
         return -(-size // self.alignment) * self.alignment
 
 
-# Production values read from the compiler's log (libtpu 0.0.51); fast-memory bandwidths are inferred from it.
+# Production values read from the compiler's log (libtpu 0.0.51). Bandwidths of v4 and v5e are what its cost lines divide
+# out to, to five digits (docs/physics-of-extraction.md); those of v5p and v6e are rougher.
 _GENERATIONS = (
-    Target("v4", 67_108_864, 4096, 4.91e11, 2.95e12, 40, 40, 1.05e9),
-    Target("v5e", 117_440_512, 4096, 7.377e11, 1.66e13, 40, 40, 1.5e9),
+    Target("v4", 67_108_864, 4096, 4.9124e11, 2.9474e12, 40, 40, 1.05e9),
+    Target("v5e", 117_440_512, 4096, 7.3766e11, 1.6597e13, 40, 40, 1.5e9),
     Target("v5p", 50_266_112, 4096, 2.350e12, 1.81e13, 40, 40),
     Target("v6e", 100_597_760, 4096, 1.638e12, 2.13e13, 40, 40),
 )

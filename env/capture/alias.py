@@ -1,0 +1,97 @@
+"""Which values must share memory: what MSA processed together, donated inputs, and operations that work in place."""
+
+import re
+from collections.abc import Iterator
+
+from .dataflow import Values
+from .hlo import Computation, Instruction, Module, parse_path
+from .log import CompilerLog, Position
+
+_DONATION = re.compile(r"\{([\d, ]*)\}: \((\d+), \{([\d, ]*)\}")
+_IN_PLACE = frozenset({"dynamic-update-slice", "scatter"})
+
+
+def alias_groups(module: Module, values: Values, log: CompilerLog) -> dict[Position, Position]:
+    """Returns the first member of its group for every value that must share its memory with another."""
+    leader: dict[Position, Position] = {}
+
+    def find(position: Position) -> Position:
+        while leader.get(position, position) != position:
+            position = leader[position]
+        return position
+
+    def join(first: Position, second: Position) -> None:
+        one, other = find(first), find(second)
+        leader.setdefault(one, one)
+        leader[other] = one
+
+    for group in log.alias_groups:
+        members = sorted(values.resolve(name, path) for name, path in group)
+        for member in members[1:]:
+            join(members[0], member)
+    for first, second in _donations(module, values):
+        join(first, second)
+    for first, second in _in_place(module, values):
+        # Values that MSA processed, and processed apart, do not share memory.
+        if first not in log.buffer_size or second not in log.buffer_size:
+            join(first, second)
+    return {position: find(position) for position in leader}
+
+
+def _donations(module: Module, values: Values) -> Iterator[tuple[Position, Position]]:
+    """Yields program inputs and the outputs that take over their memory."""
+    _, found, text = module.header.partition("input_output_alias={")
+    if not found:
+        return
+    parameters = {
+        int(instruction.literal): instruction.name
+        for instruction in module.entry.instructions.values()
+        if instruction.opcode == "parameter"
+    }
+    root = module.entry.root.name
+    for output, number, path in _DONATION.findall(text.partition("entry_computation_layout=")[0]):
+        yield (parameters[int(number)], parse_path(path)), values.resolve(root, parse_path(output))
+
+
+def _in_place(module: Module, values: Values) -> Iterator[tuple[Position, Position]]:
+    """Yields operand and result of the operations that write into their operand."""
+    for instruction in module.entry.instructions.values():
+        for number, operand_path, result_path in _in_place_pairs(instruction, module):
+            if values.instructions[instruction.operands[number]].opcode == "constant":
+                continue
+            yield values.resolve(instruction.operands[number], operand_path), (instruction.name, result_path)
+
+
+def _in_place_pairs(
+    instruction: Instruction, module: Module
+) -> Iterator[tuple[int, tuple[int, ...], tuple[int, ...]]]:
+    """Yields operand number, operand shape index and result shape index."""
+    if instruction.opcode in _IN_PLACE:
+        yield 0, (), ()
+    elif instruction.opcode == "custom-call":
+        _, _, text = instruction.attributes.partition("output_to_operand_aliasing={")
+        for output, number, path in _DONATION.findall(text.partition("}}")[0] + "}" if text else ""):
+            yield int(number), parse_path(path), parse_path(output)
+    elif instruction.opcode == "fusion":
+        called = module.computations.get((instruction.attribute("calls") or "").lstrip("%"))
+        if called is not None:
+            yield from _fused_updates(called)
+
+
+def _fused_updates(called: Computation) -> Iterator[tuple[int, tuple[int, ...], tuple[int, ...]]]:
+    """Yields what a fusion updates in place: its root, or an element of it, updates one of its parameters."""
+    root = called.root
+    outputs = enumerate(root.operands) if root.opcode == "tuple" else [(-1, root.name)]
+    for index, name in outputs:
+        update = _look_through(called, name)
+        if update.opcode in _IN_PLACE:
+            parameter = _look_through(called, update.operands[0])
+            if parameter.opcode == "parameter":
+                yield int(parameter.literal), (), () if index < 0 else (index,)
+
+
+def _look_through(called: Computation, name: str) -> Instruction:
+    instruction = called.instructions[name]
+    while instruction.opcode == "bitcast":
+        instruction = called.instructions[instruction.operands[0]]
+    return instruction

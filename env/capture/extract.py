@@ -1,0 +1,234 @@
+"""Turns the dumped schedule and the log of one compilation into a `Program`: instructions, accesses, buffers."""
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import FormatError
+from ..program import OPERAND, RESULT, Program
+from ..target import Target
+from .alias import alias_groups
+from .dataflow import FORWARDING, INPUTS, Values
+from .hlo import Module, path_text
+from .log import CompilerLog, Position, Use
+
+_UNLIMITED = 2**31 - 1
+_ASSIGNED = re.compile(r"value: <\d+ ([\w.\-]+)(?:\{([\d,]*)\})? @\d+> \(size=(\d+),offset=\d+\)")
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """A program and the way back to the compiler's names.
+
+    Attributes:
+      program: without a production mapping.
+      buffer_of: buffer of every value, by the position that defines it.
+      access_of: index of an operand access, by instruction, operand number and shape index.
+      result_of: index of a result access, by position.
+      left_out_s: seconds the compiler charges for instructions that move nothing and are left out (one cycle for a
+        tuple element, a bitcast or a constant).
+      aliased_buffers: how many buffers hold several values that share memory.
+    """
+
+    program: Program
+    buffer_of: dict[Position, int]
+    access_of: dict[Use, int]
+    result_of: dict[Position, int]
+    left_out_s: float
+    aliased_buffers: int
+
+
+def read_sizes(path: Path) -> dict[Position, int]:
+    """Reads the padded size in bytes of every value from a dumped buffer assignment.
+
+    Raises:
+      FormatError: the file is not a buffer assignment.
+    """
+    sizes: dict[Position, int] = {}
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            for line in file:
+                match = _ASSIGNED.search(line)
+                if match:
+                    index = tuple(int(part) for part in (match.group(2) or "").split(",") if part)
+                    sizes[match.group(1), index] = int(match.group(3))
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read ({error.strerror}); capture again") from error
+    if not sizes:
+        raise FormatError(f"{path}: lists no values with their sizes; it is no buffer assignment: capture again")
+    return sizes
+
+
+def extract(module: Module, log: CompilerLog, sizes: dict[Position, int], target: Target, **names: Any) -> Extraction:
+    """Builds the program of one compilation.
+
+    Args:
+      module: the scheduled module right before memory space assignment.
+      log: what MSA logged of it.
+      sizes: padded bytes per value, for the values MSA does not list.
+      target: what it was compiled for; limits that the log states differently are taken from the log.
+      names: `name`, `family`, `provenance` of the program.
+
+    Raises:
+      FormatError: module and log do not belong together, or a value has no known size.
+      UserError: the program holds instructions that the extraction does not understand.
+    """
+    values = Values(module)
+    builder = _Builder(module, values, log, sizes)
+    builder.add_instructions()
+    return builder.finish(_target(target, log), names)
+
+
+def _target(target: Target, log: CompilerLog) -> Target:
+    def limit(option: str, default: int) -> int:
+        value = log.options.get(option, default)
+        return _UNLIMITED if value < 0 else value
+
+    return replace(
+        target,
+        fast_bytes=log.options["max_size_in_bytes"],
+        alignment=log.options.get("alignment_in_bytes", target.alignment),
+        max_prefetches=limit("max_outstanding_prefetches", target.max_prefetches),
+        max_write_backs=limit("max_outstanding_evictions", target.max_write_backs),
+    )
+
+
+class _Builder:
+    """Collects the columns of a program."""
+
+    def __init__(self, module: Module, values: Values, log: CompilerLog, sizes: dict[Position, int]) -> None:
+        self.module, self.values, self.log, self.sizes = module, values, log, sizes
+        self.groups = alias_groups(module, values, log)
+        self.left_out_s = 0.0
+        self.names: list[str] = []
+        self.schedule: list[int] = []
+        self.accesses: list[tuple[int, int, int, int, str, float]] = []
+        self.buffers: list[Position] = []
+        self.sizes_of: list[int] = []
+        self.allowed: list[bool] = []
+        self.definition: list[int] = []
+        self.leader_buffer: dict[Position, int] = {}
+        self.buffer_of: dict[Position, int] = {}
+        self.access_of: dict[Use, int] = {}
+        self.result_of: dict[Position, int] = {}
+
+    def add_instructions(self) -> None:
+        for time in sorted(self.log.schedule):
+            name = self.log.schedule[time]
+            instruction = self.values.instructions.get(name)
+            if instruction is None:
+                raise FormatError(
+                    f"{self.module.path}: has no instruction {name!r}, which the log schedules at {time}: module and "
+                    "log come from different compilations, or the program has control flow; capture again"
+                )
+            if instruction.opcode in INPUTS:
+                for path, _ in instruction.shape.leaves():
+                    self._buffer((name, path), -1)
+                self.left_out_s += self.log.elapsed[name]
+                continue
+            if instruction.opcode in FORWARDING:
+                self.left_out_s += self.log.elapsed[name]
+                continue
+            index = self._instruction(time, name)
+            for number, path, position in self.values.operand_leaves(instruction):
+                buffer = self._buffer(position, index)
+                use = (name, number, path)
+                self.access_of[use] = len(self.accesses)
+                moved = self.log.operand_bytes.get(use, self.sizes_of[buffer])
+                self.accesses.append((index, buffer, OPERAND, number, path_text(path), moved))
+            for number, (path, _) in enumerate(instruction.shape.leaves()):
+                buffer = self._buffer((name, path), index)
+                self.result_of[name, path] = len(self.accesses)
+                moved = self.log.output_bytes.get((name, path), self.sizes_of[buffer])
+                self.accesses.append((index, buffer, RESULT, number, path_text(path), moved))
+
+    def _instruction(self, time: int, name: str) -> int:
+        self.names.append(name)
+        self.schedule.append(time)
+        return len(self.names) - 1
+
+    def _buffer(self, position: Position, index: int) -> int:
+        """Returns the buffer that holds the value defined at `position`, a new one where it is the first of its group."""
+        leader = self.groups.get(position, position)
+        buffer = self.leader_buffer.get(leader)
+        if buffer is None:
+            buffer = self.leader_buffer[leader] = len(self.buffers)
+            self.buffers.append(position)
+            self.definition.append(index)
+            self.sizes_of.append(0)
+            self.allowed.append(False)
+        if position not in self.buffer_of:
+            self.buffer_of[position] = buffer
+            self.sizes_of[buffer] = max(self.sizes_of[buffer], self._size(position))
+            # MSA lists what it may place; a value that it prefetches across programs it lists apart.
+            listed = position in self.log.buffer_size or "cross-program" in self.log.skipped.get(position, "")
+            self.allowed[buffer] |= listed
+        return buffer
+
+    def _size(self, position: Position) -> int:
+        size = self.log.buffer_size.get(position, self.sizes.get(position))
+        if size is None:
+            name, path = position
+            raise FormatError(f"{self.module.path}: no dump gives the size of {name}{path_text(path)}; capture again")
+        return size
+
+    def finish(self, target: Target, names: dict[str, Any]) -> Extraction:
+        count = len(self.names)
+        columns = [list(column) for column in zip(*self.accesses, strict=True)] if self.accesses else [[]] * 6
+        is_output = np.zeros(len(self.buffers), bool)
+        root = self.module.entry.root
+        for path, _ in root.shape.leaves():
+            position = self.values.resolve(root.name, path)
+            is_output[self._buffer(position, -1)] = True
+        program = Program(
+            target=target,
+            instruction_names=tuple(self.names),
+            opcodes=tuple(self.values.instructions[name].opcode for name in self.names),
+            compute_s=np.array([self._compute(name) for name in self.names]),
+            bytes_total=np.array(self._totals(columns)),
+            reserved=np.array([self.log.scoped.get(time, 0) for time in self.schedule], np.int64),
+            schedule_index=np.array(self.schedule, np.int32),
+            loop=np.full(count, -1, np.int32),
+            loop_parent=np.zeros(0, np.int32),
+            loop_trips=np.zeros(0, np.int64),
+            loop_first=np.zeros(0, np.int32),
+            loop_last=np.zeros(0, np.int32),
+            access_instruction=np.array(columns[0], np.int32),
+            access_buffer=np.array(columns[1], np.int32),
+            access_kind=np.array(columns[2], np.int8),
+            access_number=np.array(columns[3], np.int32),
+            access_path=tuple(columns[4]),
+            access_bytes=np.array(columns[5], np.float64),
+            buffer_names=tuple(name + (path_text(path) if path else "") for name, path in self.buffers),
+            size=np.array(self.sizes_of, np.int64),
+            definition=np.array(self.definition, np.int32),
+            is_output=is_output,
+            fast_allowed=np.array(self.allowed, bool),
+            **names,
+        )
+        return Extraction(
+            program=program,
+            buffer_of=self.buffer_of,
+            access_of=self.access_of,
+            result_of=self.result_of,
+            left_out_s=self.left_out_s,
+            aliased_buffers=len(set(self.groups.values())),
+        )
+
+    def _compute(self, name: str) -> float:
+        return self.log.compute_s.get(name, self.log.elapsed[name])
+
+    def _totals(self, columns: list[list[Any]]) -> list[float]:
+        """Returns total bytes per instruction, as whole numbers where the printed six digits agree with the accesses."""
+        sums = np.zeros(len(self.names))
+        np.add.at(sums, np.array(columns[0], int), np.array(columns[5], float))
+        totals = []
+        for name, exact in zip(self.names, sums, strict=True):
+            printed = self.log.total_bytes.get(name, 0.0)
+            totals.append(float(exact) if abs(exact - printed) <= 1e-5 * printed else printed)
+        return totals
+
+

@@ -1,0 +1,237 @@
+"""Reads the text of a scheduled HLO module: computations, instructions in schedule order, shapes with layouts."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from ..errors import FormatError
+
+_COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.\-]+) (?:\(.*\) -> .*)?\{$")
+_INSTRUCTION = re.compile(r"^\s+(ROOT )?%?([\w.\-]+) = ")
+_ARRAY = re.compile(r"([a-z]+[a-z0-9]*)\[([^\]]*)\](?:\{([^}]*)\})?")
+_OPCODE = re.compile(r" ([a-z][a-z0-9\-]*)\(")
+_OPERAND = re.compile(r"%?([\w.\-]+)$")
+_COMMENT = re.compile(r"/\*.*?\*/")
+_MEMORY_SPACE = re.compile(r"S\((\d+)\)")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """An array (`elements is None`) or a tuple of shapes.
+
+    Attributes:
+      text: an array's text, e.g. `bf16[512,1024]{1,0:T(8,128)(2,1)S(1)}`; empty for a tuple.
+      elements: the shapes of a tuple.
+    """
+
+    text: str
+    elements: "tuple[Shape, ...] | None" = None
+
+    def leaves(self, path: tuple[int, ...] = ()) -> "Iterator[tuple[tuple[int, ...], Shape]]":
+        """Yields every array with its shape index."""
+        if self.elements is None:
+            yield path, self
+            return
+        for index, element in enumerate(self.elements):
+            yield from element.leaves((*path, index))
+
+    @property
+    def memory_space(self) -> int:
+        """The memory an array lives in: 0 is HBM."""
+        match = _MEMORY_SPACE.search(self.text)
+        return int(match.group(1)) if match else 0
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction of a computation, as written. `literal` is what a constant or parameter has for operands."""
+
+    name: str
+    opcode: str
+    shape: Shape
+    operands: tuple[str, ...]
+    attributes: str
+    is_root: bool
+    literal: str = ""
+
+    def attribute(self, name: str) -> str | None:
+        """Returns the text of a simple attribute such as `index=1` or `body=%region`, or None."""
+        match = re.search(rf"(?:^|, ){name}=(\"[^\"]*\"|\{{[^}}]*\}}|[^,]+)", self.attributes)
+        return match.group(1).strip() if match else None
+
+
+class Computation:
+    """A named sequence of instructions; in a scheduled module their order is the schedule. Parsed when first used."""
+
+    def __init__(self, name: str, lines: list[str], path: Path) -> None:
+        self.name = name
+        self._lines = lines
+        self._path = path
+
+    @cached_property
+    def instructions(self) -> dict[str, Instruction]:
+        """The instructions by name, in order.
+
+        Raises:
+          FormatError: a line is not an instruction.
+        """
+        parsed = {}
+        for line in self._lines:
+            instruction = parse_instruction(line)
+            if instruction is None:
+                raise FormatError(f"{self._path}: computation {self.name!r} has a line that is no HLO: {line.strip():.80}")
+            parsed[instruction.name] = instruction
+        return parsed
+
+    @cached_property
+    def root(self) -> Instruction:
+        """The instruction whose value the computation returns."""
+        for instruction in self.instructions.values():
+            if instruction.is_root:
+                return instruction
+        raise FormatError(f"{self._path}: computation {self.name!r} has no ROOT instruction; the dump is truncated")
+
+
+@dataclass(frozen=True)
+class Module:
+    """A scheduled HLO module."""
+
+    path: Path
+    header: str
+    computations: dict[str, Computation]
+    entry: Computation
+
+
+def read_module(path: Path) -> Module:
+    """Reads the text of one HLO module.
+
+    Raises:
+      FormatError: the file is not the text of a whole scheduled HLO module.
+    """
+    mend = "give the text that the compiler dumps (`xla_dump_hlo_as_text`) or `compiled.as_text()`"
+    computations: dict[str, Computation] = {}
+    entry: str | None = None
+    name: str | None = None
+    lines: list[str] = []
+    try:
+        with path.open(encoding="utf-8") as file:
+            header = file.readline().rstrip("\n")
+            if not header.startswith("HloModule "):
+                raise FormatError(f"{path}: is no HLO: its first line does not start with `HloModule`; {mend}")
+            for line in file:
+                line = line.rstrip("\n")
+                if name is None:
+                    match = _COMPUTATION.match(line)
+                    if match:
+                        name, lines = match.group(2), []
+                        entry = name if match.group(1) else entry
+                elif line == "}":
+                    computations[name] = Computation(name, lines, path)
+                    name = None
+                elif line.strip():
+                    lines.append(line)
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read ({error.strerror}); {mend}") from error
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{path}: is no HLO: it is not text; {mend}") from error
+    if name is not None or entry not in computations:
+        raise FormatError(f"{path}: is truncated: it ends before the entry computation is closed; {mend}")
+    if "is_scheduled=true" not in header:
+        raise FormatError(f"{path}: the module is not scheduled; give a dump from after scheduling")
+    return Module(path, header, computations, computations[entry])
+
+
+def parse_instruction(line: str) -> Instruction | None:
+    """Returns the instruction written on one line, or None if it is not one."""
+    match = _INSTRUCTION.match(line)
+    if not match:
+        return None
+    parsed = _parse_shape(line, match.end())
+    if parsed is None:
+        return None
+    shape, position = parsed
+    opcode = _OPCODE.match(line, position)
+    if not opcode:
+        return None
+    end = _closing(line, opcode.end() - 1)
+    if end < 0:
+        return None
+    inner = line[opcode.end() : end]
+    operands: list[str] = []
+    if opcode.group(1) not in ("constant", "parameter", "iota"):
+        for part in _split(_COMMENT.sub("", inner)):
+            operand = _OPERAND.search(part.strip())
+            if not operand:
+                return None
+            operands.append(operand.group(1))
+    attributes = line[end + 1 :].lstrip(", ")
+    return Instruction(
+        name=match.group(2),
+        opcode=opcode.group(1),
+        shape=shape,
+        operands=tuple(operands),
+        attributes=attributes,
+        is_root=bool(match.group(1)),
+        literal="" if operands else inner,
+    )
+
+
+def path_text(path: tuple[int, ...]) -> str:
+    """Returns a shape index as the compiler writes it: `{}` or `{1,0}`."""
+    return "{" + ",".join(map(str, path)) + "}"
+
+
+def parse_path(text: str) -> tuple[int, ...]:
+    """Returns the shape index that `{1,0}` (or the empty string) stands for."""
+    inner = text.strip().strip("{}").replace(" ", "")
+    return tuple(int(part) for part in inner.split(",")) if inner else ()
+
+
+def _parse_shape(line: str, position: int) -> tuple[Shape, int] | None:
+    """Returns the shape that starts at `position` and where it ends."""
+    while line.startswith("/*", position):
+        position = line.index("*/", position) + 2
+    if not line.startswith("(", position):
+        match = _ARRAY.match(line, position)
+        return (Shape(match.group(0)), match.end()) if match else None
+    elements = []
+    position += 1
+    while not line.startswith(")", position):
+        parsed = _parse_shape(line, position)
+        if parsed is None:
+            return None
+        element, position = parsed
+        elements.append(element)
+        if line.startswith(", ", position):
+            position += 2
+    return Shape("", tuple(elements)), position + 1
+
+
+def _closing(line: str, opening: int) -> int:
+    """Returns the position of the parenthesis that closes the one at `opening`, or -1."""
+    depth = 0
+    for position in range(opening, len(line)):
+        if line[position] == "(":
+            depth += 1
+        elif line[position] == ")":
+            depth -= 1
+            if depth == 0:
+                return position
+    return -1
+
+
+def _split(text: str) -> Iterator[str]:
+    """Splits at commas outside brackets."""
+    depth = start = 0
+    for position, character in enumerate(text):
+        if character in "([{":
+            depth += 1
+        elif character in ")]}":
+            depth -= 1
+        elif character == "," and depth == 0:
+            yield text[start:position]
+            start = position + 1
+    if text[start:].strip():
+        yield text[start:]

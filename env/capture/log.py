@@ -1,0 +1,305 @@
+"""Reads what memory space assignment (MSA) writes to the compiler's log: costs, schedule, buffers, allocations, estimates.
+
+The log settings that print all of it are `worker.LOG_MODULES`. Lines are told apart by their text, not by the line
+number in front of it, which changes with every release of the compiler.
+"""
+
+import csv
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..errors import FormatError
+from .hlo import parse_path
+
+Path_ = tuple[int, ...]
+Position = tuple[str, Path_]
+Use = tuple[str, int, Path_]
+
+_PREFIX = re.compile(r"^[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ ([\w.\-/]+):\d+\] ?(.*)$", re.DOTALL)
+_COST = re.compile(
+    r"^Cost for <type=([\w\-]+),computation=[^,]*,instruction=([^,]*),operand_num=([^,]*),shape_index=(.*)> is (\S+)$"
+)
+_RESOURCE = re.compile(r"^Initial resource\[(\d+)\] = (\S+) \((.*)\)$")
+_VALUE = re.compile(r"<(\d+) ([\w.\-]+)(\{[\d,]*\})?(?: @\d+)?>")
+_ACCESSED = re.compile(r"^ +(pos|use): ([\w.\-]+)(?:, operand (\d+))?(?: (\{[\d,]*\}))?, accessed: (\d+) / (\d+)$")
+_USE = re.compile(r"([\w.\-]+), operand (\d+)(?: (\{[\d,]*\}))?")
+_DEFINED = re.compile(r"defined at ([\w.\-]+)(?: (\{[\d,]*\}))?")
+_MEMORY = re.compile(r" in (alt|def)(?: \(off: (-?\d+)(?:, size: (-?\d+))?\))?")
+_EXPORTED = re.compile(r"^ \[(\d+), (\d+)\] : ([\w.\-]+)(?: (\{[\d,]*\}))? \(")
+_SIMULATED = re.compile(
+    r"^(\d+): instruction: (\S+)( \(xprogram prefetch\))?; elapsed: (\S+); cumulative available transfer bytes: (\S+);"
+)
+_OPTION = re.compile(r"^(\w+): (-?\d+)$")
+_COUNTS = {
+    re.compile(r"^Maximum number of outstanding async copies/slices: (\d+)"): ("outstanding",),
+    re.compile(r"^Number of prefetches: (\d+), in bytes: (\d+)"): ("prefetches", "prefetch_bytes"),
+    re.compile(r"^Number of sliced prefetches: (\d+), consuming number of slices: (\d+)"): ("sliced_prefetches", "slices"),
+    re.compile(r"^Number of evictions: (\d+), in bytes: (\d+)"): ("evictions", "eviction_bytes"),
+    re.compile(r"^\s*number of successful async conversion: (\d+)"): ("replaced_synchronous",),
+}
+_ESTIMATE = re.compile(r"^Estimated elapsed time (with|without) async copies \(sec\): (\S+)")
+_BUFFER_TABLE = "buffer_id,buffer_name,alt_mem_benefit,size,definition_time,use_times,use_names,is_scoped"
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """One stretch of a value's life in one memory, as MSA decided it. Times count the compiler's schedule.
+
+    Attributes:
+      kind: `PinnedAllocation`, `Copy Allocation`, `Sliced Copy Allocation`, ...
+      fast: it lies in fast memory.
+      offset: bytes, -1 where it is not known.
+      position: where the value is defined.
+      start, end: first and last time it holds its memory.
+      copy_start, copy_done: a copy is issued right after `copy_start` and done before `copy_done`; None for no copy.
+      start_name: the `copy-start` instruction made for it, or None.
+      source_fast: the allocation it is copied from lies in fast memory.
+      replaces: the synchronous instruction whose place the copy takes, or None.
+      uses: the operands served from it.
+    """
+
+    kind: str
+    fast: bool
+    offset: int
+    position: Position
+    start: int
+    end: int
+    copy_start: int | None
+    copy_done: int | None
+    start_name: str | None
+    source_fast: bool
+    replaces: str | None
+    uses: tuple[Use, ...]
+
+
+@dataclass
+class CompilerLog:
+    """What one run of MSA said."""
+
+    options: dict[str, int] = field(default_factory=dict)
+    schedule: dict[int, str] = field(default_factory=dict)
+    elapsed: dict[str, float] = field(default_factory=dict)
+    compute_s: dict[str, float] = field(default_factory=dict)
+    total_bytes: dict[str, float] = field(default_factory=dict)
+    operand_bytes: dict[Use, float] = field(default_factory=dict)
+    output_bytes: dict[Position, float] = field(default_factory=dict)
+    buffer_size: dict[Position, int] = field(default_factory=dict)
+    scoped: dict[int, int] = field(default_factory=dict)
+    skipped: dict[Position, str] = field(default_factory=dict)
+    alias_groups: list[set[Position]] = field(default_factory=list)
+    allocations: list[Allocation] = field(default_factory=list)
+    exported: dict[Position, tuple[int, int]] = field(default_factory=dict)
+    timeline: list[tuple[str, float, float]] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    estimates: dict[str, float] = field(default_factory=dict)
+
+
+def read_log(path: Path) -> CompilerLog:
+    """Reads a compiler log, line by line: it can be hundreds of megabytes. The last run of MSA in it counts.
+
+    Raises:
+      FormatError: the log does not hold a whole run of MSA.
+    """
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            log = parse_log(file)
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read ({error.strerror})") from error
+    if not log.schedule:
+        raise FormatError(
+            f"{path}: has no `Initial resource` lines, so memory space assignment did not run or did not log; "
+            "compile for a TPU, with the log settings of mallocmuzero/env/capture/worker.py"
+        )
+    for missing, present in (
+        ("max_size_in_bytes", "max_size_in_bytes" in log.options),
+        (_BUFFER_TABLE.split(",is")[0], bool(log.buffer_size)),
+        ("Post-Processing", bool(log.allocations)),
+        ("Estimated elapsed time without async copies", "without" in log.estimates),
+        ("Estimated elapsed time with async copies", "with" in log.estimates),
+    ):
+        if not present:
+            raise FormatError(f"{path}: has no `{missing}` lines; the log is truncated or its settings differ: capture again")
+    return log
+
+
+def parse_log(lines: Iterable[str]) -> CompilerLog:
+    """Returns what the lines of a log say. Whether that is all that is needed is `read_log`'s to judge."""
+    reader = _Reader()
+    for line in lines:
+        match = _PREFIX.match(line.rstrip("\n"))
+        if match:
+            reader.take(match.group(1).rpartition("/")[2], match.group(2))
+    return reader.log
+
+
+class _Reader:
+    """Sorts the lines of a log by the file that wrote them."""
+
+    def __init__(self) -> None:
+        self.log = CompilerLog()
+        self._joint: list[Position] = []
+        self._group: list[Position] = []
+        self._list: list[Position] | None = None
+        self._seen: set[str] = set()
+
+    def take(self, source: str, text: str) -> None:
+        if source == "op_cost.cc":
+            self._cost(text)
+        elif source == "algorithm.cc":
+            self._algorithm(text)
+        elif source == "memory_space_assignment.cc":
+            self._assignment(text)
+        elif source == "simulator.cc":
+            match = _SIMULATED.match(text)
+            if match:
+                self.log.timeline.append((match.group(2), float(match.group(4)), float(match.group(5))))
+
+    def _cost(self, text: str) -> None:
+        if text in self._seen:  # most of a log repeats itself
+            return
+        self._seen.add(text)
+        match = _COST.match(text)
+        if not match:
+            return
+        kind, name, operand, path, value = match.group(1), *match.groups()[1:]
+        if kind == "compute-seconds":
+            self.log.compute_s[name] = float(value)
+        elif kind == "total-bytes-accessed":
+            self.log.total_bytes[name] = float(value)
+        elif kind == "operand-bytes-accessed":
+            self.log.operand_bytes.setdefault((name, int(operand), parse_path(path)), float(value))
+        elif kind == "output-bytes-accessed":
+            self.log.output_bytes.setdefault((name, parse_path(path)), float(value))
+
+    def _algorithm(self, text: str) -> None:
+        log = self.log
+        if text.startswith("Initial resource"):
+            match = _RESOURCE.match(text)
+            if match:
+                log.schedule[int(match.group(1))] = match.group(3)
+                log.elapsed[match.group(3)] = float(match.group(2))
+        elif text.startswith("    pos: ") or text.startswith("    use: ") or text.startswith("     "):
+            self._accessed(text)
+        elif text.startswith("  ") and self._list is not None and "<" in text:
+            position = _position(text)
+            if position:
+                self._list.append(position)
+        elif text.startswith("Joint-processed values"):
+            self._joint = self._list = []
+        elif text.startswith("Joint-processed allocation values"):
+            self._group = self._list = []
+        elif text.startswith("Skip <"):
+            position = _position(text)
+            if position:
+                log.skipped[position] = text.partition(" because ")[2].rstrip(".")
+        elif text.startswith("Finalized allocations"):
+            # Joint processing of several values is the replacement of synchronous copies, not aliasing.
+            if len(self._joint) == 1 and len(set(self._group)) > 1:
+                log.alias_groups.append(set(self._group))
+            self._list = None
+        elif text[:1].isdigit() or text[:1] == "-":
+            self._table_row(text)
+        else:
+            self._list = None
+            self._count(text)
+
+    def _accessed(self, text: str) -> None:
+        """Bytes as whole numbers, where the cost lines round to six digits."""
+        match = _ACCESSED.match(text)
+        if not match:
+            return
+        kind, name, operand, path, accessed, _ = match.groups()
+        if kind == "use" and operand is not None:
+            self.log.operand_bytes[name, int(operand), parse_path(path or "")] = float(accessed)
+        elif kind == "pos":
+            self.log.output_bytes[name, parse_path(path or "")] = float(accessed)
+
+    def _table_row(self, text: str) -> None:
+        if '"<' not in text:
+            return  # the allocation table says less than the allocations themselves
+        row = next(csv.reader([text]))
+        if len(row) != 8:
+            return
+        if row[7] == "1":
+            time = int(row[4])
+            self.log.scoped[time] = max(self.log.scoped.get(time, 0), int(row[3]))
+            return
+        position = _position(row[1])
+        if position:
+            self.log.buffer_size[position] = int(row[3])
+
+    def _assignment(self, text: str) -> None:
+        log = self.log
+        if text.startswith("Post-Processing: "):
+            allocation = parse_allocation(text.removeprefix("Post-Processing: "))
+            if allocation:
+                log.allocations.append(allocation)
+        elif text.startswith(" ["):
+            match = _EXPORTED.match(text)
+            if match:
+                log.exported[match.group(3), parse_path(match.group(4) or "")] = (int(match.group(1)), int(match.group(2)))
+        elif text.startswith("memory_space_assignment_options"):
+            if log.schedule:  # the compiler starts over; costs stay valid
+                self.log = CompilerLog(
+                    compute_s=log.compute_s,
+                    total_bytes=log.total_bytes,
+                    operand_bytes=log.operand_bytes,
+                    output_bytes=log.output_bytes,
+                )
+        elif text.startswith("Estimated elapsed time"):
+            match = _ESTIMATE.match(text)
+            if match:
+                log.estimates[match.group(1)] = float(match.group(2))
+        else:
+            option = _OPTION.match(text)
+            if option:
+                log.options[option.group(1)] = int(option.group(2))
+            else:
+                self._count(text)
+
+    def _count(self, text: str) -> None:
+        for pattern, names in _COUNTS.items():
+            match = pattern.match(text)
+            if match:
+                self.log.counts.update(zip(names, map(int, match.groups()), strict=True))
+
+
+def parse_allocation(text: str) -> Allocation | None:
+    """Returns the allocation that MSA describes in `text`, or None where the text is something else."""
+    head, _, source = text.partition(", from ")
+    memory = _MEMORY.search(head)
+    times = {name: int(value) for name, value in re.findall(r"(\w+): ?(-?\d+)(?=,|$)", head)}
+    defined = _DEFINED.findall(text)
+    if not memory or not defined or "start_time" not in times or "end_time" not in times:
+        return None
+    uses = re.search(r"uses: (.*?)(?:, (?:existing )?sync_mem_op: |$)", head)
+    replaced = re.search(r"sync_mem_op: ([\w.\-]+)", head)
+    start_name = re.search(r"existing copy_start: ([\w.\-]+)", head)
+    source_memory = _MEMORY.search(source)
+    return Allocation(
+        kind=head[: memory.start()],
+        fast=memory.group(1) == "alt",
+        offset=int(memory.group(2) or -1),
+        position=(defined[-1][0], parse_path(defined[-1][1])),
+        start=times["start_time"],
+        end=times["end_time"],
+        copy_start=times.get("copy_start_after_time", times.get("first_slice_copy_start_after_time")),
+        copy_done=times.get("copy_done_before_time", times.get("last_slice_copy_done_before_time")),
+        start_name=_name(start_name),
+        source_fast=bool(source_memory and source_memory.group(1) == "alt"),
+        replaces=_name(replaced),
+        uses=tuple(
+            (name, int(number), parse_path(path)) for name, number, path in _USE.findall(uses.group(1) if uses else "")
+        ),
+    )
+
+
+def _name(match: re.Match[str] | None) -> str | None:
+    return None if match is None or match.group(1) == "none" else match.group(1)
+
+
+def _position(text: str) -> Position | None:
+    match = _VALUE.search(text)
+    return (match.group(2), parse_path(match.group(3) or "")) if match else None

@@ -1,0 +1,230 @@
+"""Reads XLA's own mapping back: which accesses it serves from fast memory, what lies where and when, every copy."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..mapping import COPY_FIELDS, CROSS_PROGRAM, PREFETCH, RESIDENCY_FIELDS, WRITE_BACK, Mapping
+from .extract import Extraction
+from .hlo import Instruction, Module
+from .log import Allocation, CompilerLog
+
+_FORWARDING = frozenset({"get-tuple-element", "tuple", "bitcast"})
+
+
+@dataclass(frozen=True)
+class Slice:
+    """One part of a prefetch that is cut into several copies: when it is issued and done, and its bytes."""
+
+    start_name: str
+    done_name: str
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
+class Production:
+    """XLA's mapping, and what of it the format cannot say: how often, by reason."""
+
+    mapping: Mapping
+    counts: dict[str, int]
+    inexpressible: dict[str, int]
+
+
+def read_production(extraction: Extraction, module: Module, log: CompilerLog) -> Production:
+    """Builds the production mapping.
+
+    Args:
+      extraction: the program.
+      module: the compiled module, after memory space assignment.
+      log: what MSA logged.
+    """
+    return _Reader(extraction, module, log).read()
+
+
+class _Reader:
+    """Collects residencies and copies from MSA's allocations."""
+
+    def __init__(self, extraction: Extraction, module: Module, log: CompilerLog) -> None:
+        self.extraction, self.module, self.log = extraction, module, log
+        self.program = extraction.program
+        self.compiled: dict[str, Instruction] = module.entry.instructions
+        self.order = {name: index for index, name in enumerate(self.compiled)}
+        self.fast = np.zeros(self.program.num_accesses, bool)
+        self.residencies: list[tuple[int, int, int, int, int, int]] = []
+        self.copies: list[tuple[int, tuple[int, ...]]] = []
+        self.counts: Counter[str] = Counter()
+        self.inexpressible: Counter[str] = Counter()
+
+    def read(self) -> Production:
+        for allocation in self.log.allocations:
+            buffer = self.extraction.buffer_of.get(allocation.position)
+            if buffer is None:
+                self.inexpressible[f"allocation of an unknown value ({allocation.kind})"] += 1
+                continue
+            if allocation.fast:
+                self._fast_accesses(allocation)
+            if allocation.copy_start is None:
+                if allocation.fast:
+                    self._reside(allocation, buffer, allocation.start)
+            elif allocation.kind == "Copy Allocation":
+                self._copy(allocation, buffer)
+            elif allocation.kind == "Sliced Copy Allocation":
+                self._sliced(allocation, buffer)
+            else:
+                self.inexpressible[f"{allocation.kind} as a copy"] += 1
+        self.copies.sort(key=lambda copy: copy[0])
+        mapping = Mapping(
+            program_sha256=self.program.sha256,
+            access_fast=self.fast,
+            residencies=merge_residencies(_table(self.residencies, len(RESIDENCY_FIELDS))),
+            copies=_table([copy for _, copy in self.copies], len(COPY_FIELDS)),
+            origin={"solver": "xla"},
+        )
+        return Production(mapping, dict(self.counts), dict(self.inexpressible))
+
+    # Times. The compiler's schedule also counts instructions that a program leaves out.
+
+    def _last_until(self, time: int) -> int:
+        """Returns the last instruction at or before a time of the compiler's schedule, or -1."""
+        return int(np.searchsorted(self.program.schedule_index, time, side="right")) - 1
+
+    def _first_from(self, time: int) -> int:
+        """Returns the first instruction at or after a time of the compiler's schedule, or `T`."""
+        return int(np.searchsorted(self.program.schedule_index, time, side="left"))
+
+    def _fast_accesses(self, allocation: Allocation) -> None:
+        accesses = [self.extraction.access_of.get(use) for use in allocation.uses]
+        if allocation.copy_start is None:
+            accesses.append(self.extraction.result_of.get(allocation.position))
+        for access in accesses:
+            if access is not None:
+                self.fast[access] = True
+
+    def _reside(self, allocation: Allocation, buffer: int, start: int, low: int = 0, high: int | None = None) -> None:
+        size = int(self.program.size[buffer])
+        first, last = self._first_from(start), min(self._last_until(allocation.end), self.program.num_instructions - 1)
+        if allocation.end >= len(self.log.schedule):
+            last = self.program.num_instructions - 1
+        if first <= last:
+            self.residencies.append((buffer, first, last, allocation.offset, low, size if high is None else high))
+
+    def _copy(self, allocation: Allocation, buffer: int) -> None:
+        start, done = allocation.copy_start, allocation.copy_done
+        assert start is not None and done is not None
+        size = int(self.program.size[buffer])
+        if not allocation.fast:
+            if not allocation.source_fast:
+                self.inexpressible["copy from HBM to HBM"] += 1
+                return
+            self._issue(allocation.start_name, buffer, WRITE_BACK, start, done, 0, size)
+            return
+        if allocation.source_fast:
+            self.inexpressible["copy from fast memory to fast memory"] += 1
+            return
+        self._reside(allocation, buffer, allocation.start)
+        started = self.compiled.get(allocation.start_name or "")
+        crossing = started is not None and "cross_program_prefetch_index" in started.attributes
+        if allocation.replaces is not None:
+            self._replace(allocation, buffer)
+        else:
+            direction = CROSS_PROGRAM if crossing else PREFETCH
+            self._issue(allocation.start_name, buffer, direction, -1 if crossing else start, done, 0, size)
+
+    def _replace(self, allocation: Allocation, buffer: int) -> None:
+        """An asynchronous copy in the place of a synchronous copy or slice instruction."""
+        self.inexpressible["asynchronous copy in place of a synchronous instruction"] += 1
+
+    def _sliced(self, allocation: Allocation, buffer: int) -> None:
+        slices = self._slices(allocation)
+        if not slices:
+            self.inexpressible["sliced prefetch whose slices are not in the compiled module"] += 1
+            self._reside(allocation, buffer, allocation.start)
+            return
+        assert allocation.copy_done is not None
+        self.counts["sliced_prefetches"] += 1
+        for part in slices:
+            start = self._time_before(part.start_name)
+            self._issue(part.start_name, buffer, PREFETCH, start, allocation.copy_done, part.low, part.high)
+            self._reside(allocation, buffer, start + 1, part.low, part.high)
+
+    def _issue(self, name: str | None, buffer: int, direction: int, start: int, done: int, low: int, high: int) -> None:
+        first, end = (-1 if start < 0 else self._last_until(start)), self._first_from(done)
+        if done >= len(self.log.schedule):
+            end = self.program.num_instructions
+        self.counts[("prefetches", "write_backs", "cross_program")[direction]] += 1
+        place = self.order.get(name or "", -1)
+        self.copies.append((place, (buffer, direction, first, end, low, high, buffer, -1)))
+
+    def _slices(self, allocation: Allocation) -> list[Slice]:
+        """Finds the slices of a sliced prefetch through the instruction that uses it."""
+        for name, number, path in allocation.uses:
+            user = self.compiled.get(name)
+            if user is None or number >= len(user.operands):
+                continue
+            joined = self._forwarded(user.operands[number], path)
+            if joined is None or joined.attribute("custom_call_target") != '"ConcatBitcast"':
+                continue
+            parts = []
+            for done in joined.operands:
+                exported = self.log.exported.get((done, ()))
+                if exported is None:
+                    return []
+                low = exported[0] - allocation.offset
+                parts.append(Slice(self.compiled[done].operands[0], done, low, low + exported[1]))
+            return parts
+        return []
+
+    def _forwarded(self, name: str, path: tuple[int, ...]) -> Instruction | None:
+        while True:
+            instruction = self.compiled[name]
+            if instruction.opcode == "get-tuple-element":
+                name, path = instruction.operands[0], (int(instruction.attribute("index") or 0), *path)
+            elif instruction.opcode == "tuple" and path:
+                name, path = instruction.operands[path[0]], path[1:]
+            elif instruction.opcode == "bitcast":
+                name = instruction.operands[0]
+            else:
+                return instruction
+
+    def _time_before(self, name: str) -> int:
+        """Returns the time, in the compiler's first schedule, of the last instruction before `name` in the compiled one."""
+        times = {instruction: time for time, instruction in self.log.schedule.items()}
+        names = list(self.compiled)
+        for index in range(self.order[name] - 1, -1, -1):
+            time = times.get(names[index])
+            if time is not None and names[index] in self._kept:
+                return time
+        return -1
+
+    @property
+    def _kept(self) -> set[str]:
+        return set(self.program.instruction_names)
+
+
+def merge_residencies(residencies: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Joins residencies of the same bytes at the same place that overlap in time, e.g. of the values of one buffer.
+
+    Args:
+      residencies: `[R, 6]`, columns as in `Mapping`.
+
+    Returns:
+      `[R', 6]`, sorted by start, then buffer.
+    """
+    merged: list[list[int]] = []
+    last: dict[tuple[int, ...], list[int]] = {}
+    for row in sorted(residencies.tolist(), key=lambda row: (row[1], row[0], row[4])):
+        key = (row[0], *row[3:])
+        before = last.get(key)
+        if before is not None and row[1] <= before[2]:
+            before[2] = max(before[2], row[2])
+            continue
+        last[key] = row
+        merged.append(row)
+    return _table([tuple(row) for row in merged], len(RESIDENCY_FIELDS))
+
+
+def _table(rows: list[tuple[int, ...]], width: int) -> NDArray[np.int64]:
+    return np.array(rows, np.int64).reshape(len(rows), width)

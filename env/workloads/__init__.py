@@ -1,0 +1,95 @@
+"""The benchmark programs: real models, captured from the TPU compiler, and the splits they belong to."""
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from ..errors import UserError
+from ..files import read_program
+from ..program import Program
+
+SPLITS = ("train", "validation", "heldout", "control")
+_FOLDER = Path(__file__).parent
+PROGRAMS_FOLDER = _FOLDER / "programs"
+# Model code runs in the capture environment, which knows nothing of this package: the module stands alone there.
+MODELS_FILE = _FOLDER / "models.py"
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One line of the manifest.
+
+    Attributes:
+      name: name of the workload and of its program file.
+      family: model family.
+      split: one of `SPLITS`; a family never sits in two.
+      target: hardware generation it is compiled for.
+      function: function of `models.py` that makes it.
+      description: for people.
+    """
+
+    name: str
+    family: str
+    split: str
+    target: str
+    function: str
+    description: str
+
+    @property
+    def path(self) -> Path:
+        """The committed program file."""
+        return PROGRAMS_FOLDER / f"{self.name}.json.gz"
+
+
+@cache
+def _manifest() -> dict[str, Workload]:
+    document = json.loads((_FOLDER / "manifest.json").read_text(encoding="utf-8"))
+    return {entry["name"]: Workload(**entry) for entry in document["workloads"]}
+
+
+def packages() -> dict[str, str]:
+    """Returns the versions of the packages that the committed programs were captured with."""
+    document = json.loads((_FOLDER / "manifest.json").read_text(encoding="utf-8"))
+    return dict(document["packages"])
+
+
+def names() -> list[str]:
+    """Returns the names of the committed workloads, in the order of the manifest."""
+    return list(_manifest())
+
+
+def workload(name: str) -> Workload:
+    """Returns the manifest's line for `name`.
+
+    Raises:
+      UserError: there is no such workload.
+    """
+    if name not in _manifest():
+        raise UserError(f"no workload is called {name!r}; the names are {', '.join(names())}")
+    return _manifest()[name]
+
+
+def split(name: str) -> str:
+    """Returns the split of a workload: one of `SPLITS`.
+
+    Raises:
+      UserError: there is no such workload.
+    """
+    return workload(name).split
+
+
+def load(name_or_path: str | Path) -> Program:
+    """Reads a program: a committed workload by its name, or any program file by its path.
+
+    Raises:
+      UserError: it is neither a workload nor a file.
+      FormatError: the file is not a program file.
+    """
+    if str(name_or_path) in _manifest():
+        return read_program(_manifest()[str(name_or_path)].path)
+    if Path(name_or_path).exists():
+        return read_program(name_or_path)
+    raise UserError(
+        f"{str(name_or_path)!r} is neither a workload nor a program file; the workloads are {', '.join(names())}"
+    )
