@@ -120,12 +120,13 @@ def check_contents(
     accesses_of = _accesses(program, access_fast)
     for row in copies.tolist():
         copy = _Copy(*row)
+        if not _is_whole(copy, report):
+            continue
         copies_of[copy.buffer].append(copy)
-        _check_replaces(program, copy, accesses_of, report)
-        if copy.source != copy.buffer:
+        if copy.replaces >= 0:
+            _check_replaces(program, copy, accesses_of, report)
             read_by[copy.source].append(copy)
-            if copy.replaces >= 0:
-                exempt |= {(copy.replaces, copy.buffer), (copy.replaces, copy.source)}
+            exempt |= {(copy.replaces, copy.buffer), (copy.replaces, copy.source)}
     for buffer in range(program.num_buffers):
         accesses = [a for a in accesses_of[buffer] if (a.instruction, buffer) not in exempt]
         walk = _Walk(program, loops, buffer, rows_of[buffer], copies_of[buffer], report)
@@ -144,26 +145,29 @@ def _accesses(program: Program, access_fast: NDArray[np.bool_]) -> list[list[_Ac
     return found
 
 
+def _is_whole(copy: _Copy, report: Report) -> bool:
+    """Returns whether a copy is one within a buffer, or has all that one which replaces an instruction needs."""
+    if (copy.replaces >= 0) == (copy.source != copy.buffer) and (copy.replaces < 0 or copy.direction == PREFETCH):
+        return True
+    message = f"copy {copy.number} from {report.buffer(copy.source)} to {report.buffer(copy.buffer)} "
+    message += "must replace an instruction, read another buffer and be a prefetch: all three, or neither of the first."
+    report.add(Kind.REPLACES, message, copy.start if copy.replaces < 0 else copy.replaces, copy.buffer)
+    return False
+
+
 def _check_replaces(program: Program, copy: _Copy, accesses_of: list[list[_Access]], report: Report) -> None:
     """A copy from another buffer must have the same effect as the synchronous copy instruction it replaces."""
-    if copy.source == copy.buffer and copy.replaces < 0:
-        return
     words = f"copy {copy.number} from {report.buffer(copy.source)} to {report.buffer(copy.buffer)}"
     target = copy.replaces
-    place = copy.start if target < 0 else target
-    if target < 0 or copy.source == copy.buffer or copy.direction != PREFETCH:
-        trouble = "must be a prefetch, replace an instruction, and read another buffer: all three or none"
-        report.add(Kind.REPLACES, f"{words} {trouble}.", place, copy.buffer)
-        return
     rows = slice(program.access_start[target], program.access_start[target + 1])
     does = [(int(b), int(k)) for b, k in zip(program.access_buffer[rows], program.access_kind[rows], strict=True)]
     if does != [(copy.source, OPERAND), (copy.buffer, 1 - OPERAND)]:
         trouble = f"replaces {report.instruction(target)}, which has other operands or results"
-        report.add(Kind.REPLACES, f"{words} {trouble}.", place, copy.buffer)
+        report.add(Kind.REPLACES, f"{words} {trouble}.", target, copy.buffer)
     for first, last in zip(program.loop_first.tolist(), program.loop_last.tolist(), strict=True):
         if (first <= target <= last) != (first <= copy.start and copy.end <= last):
             trouble = f"does not run in the same loop as {report.instruction(target)}, which it replaces"
-            report.add(Kind.REPLACES, f"{words} {trouble}.", place, copy.buffer)
+            report.add(Kind.REPLACES, f"{words} {trouble}.", target, copy.buffer)
             break
     # Accesses while the copy is in flight find stale content or a race; those that change places with it are seen here.
     for buffer in (copy.source, copy.buffer):

@@ -112,9 +112,21 @@ def _sound_copies(program: Program, table: NDArray[np.int64], report: Report) ->
                 f"Copy {number} is of buffer {buffer} from buffer {source}, outside 0..{program.num_buffers - 1}.",
             )
         elif direction not in DIRECTION_NAMES:
-            report.add(Kind.INDEX, f"Copy {number} has direction {direction}, which there is not.", start, buffer)
+            report.add(
+                Kind.INDEX,
+                f"Copy {number} of {report.buffer(buffer)} has direction {direction}, not one of "
+                f"{sorted(DIRECTION_NAMES)}.",
+                start,
+                buffer,
+            )
         elif not -1 <= replaces < program.num_instructions:
-            report.add(Kind.INDEX, f"Copy {number} replaces instruction {replaces}, which there is not.", start, buffer)
+            report.add(
+                Kind.INDEX,
+                f"Copy {number} to {report.buffer(buffer)} replaces instruction {replaces}, outside "
+                f"0..{program.num_instructions - 1}.",
+                start,
+                buffer,
+            )
         elif not 0 <= low < high <= program.size[buffer]:
             report.add(
                 Kind.INDEX,
@@ -203,13 +215,13 @@ def _check_scoped(program: Program, residencies: NDArray[np.int64], report: Repo
     while 2 ** len(levels) <= program.num_instructions:
         half = 2 ** (len(levels) - 1)
         levels.append(np.maximum(levels[-1][:-half], levels[-1][half:]))
-    buffer, start, end, offset, low = residencies[:, :5].T
+    buffer, start, end, offset, low, high = residencies[:, :6].T
     power = np.frexp(end - start + 1)[1] - 1
     largest = np.zeros(len(residencies), np.int64)
     for level, table in enumerate(levels):
         rows = np.flatnonzero(power == level)
         largest[rows] = np.maximum(table[start[rows]], table[end[rows] - 2**level + 1])
-    for row in np.flatnonzero(largest > offset + low):
+    for row in np.flatnonzero((largest > offset + low) & (offset + high > 0) & (largest > 0)):
         window = program.reserved[start[row] : end[row] + 1]
         t = int(start[row] + np.flatnonzero(window > offset[row] + low[row])[0])
         report.add(

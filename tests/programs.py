@@ -1,4 +1,4 @@
-"""Small programs for the tests: hand-made ones with `make_program`, random valid ones with `programs()`."""
+"""Small programs and mappings for the tests: by hand with `make_program`, `make_mapping`; random with `programs()`."""
 
 from collections.abc import Mapping as Dict
 from collections.abc import Sequence
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
+from mallocmuzero.env.mapping import COPY_FIELDS, PREFETCH, RESIDENCY_FIELDS, Mapping
 from mallocmuzero.env.program import OPERAND, RESULT, Program
 from mallocmuzero.env.target import Target
 
@@ -99,6 +100,50 @@ def make_program(
 def _innermost(nest: Sequence[Loop], first: int, last: int) -> int:
     """Returns the last loop of `nest` (outer before inner) that contains `first..last`, or -1."""
     return max((n for n, loop in enumerate(nest) if loop[0] <= first and last <= loop[1]), default=-1)
+
+
+def make_mapping(
+    program: Program,
+    fast: Sequence[tuple[Any, ...]] = (),
+    residencies: Sequence[tuple[Any, ...]] = (),
+    copies: Sequence[Dict[str, Any]] = (),
+) -> Mapping:
+    """Returns a mapping; instructions are given by name or number, buffers by name.
+
+    Args:
+      program: what it maps.
+      fast: `(instruction, buffer)` or `(instruction, buffer, OPERAND or RESULT)`: accesses served from fast memory.
+      residencies: `(buffer, start, end, offset)` of the whole buffer, or with `low, high` of a part.
+      copies: `{"buffer", "start", "end"}`, and where they differ from a prefetch of the whole buffer `direction`,
+        `low`, `high`, `source` and `replaces`.
+    """
+    name_of = {name: number for number, name in enumerate(program.buffer_names)}
+    access_fast = np.zeros(program.num_accesses, bool)
+    for instruction, buffer, *kind in fast:
+        t = program.instruction_names.index(instruction) if isinstance(instruction, str) else instruction
+        chosen = (program.access_instruction == t) & (program.access_buffer == name_of[buffer])
+        if kind:
+            chosen &= program.access_kind == kind[0]
+        assert chosen.any(), f"instruction {instruction} does not touch buffer {buffer}"
+        access_fast |= chosen
+    rows = [(name_of[r[0]], *r[1:], *(() if len(r) == 6 else (0, program.size[name_of[r[0]]]))) for r in residencies]
+    moves = []
+    for c in copies:
+        buffer = name_of[c["buffer"]]
+        whole = {"direction": PREFETCH, "low": 0, "high": program.size[buffer], "source": c["buffer"], "replaces": -1}
+        full = {**whole, **c}
+        replaces = full["replaces"]
+        if isinstance(replaces, str):
+            replaces = program.instruction_names.index(replaces)
+        full |= {"buffer": buffer, "source": name_of[full["source"]], "replaces": replaces}
+        moves.append([full[field] for field in COPY_FIELDS])
+    return Mapping(
+        program_sha256=program.sha256,
+        access_fast=access_fast,
+        residencies=np.array(rows, np.int64).reshape(-1, len(RESIDENCY_FIELDS)),
+        copies=np.array(moves, np.int64).reshape(-1, len(COPY_FIELDS)),
+        origin={"solver": "by hand"},
+    )
 
 
 @st.composite
