@@ -5,7 +5,7 @@ Shapes: `B` batch, `D` observation size, `A` actions.
 
 import functools
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -88,7 +88,7 @@ def greedy(network: Network, params: Params, observations: ArrayLike, legal: Arr
     return _greedy(network, params, jnp.asarray(observations), jnp.asarray(legal))
 
 
-def transform_q(tree: mctx.Tree, node_index: jax.Array, *, config: SearchConfig) -> jax.Array:
+def transform_q(tree: Any, node_index: Any, *, config: SearchConfig) -> jax.Array:
     """Turns the Q-values at a node (unbatched, as mctx calls it) into additions to its prior logits, `[A]`.
 
     With `d` the distance of a move's Q-value to the best one's, the move loses `d / (d + q_epsilon)` of the scale.
@@ -105,13 +105,13 @@ def transform_q(tree: mctx.Tree, node_index: jax.Array, *, config: SearchConfig)
     return -scale * distance / (distance + config.q_epsilon)
 
 
-def _completed_q(tree: mctx.Tree, node_index: jax.Array) -> jax.Array:
+def _completed_q(tree: Any, node_index: Any) -> jax.Array:
     """Q-values `[A]` of a node, those of unvisited moves replaced by mctx's mixed value."""
     # With these arguments mctx multiplies them by 1 + the largest visit count, and does nothing else.
     scaled = mctx.qtransform_completed_by_mix_value(
         tree, node_index, value_scale=1.0, maxvisit_init=1.0, rescale_values=False
     )
-    return scaled / (1.0 + jnp.max(tree.children_visits[node_index]))
+    return jnp.asarray(scaled) / (1.0 + jnp.max(tree.children_visits[node_index]))
 
 
 def _check_legal(legal: ArrayLike) -> None:
@@ -124,9 +124,7 @@ def _check_legal(legal: ArrayLike) -> None:
 def _search(
     network: Network, params: Params, key: jax.Array, observations: jax.Array, legal: jax.Array, config: SearchConfig
 ) -> SearchResult:
-    def expand(
-        params: Params, key: jax.Array, action: jax.Array, latent: jax.Array
-    ) -> tuple[mctx.RecurrentFnOutput, jax.Array]:
+    def expand(params: Any, key: jax.Array, action: Any, latent: jax.Array) -> tuple[mctx.RecurrentFnOutput, jax.Array]:
         del key
         output = network.recurrent_inference(params, latent, action)
         # No discount of zero after the last move: the learner trains the states behind it to reward 0 and value 0.
@@ -139,7 +137,7 @@ def _search(
         return expanded, output.latent
 
     output = network.initial_inference(params, observations)
-    policy = mctx.gumbel_muzero_policy(
+    policy: Any = mctx.gumbel_muzero_policy(
         params,
         key,
         mctx.RootFnOutput(prior_logits=output.policy_logits, value=output.value, embedding=output.latent),

@@ -1,14 +1,13 @@
 """The part of a replay batch that the update step reads, as a JAX pytree."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from ..replay.segment import Batch
+from ..replay.segment import Batch
 
 
 class TrainingBatch(NamedTuple):
@@ -36,10 +35,11 @@ class TrainingBatch(NamedTuple):
     weight: jax.Array
 
 
-def training_batch(batch: "Batch", importance_exponent: float) -> TrainingBatch:
+def training_batch(batch: Batch, importance_exponent: float) -> TrainingBatch:
     """The training batch of a sampled replay batch, still in NumPy. See `importance_weights` for the exponent."""
-    fields = {name: getattr(batch, name) for name in TrainingBatch._fields if name != "weight"}
-    return TrainingBatch(**fields, weight=importance_weights(batch.probability, batch.table_size, importance_exponent))
+    fields: dict[str, Any] = {name: getattr(batch, name) for name in TrainingBatch._fields if name != "weight"}
+    fields["weight"] = importance_weights(batch.probability, batch.table_size, importance_exponent)
+    return TrainingBatch(**fields)
 
 
 def importance_weights(probability: ArrayLike, table_size: int, exponent: float) -> NDArray[np.float32]:

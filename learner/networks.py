@@ -148,21 +148,19 @@ class Network:
 
     def represent(self, params: Params, observation: jax.Array) -> jax.Array:
         """Observations `[B, D]` to latent states `[B, W]`."""
-        latent: jax.Array = self._module.apply({"params": params}, observation, method="represent")
-        return latent
+        return self._apply(params, "represent", observation)
 
     def transition(self, params: Params, latent: jax.Array, action: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Latent states `[B, W]` and actions `[B]` to next latent states `[B, W]` and reward logits `[B, bins]`."""
-        pair: tuple[jax.Array, jax.Array] = self._module.apply({"params": params}, latent, action, method="transition")
-        return pair
+        return self._apply(params, "transition", latent, action)
 
     def predict(self, params: Params, latent: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Latent states `[..., W]` to policy logits `[..., A]` and value logits `[..., bins]`."""
-        pair: tuple[jax.Array, jax.Array] = self._module.apply({"params": params}, latent, method="predict")
-        return pair
+        return self._apply(params, "predict", latent)
 
     def project(self, params: Params, latent: jax.Array, online: bool) -> jax.Array:
         """Latent states `[..., W]` to the space of the consistency loss; `online` adds the predictor head."""
-        method = "project_online" if online else "project"
-        projected: jax.Array = self._module.apply({"params": params}, latent, method=method)
-        return projected
+        return self._apply(params, "project_online" if online else "project", latent)
+
+    def _apply(self, params: Params, method: str, *inputs: jax.Array) -> Any:
+        return self._module.apply({"params": params}, *inputs, method=method)

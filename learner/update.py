@@ -1,12 +1,12 @@
 """The update step: one batch in, the next training state out."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import optax
 
+from ..replay.segment import Batch
 from .batch import TrainingBatch, training_batch
 from .config import LearnerConfig
 from .loss import unrolled_loss
@@ -15,11 +15,8 @@ from .reanalyse import SearchFunction, reanalyse
 from .state import TrainingState
 from .targets import make_targets
 
-if TYPE_CHECKING:
-    from ..replay.segment import Batch
-
 Metrics = dict[str, jax.Array]
-Update = Callable[[TrainingState, "Batch"], tuple[TrainingState, Metrics, jax.Array]]
+Update = Callable[[TrainingState, Batch], tuple[TrainingState, Metrics, jax.Array]]
 
 
 def learning_rate_schedule(config: LearnerConfig) -> optax.Schedule:
@@ -90,7 +87,7 @@ def make_update(network: Network, config: LearnerConfig, search: SearchFunction 
         }
         return next_state, metrics, output.priorities
 
-    def update(state: TrainingState, batch: "Batch") -> tuple[TrainingState, Metrics, jax.Array]:
+    def update(state: TrainingState, batch: Batch) -> tuple[TrainingState, Metrics, jax.Array]:
         if batch.action.shape[1] != config.segment_length:
             raise ValueError(f"segments have {batch.action.shape[1]} steps, the learner needs {config.segment_length}")
         return step(state, training_batch(batch, config.importance_exponent))
