@@ -1,0 +1,137 @@
+"""Checkpoint folders of a replay: appear whole or not at all, carry a version, a kind and the hash of every file."""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from ..env.errors import FormatError, UserError
+from .interface import ReplayConfig
+from .segment import SegmentSpec
+
+VERSION = 1
+MANIFEST = "replay.json"
+# Data of one configuration means something else under another value of these.
+_FIXED_SETTINGS = ("capacity", "priority_exponent")
+
+
+@contextmanager
+def publish(
+    directory: str | PathLike[str], kind: str, config: ReplayConfig, spec: SegmentSpec
+) -> Iterator[tuple[Path, dict]]:
+    """Yields a scratch folder and a dict of extra manifest entries; on leaving, makes them the checkpoint `directory`.
+
+    Raises:
+      UserError: `directory` exists and is not an empty folder, or something could not be written.
+    """
+    target = Path(directory)
+    try:
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
+            raise UserError(f"{target}: is there already; write each replay checkpoint into a new folder")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+        try:
+            extra: dict[str, Any] = {}
+            yield scratch, extra
+            hashes = {str(path.relative_to(scratch)): _sync_and_hash(path) for path in _files(scratch)}
+            manifest = {
+                "format": "mallocmuzero-replay",
+                "version": VERSION,
+                "kind": kind,
+                "config": asdict(config),
+                "spec": asdict(spec),
+                "files": hashes,
+                **extra,
+            }
+            (scratch / MANIFEST).write_text(json.dumps(manifest, indent=1))
+            _sync_and_hash(scratch / MANIFEST)
+            os.chmod(scratch, 0o755)  # mkdtemp makes it private.
+            os.rename(scratch, target)
+            _sync_folder(target.parent)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+    except OSError as error:
+        raise UserError(
+            f"{error.filename or target}: cannot write the replay checkpoint: {error.strerror or error}; "
+            "free space or choose another folder"
+        ) from error
+
+
+def read(
+    directory: str | PathLike[str], kind: str, config: ReplayConfig, spec: SegmentSpec
+) -> tuple[dict, ReplayConfig]:
+    """Returns the manifest of a whole checkpoint that fits, and the configuration that it was written under.
+
+    Raises:
+      FormatError: not a whole replay checkpoint of this version and kind.
+      UserError: a setting that the data depends on is another one here.
+    """
+    folder = Path(directory)
+    path = folder / MANIFEST
+    try:
+        manifest = json.loads(path.read_text())
+        if manifest["format"] != "mallocmuzero-replay":
+            raise FormatError(f"{path}: format is {manifest['format']!r}, not a replay checkpoint")
+        if manifest["version"] != VERSION:
+            raise FormatError(
+                f"{path}: version is {manifest['version']}, this program reads {VERSION}; use the version that wrote it"
+            )
+        if manifest["kind"] != kind:
+            raise FormatError(
+                f"{path}: kind is {manifest['kind']!r}, {kind!r} is needed here; resume in the topology that wrote it"
+            )
+        for name, expected in manifest["files"].items():
+            if _hash(folder / name) != expected:
+                raise FormatError(f"{folder / name}: differs from the hash in {MANIFEST}; take another checkpoint")
+        old_config, old_spec = ReplayConfig(**manifest["config"]), SegmentSpec(**manifest["spec"])
+    except OSError as error:
+        raise FormatError(
+            f"{error.filename}: cannot be read ({error.strerror}); not a whole replay checkpoint"
+        ) from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise FormatError(f"{path}: not a replay checkpoint's manifest ({error!r}); take another checkpoint") from error
+    for name, value in asdict(old_spec).items():
+        if getattr(spec, name) != value:
+            raise UserError(f"{path}: spec.{name} is {value} there and {getattr(spec, name)} here; use the same")
+    for name in _FIXED_SETTINGS:
+        if getattr(config, name) != getattr(old_config, name):
+            raise UserError(
+                f"{path}: config.{name} is {getattr(old_config, name)} there and {getattr(config, name)} here; "
+                "use the same"
+            )
+    return manifest, old_config
+
+
+def load_manifest(directory: Path) -> dict:
+    """Returns the manifest of a checkpoint that `read` has accepted."""
+    return json.loads((directory / MANIFEST).read_text())
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _sync_and_hash(path: Path) -> str:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+    return _hash(path)
+
+
+def _sync_folder(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
