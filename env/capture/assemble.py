@@ -64,6 +64,7 @@ def _compiler(extraction: Extraction, production: Production, log: CompilerLog) 
         "reported": dict(sorted(log.counts.items())),
         "read_back": dict(sorted(production.counts.items())),
         "inexpressible": dict(sorted(production.inexpressible.items())),
+        "sequence": production.sequence,
         "aliased_buffers": extraction.aliased_buffers,
     }
 

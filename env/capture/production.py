@@ -6,12 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import FormatError
 from ..mapping import COPY_FIELDS, CROSS_PROGRAM, PREFETCH, RESIDENCY_FIELDS, WRITE_BACK, Mapping
 from .extract import Extraction
 from .hlo import Instruction, Module
 from .log import Allocation, CompilerLog
 
-_FORWARDING = frozenset({"get-tuple-element", "tuple", "bitcast"})
+
+RUN, ISSUE, STEP = -1, -2, -3
 
 
 @dataclass(frozen=True)
@@ -26,9 +28,14 @@ class Slice:
 
 @dataclass(frozen=True)
 class Production:
-    """XLA's mapping, and what of it the format cannot say: how often, by reason."""
+    """XLA's mapping, and what of it the format cannot say: how often, by reason.
+
+    `sequence` is what the compiler simulates, in its order: `RUN` (the next instruction of the program), `ISSUE` (the
+    next copy), `STEP` (an instruction that is left out of the program but takes one cycle), or the number of a copy: wait.
+    """
 
     mapping: Mapping
+    sequence: list[int]
     counts: dict[str, int]
     inexpressible: dict[str, int]
 
@@ -52,6 +59,13 @@ class _Reader:
         self.program = extraction.program
         self.compiled: dict[str, Instruction] = module.entry.instructions
         self.order = {name: index for index, name in enumerate(self.compiled)}
+        try:
+            places = [self.order[name] for name in self.program.instruction_names]
+        except KeyError as error:
+            raise FormatError(f"{module.path}: has no instruction {error}: the log is of another compilation") from error
+        if places != sorted(places):
+            raise FormatError(f"{module.path}: schedules the instructions differently from the log")
+        self.places = places
         self.fast = np.zeros(self.program.num_accesses, bool)
         self.residencies: list[tuple[int, int, int, int, int, int]] = []
         self.copies: list[tuple[int, tuple[int, ...]]] = []
@@ -83,7 +97,25 @@ class _Reader:
             copies=_table([copy for _, copy in self.copies], len(COPY_FIELDS)),
             origin={"solver": "xla"},
         )
-        return Production(mapping, dict(self.counts), dict(self.inexpressible))
+        return Production(mapping, self._sequence(), dict(self.counts), dict(self.inexpressible))
+
+    def _sequence(self) -> list[int]:
+        names = list(self.compiled)
+        copy_of = {names[place]: copy for copy, (place, _) in enumerate(self.copies) if place >= 0}
+        kept = set(self.program.instruction_names)
+        sequence: list[int] = []
+        for name, elapsed, _ in self.log.timeline:
+            instruction = self.compiled.get(name)
+            source = instruction.operands[0] if instruction is not None and instruction.operands else ""
+            if name in kept:
+                sequence.append(RUN)
+            elif name in copy_of:
+                sequence.append(ISSUE)
+            elif source in copy_of and name.rpartition("-")[2].startswith("done"):
+                sequence.append(copy_of[source])
+            elif elapsed > 0:
+                sequence.append(STEP)
+        return sequence
 
     # Times. The compiler's schedule also counts instructions that a program leaves out.
 
@@ -190,18 +222,9 @@ class _Reader:
                 return instruction
 
     def _time_before(self, name: str) -> int:
-        """Returns the time, in the compiler's first schedule, of the last instruction before `name` in the compiled one."""
-        times = {instruction: time for time, instruction in self.log.schedule.items()}
-        names = list(self.compiled)
-        for index in range(self.order[name] - 1, -1, -1):
-            time = times.get(names[index])
-            if time is not None and names[index] in self._kept:
-                return time
-        return -1
-
-    @property
-    def _kept(self) -> set[str]:
-        return set(self.program.instruction_names)
+        """Returns the time, in MSA's schedule, of the last instruction of the program before `name` in the compiled one."""
+        index = int(np.searchsorted(self.places, self.order[name])) - 1
+        return int(self.program.schedule_index[index]) if index >= 0 else -1
 
 
 def merge_residencies(residencies: NDArray[np.int64]) -> NDArray[np.int64]:
