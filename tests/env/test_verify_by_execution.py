@@ -1,0 +1,277 @@
+"""The verifier against brute force: random mappings are executed byte by byte, loops and all.
+
+Whatever verifies must execute without one wrong read, whether a copy moves its bytes when it is issued or when it is
+done; and a mapping whose only faults are stale reads must show one when executed.
+"""
+
+import random
+from collections import defaultdict
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mallocmuzero.env.mapping import COPY_FIELDS, CROSS_PROGRAM, PREFETCH, RESIDENCY_FIELDS, WRITE_BACK, Mapping
+from mallocmuzero.env.program import OPERAND, RESULT, Program
+from mallocmuzero.env.verify import verify
+from mallocmuzero.env.violation import Kind
+from programs import programs
+
+STALE = {Kind.FAST_CONTENT, Kind.HBM_CONTENT, Kind.LOOP_CONTENT, Kind.OUTPUT}
+
+
+def trace(program: Program) -> list[int]:
+    """Returns the instructions as they run, every loop twice or more."""
+
+    def body(first: int, last: int, loop: int) -> list[int]:
+        steps: list[int] = []
+        t = first
+        while t <= last:
+            inner = [n for n in range(len(program.loop_trips)) if n > loop and program.loop_first[n] == t]
+            inner = [n for n in inner if program.loop_parent[n] == loop]
+            if inner:
+                end = int(program.loop_last[inner[0]])
+                for _ in range(max(2, int(program.loop_trips[inner[0]]))):
+                    steps += body(t, end, inner[0])
+                t = end + 1
+            else:
+                steps.append(t)
+                t += 1
+        return steps
+
+    return body(0, program.num_instructions - 1, -1)
+
+
+class Machine:
+    """Memories whose bytes are tags: every write makes a new one, and garbage is 0."""
+
+    def __init__(self, program: Program, mapping: Mapping, eager: bool) -> None:
+        self.program, self.mapping, self.eager = program, mapping, eager
+        self.tag = 1
+        self.value = [0] * program.num_buffers
+        self.hbm = [np.zeros(size, np.int64) for size in program.size]
+        self.fast = np.zeros(program.target.fast_bytes, np.int64)
+        for buffer in np.flatnonzero(program.definition < 0):
+            self.value[buffer] = self.new_tag()
+            self.hbm[buffer][:] = self.value[buffer]
+        self.wrong: list[str] = []
+        self.flying: dict[int, np.ndarray | None] = {}
+
+    def new_tag(self) -> int:
+        self.tag += 1
+        return self.tag
+
+    def places(self, buffer: int, t: int, low: int = 0, high: int | None = None) -> dict[int, np.ndarray]:
+        """Returns, per offset at which bytes `low..high` of a buffer are all resident during `t`, their addresses."""
+        high = int(self.program.size[buffer]) if high is None else high
+        held: dict[int, set[int]] = defaultdict(set)
+        for b, start, end, offset, first, last in self.mapping.residencies.tolist():
+            if b == buffer and start <= t <= end:
+                held[offset] |= set(range(first, last))
+        return {o: np.arange(low, high) + o for o, has in held.items() if has >= set(range(low, high))}
+
+    def run(self) -> list[str]:
+        steps = trace(self.program)
+        self.issue(-1, steps[0], {PREFETCH, CROSS_PROGRAM})
+        for number, t in enumerate(steps):
+            self.complete(t)
+            self.fast[: self.program.reserved[t]] = 0
+            self.execute(t)
+            following = steps[number + 1] if number + 1 < len(steps) else t + 1
+            # A write-back may still read what leaves fast memory here; a prefetch fills what comes after it.
+            self.issue(t, following, {WRITE_BACK})
+            self.release(t, following)
+            self.issue(t, following, {PREFETCH, CROSS_PROGRAM})
+        self.complete(self.program.num_instructions)
+        for buffer in np.flatnonzero(self.program.is_output):
+            if np.any(self.hbm[buffer] != self.value[buffer]):
+                self.wrong.append(f"output {buffer}")
+        return self.wrong
+
+    def execute(self, t: int) -> None:
+        rows = range(self.program.access_start[t], self.program.access_start[t + 1])
+        for row in rows:
+            buffer, fast = int(self.program.access_buffer[row]), self.mapping.access_fast[row]
+            if self.program.access_kind[row] == OPERAND:
+                found = [self.fast[a] for a in self.places(buffer, t).values()] if fast else [self.hbm[buffer]]
+                if not any(np.all(bytes_ == self.value[buffer]) for bytes_ in found):
+                    self.wrong.append(f"read of {buffer} at {t}")
+        for row in rows:
+            buffer, fast = int(self.program.access_buffer[row]), self.mapping.access_fast[row]
+            if self.program.access_kind[row] == RESULT:
+                self.value[buffer] = self.new_tag()
+                if fast:
+                    places = list(self.places(buffer, t).values())
+                    if len(places) == 1:
+                        self.fast[places[0]] = self.value[buffer]
+                else:
+                    self.hbm[buffer][:] = self.value[buffer]
+
+    def issue(self, t: int, following: int, directions: set[int]) -> None:
+        """Issues the copies that start after `t`; one that leaves a loop does so after its last iteration."""
+        for copy, (_, direction, start, end, *_) in enumerate(self.mapping.copies.tolist()):
+            if start == t and direction in directions and (following == t + 1 or end <= t):
+                self.flying[copy] = None
+                if self.eager:
+                    self.move(copy)
+                else:
+                    self.flying[copy] = self.source(copy).copy()
+
+    def source(self, copy: int) -> np.ndarray:
+        buffer, direction, start, _, low, high, *_ = self.mapping.copies[copy].tolist()
+        if direction != WRITE_BACK:
+            return self.hbm[buffer][low:high]
+        places = list(self.places(buffer, start, low, high).values())
+        good = [a for a in places if np.all(self.fast[a] == self.value[buffer])]
+        return self.fast[(good or places)[0]] if places else np.zeros(high - low, np.int64)
+
+    def move(self, copy: int, late: bool = False) -> None:
+        buffer, direction, start, end, low, high, *_ = self.mapping.copies[copy].tolist()
+        data = self.flying[copy] if late else self.source(copy)
+        if direction == WRITE_BACK:
+            self.hbm[buffer][low:high] = data
+            return
+        last = min(end, self.program.num_instructions - 1)
+        # A residency that begins right after the start is the one meant, if there are several.
+        begins = {r[3] for r in self.mapping.residencies.tolist() if r[0] == buffer and r[1] == start + 1}
+        places = self.places(buffer, last, low, high)
+        for offset in sorted(places, key=lambda o: o not in begins)[:1]:
+            self.fast[places[offset]] = data
+
+    def complete(self, t: int) -> None:
+        for copy in [c for c in self.flying if self.mapping.copies[c, 3] == t]:
+            if not self.eager:
+                self.move(copy, late=True)
+            del self.flying[copy]
+
+    def release(self, t: int, following: int) -> None:
+        """What is not resident at the same place any more is lost."""
+        owner: dict[int, int] = {}
+        for b, start, end, offset, low, high in self.mapping.residencies.tolist():
+            if start <= following <= end:
+                owner |= dict.fromkeys(range(offset + low, offset + high), b * 1000 + offset)
+        for b, start, end, offset, low, high in self.mapping.residencies.tolist():
+            if start <= t <= end:
+                for address in range(offset + low, offset + high):
+                    if owner.get(address) != b * 1000 + offset:
+                        self.fast[address] = 0
+
+
+def random_mapping(program: Program, rng: random.Random) -> Mapping:
+    """Returns a mapping that is often legal, with what goes wrong being small."""
+    access_fast = np.zeros(program.num_accesses, bool)
+    residencies: list[list[int]] = []
+    copies: list[list[int]] = []
+    for buffer in rng.sample(range(program.num_buffers), program.num_buffers):
+        if not program.fast_allowed[buffer]:
+            continue
+        mine, moves = _play_buffer(program, buffer, access_fast, rng)
+        placed = _place(program, buffer, mine, residencies, rng)
+        if placed is None:
+            access_fast[program.access_buffer == buffer] = False
+        else:
+            residencies += placed
+            copies += moves
+    table = np.array(residencies, np.int64).reshape(-1, len(RESIDENCY_FIELDS))
+    moved = np.array(copies, np.int64).reshape(-1, len(COPY_FIELDS))
+    if rng.random() < 0.5:
+        _spoil(program, access_fast, table, moved, rng)
+    return Mapping(program.sha256, access_fast, table, moved)
+
+
+def _play_buffer(
+    program: Program, buffer: int, access_fast: np.ndarray, rng: random.Random
+) -> tuple[list[list[int]], list[list[int]]]:
+    """Decides at each touch of a buffer; returns its residencies `[start, end]` and its copies."""
+    spans: list[list[int]] = []
+    moves: list[list[int]] = []
+    touches: dict[int, list[int]] = defaultdict(list)
+    for row in np.flatnonzero(program.access_buffer == buffer):
+        touches[int(program.access_instruction[row])].append(int(row))
+    size, last = int(program.size[buffer]), -1
+    in_fast, in_hbm = False, bool(program.definition[buffer] < 0)
+    for t, rows in touches.items():
+        reads = any(program.access_kind[row] == OPERAND for row in rows)
+        writes = any(program.access_kind[row] == RESULT for row in rows)
+        fast = rng.random() < 0.7
+        if fast and reads and in_fast:
+            spans[-1][1] = t
+        elif fast and reads and in_hbm and t > last and (t > 0 or last < 0):
+            start = rng.randint(last, t - 1)
+            end = rng.randint(start + 1, t)
+            spans.append([start + 1, t])
+            moves.append([buffer, PREFETCH, start, end, 0, size, buffer, -1])
+        elif fast and not reads:
+            spans.append([t, t])
+        elif reads and not in_hbm:
+            fast = True
+            spans[-1][1] = t
+        else:
+            fast = False
+        access_fast[rows] = fast
+        if writes:
+            in_fast, in_hbm = fast, not fast
+            if fast and (program.is_output[buffer] or rng.random() < 0.4):
+                end = rng.randint(t + 1, min(t + 2, program.num_instructions))
+                moves.append([buffer, WRITE_BACK, t, end, 0, size, buffer, -1])
+                spans[-1][1] = max(spans[-1][1], end - 1)
+                in_hbm = True
+                t = end
+        else:
+            in_fast = fast or in_fast
+        last = max(last, t)
+    if moves and moves[0][1] == PREFETCH and moves[0][2] == -1 and rng.random() < 0.3:
+        moves[0][1] = CROSS_PROGRAM
+        spans[0][1] = program.num_instructions - 1
+    return spans, moves
+
+
+def _place(
+    program: Program, buffer: int, spans: list[list[int]], taken: list[list[int]], rng: random.Random
+) -> list[list[int]] | None:
+    """Gives every residency an offset that is free, and cuts some in two; None if there is no room."""
+    size, target = int(program.size[buffer]), program.target
+    placed: list[list[int]] = []
+    for start, end in spans:
+        low = int(program.reserved[start : end + 1].max(initial=0))
+        offsets = list(range(target.align(low), target.fast_bytes - size + 1, target.alignment))
+        rng.shuffle(offsets)
+        for offset in offsets:
+            others = taken + placed
+            if all(e < start or end < s or o + h <= offset or offset + size <= o for _, s, e, o, _, h in others):
+                break
+        else:
+            return None
+        if end > start and rng.random() < 0.2:
+            middle = rng.randint(start, end - 1)
+            placed += [[buffer, start, middle, offset, 0, size], [buffer, middle + 1, end, offset, 0, size]]
+        elif size > 4 and rng.random() < 0.2:
+            cut = rng.randint(1, size - 1)
+            placed += [[buffer, start, end, offset, 0, cut], [buffer, start, end, offset, cut, size]]
+        else:
+            placed.append([buffer, start, end, offset, 0, size])
+    return placed
+
+
+def _spoil(
+    program: Program, access_fast: np.ndarray, residencies: np.ndarray, copies: np.ndarray, rng: random.Random
+) -> None:
+    """Changes one thing a little."""
+    choice = rng.randrange(5)
+    if choice == 0 and len(access_fast):
+        access_fast[rng.randrange(len(access_fast))] ^= True
+    elif choice in (1, 2) and len(residencies):
+        residencies[rng.randrange(len(residencies)), rng.choice([1, 2, 3])] += rng.choice([-1, 1, 8])
+    elif len(copies):
+        copies[rng.randrange(len(copies)), rng.choice([2, 3])] += rng.choice([-1, 1])
+
+
+@settings(max_examples=300, deadline=None)
+@given(programs(max_instructions=7), st.integers(0, 2**32))
+def test_what_verifies_executes(program: Program, seed: int) -> None:
+    mapping = random_mapping(program, random.Random(seed))
+    violations = verify(program, program.target, mapping)
+    if not violations:
+        for eager in (True, False):
+            assert Machine(program, mapping, eager).run() == []
+    elif {violation.kind for violation in violations} <= STALE:
+        assert any(Machine(program, mapping, eager).run() for eager in (True, False))
