@@ -62,9 +62,7 @@ def _in_place(module: Module, values: Values) -> Iterator[tuple[Position, Positi
             yield values.resolve(instruction.operands[number], operand_path), (instruction.name, result_path)
 
 
-def _in_place_pairs(
-    instruction: Instruction, module: Module
-) -> Iterator[tuple[int, tuple[int, ...], tuple[int, ...]]]:
+def _in_place_pairs(instruction: Instruction, module: Module) -> Iterator[tuple[int, tuple[int, ...], tuple[int, ...]]]:
     """Yields operand number, operand shape index and result shape index."""
     if instruction.opcode in _IN_PLACE:
         yield 0, (), ()

@@ -5,7 +5,9 @@ from .hlo import Instruction, Module
 from .log import Position
 
 # Instructions that move no data: their result is their operand under another name.
-FORWARDING = frozenset({"get-tuple-element", "tuple", "bitcast", "opt-barrier", "optimization-barrier", "add-dependency"})
+FORWARDING = frozenset(
+    {"get-tuple-element", "tuple", "bitcast", "opt-barrier", "optimization-barrier", "add-dependency"}
+)
 # Values that lie in HBM when the program starts.
 INPUTS = frozenset({"parameter", "constant"})
 CONTROL_FLOW = frozenset({"while", "conditional", "call"})

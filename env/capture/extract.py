@@ -230,5 +230,3 @@ class _Builder:
             printed = self.log.total_bytes.get(name, 0.0)
             totals.append(float(exact) if abs(exact - printed) <= 1e-5 * printed else printed)
         return totals
-
-

@@ -81,7 +81,9 @@ class Computation:
         for line in self._lines:
             instruction = parse_instruction(line)
             if instruction is None:
-                raise FormatError(f"{self._path}: computation {self.name!r} has a line that is no HLO: {line.strip():.80}")
+                raise FormatError(
+                    f"{self._path}: computation {self.name!r} has a line that is no HLO: {line.strip():.80}"
+                )
             parsed[instruction.name] = instruction
         return parsed
 

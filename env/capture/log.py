@@ -35,7 +35,10 @@ _OPTION = re.compile(r"^(\w+): (-?\d+)$")
 _COUNTS = {
     re.compile(r"^Maximum number of outstanding async copies/slices: (\d+)"): ("outstanding",),
     re.compile(r"^Number of prefetches: (\d+), in bytes: (\d+)"): ("prefetches", "prefetch_bytes"),
-    re.compile(r"^Number of sliced prefetches: (\d+), consuming number of slices: (\d+)"): ("sliced_prefetches", "slices"),
+    re.compile(r"^Number of sliced prefetches: (\d+), consuming number of slices: (\d+)"): (
+        "sliced_prefetches",
+        "slices",
+    ),
     re.compile(r"^Number of evictions: (\d+), in bytes: (\d+)"): ("evictions", "eviction_bytes"),
     re.compile(r"^\s*number of successful async conversion: (\d+)"): ("replaced_synchronous",),
 }
@@ -120,7 +123,9 @@ def read_log(path: Path) -> CompilerLog:
         ("Estimated elapsed time with async copies", "with" in log.estimates),
     ):
         if not present:
-            raise FormatError(f"{path}: has no `{missing}` lines; the log is truncated or its settings differ: capture again")
+            raise FormatError(
+                f"{path}: has no `{missing}` lines; the log is truncated or its settings differ: capture again"
+            )
     return log
 
 
@@ -239,7 +244,10 @@ class _Reader:
         elif text.startswith(" ["):
             match = _EXPORTED.match(text)
             if match:
-                log.exported[match.group(3), parse_path(match.group(4) or "")] = (int(match.group(1)), int(match.group(2)))
+                log.exported[match.group(3), parse_path(match.group(4) or "")] = (
+                    int(match.group(1)),
+                    int(match.group(2)),
+                )
         elif text.startswith("memory_space_assignment_options"):
             if log.schedule:  # the compiler starts over; costs stay valid
                 self.log = CompilerLog(

@@ -62,7 +62,9 @@ class _Reader:
         try:
             places = [self.order[name] for name in self.program.instruction_names]
         except KeyError as error:
-            raise FormatError(f"{module.path}: has no instruction {error}: the log is of another compilation") from error
+            raise FormatError(
+                f"{module.path}: has no instruction {error}: the log is of another compilation"
+            ) from error
         if places != sorted(places):
             raise FormatError(f"{module.path}: schedules the instructions differently from the log")
         self.places = places

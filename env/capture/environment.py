@@ -1,0 +1,61 @@
+"""The Python environment that captures run in when the user names none: made once, with pinned versions, and kept."""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from ..errors import UserError
+from ..workloads import packages
+
+_COMPLETE = "complete"
+
+
+def cache_folder() -> Path:
+    """Returns the folder for what can be made again: `$XDG_CACHE_HOME/mallocmuzero`, by default under `~/.cache`."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "mallocmuzero"
+
+
+def managed_python(progress: Callable[[str], None]) -> Path:
+    """Returns the interpreter of the managed capture environment, and makes the environment where there is none yet.
+
+    Raises:
+      UserError: it cannot be made.
+    """
+    pins = [f"{name}=={version}" for name, version in packages().items()]
+    key = hashlib.sha256("\n".join([*pins, sys.version]).encode()).hexdigest()[:12]
+    folder = cache_folder() / f"capture-{key}"
+    python = folder / "bin" / "python"
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with (folder.parent / f"capture-{key}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if (folder / _COMPLETE).exists() and python.exists():
+                progress(f"capture environment: {folder}")
+                return python
+            progress(f"making the capture environment, once: {folder} ({', '.join(pins)})")
+            shutil.rmtree(folder, ignore_errors=True)
+            _run([sys.executable, "-m", "venv", str(folder)])
+            _run([str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *pins])
+            (folder / _COMPLETE).touch()
+    except OSError as error:
+        raise UserError(
+            f"{folder}: cannot make the capture environment ({error.strerror or error}); give --python"
+        ) from error
+    return python
+
+
+def _run(command: list[str]) -> None:
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode:
+        lines = [line for line in (result.stderr + result.stdout).splitlines() if line.strip()]
+        reason = next((line for line in lines if "ERROR" in line), lines[-1] if lines else "no message")
+        raise UserError(
+            f"cannot make the capture environment: `{' '.join(command[1:4])} ...` failed: {reason.strip()}; "
+            "give --python an interpreter that has jax and libtpu"
+        )
