@@ -148,10 +148,11 @@ class _Door:
         for index, value in enumerate(values):
             if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
                 raise self.error(f"{name}[{index}]", f"is {value!r:.40}, which is not a {np.dtype(dtype).name}")
-        try:
-            array = np.array(values, dtype)
-        except (OverflowError, ValueError) as error:
-            raise self.error(name, f"holds a number out of range ({error})") from error
+        if issubclass(dtype, np.integer):
+            limits = np.iinfo(dtype)
+            if values and not (min(values) >= limits.min and max(values) <= limits.max):
+                raise self.error(name, f"holds a number outside {limits.min}..{limits.max}")
+        array: NDArray[Any] = np.array(values, dtype)
         if not np.all(np.isfinite(array)):
             raise self.error(name, "holds a number that is not finite")
         return array
@@ -169,9 +170,10 @@ def _target(door: _Door) -> Target:
         value = fields[name]
         if not isinstance(value, kind) or isinstance(value, bool):
             raise door.error(f"target.{name}", f"is {value!r:.40}")
+    for name in kinds.keys() - {"name"}:
         least = 0 if name == "clock_hz" else 1e-300
-        if name != "name" and not least <= value < 2**62:
-            raise door.error(f"target.{name}", f"is {value!r:.40}, out of range")
+        if not least <= fields[name] < 2**62:
+            raise door.error(f"target.{name}", f"is {fields[name]!r:.40}, out of range")
     return Target(**fields)
 
 
@@ -261,7 +263,7 @@ def _mapping(door: _Door, program: Program) -> Mapping:
             f"{program.sha256:.12}...: this mapping belongs to another program; give the program it was made for"
         )
     fast = door.array("accesses_fast", door.get("accesses_fast", list), int, np.int64)
-    if fast.size and not (0 <= fast.min() and fast.max() < program.num_accesses):
+    if fast.size and (fast.min() < 0 or fast.max() >= program.num_accesses):
         raise door.error("accesses_fast", f"names an access outside 0..{program.num_accesses - 1}")
     access_fast = np.zeros(program.num_accesses, bool)
     access_fast[fast] = True

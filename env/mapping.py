@@ -33,9 +33,9 @@ class Mapping:
         the slices of a prefetch that is cut into several copies.
       copies: `[C, 8]` columns `buffer, direction, start, end, low, high, source, replaces`, in the order of issue.
         `source` is the buffer read (the same buffer, but for a synchronous copy instruction that the copy replaces);
-        `replaces` is that instruction, or -1. Directions: `PREFETCH`, `WRITE_BACK`, and `CROSS_PROGRAM`, a prefetch that
-        the previous execution of the program issued (`start = -1`): free in a steady execution, an ordinary prefetch at
-        the start of a cold one; its buffer is resident again at the same offset when the program ends.
+        `replaces` is that instruction, or -1. Directions: `PREFETCH`, `WRITE_BACK`, and `CROSS_PROGRAM`, a prefetch
+        that the previous execution of the program issued (`start = -1`): free in a steady execution, an ordinary
+        prefetch at the start of a cold one; its buffer is resident again at the same offset when the program ends.
       origin: who made it: solver, seed, versions.
     """
 

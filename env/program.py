@@ -36,7 +36,8 @@ class Program:
       reserved: `[T]` bytes at offset 0 that it keeps to itself while it runs (scoped memory).
       schedule_index: `[T]` its place in the compiler's schedule, which also counts instructions without cost.
       loop: `[T]` innermost loop it belongs to, -1 outside loops.
-      loop_parent, loop_trips, loop_first, loop_last: `[L]` enclosing loop or -1; trip count; first and last instruction.
+      loop_parent, loop_trips, loop_first, loop_last: `[L]` enclosing loop or -1; trip count; first and
+        last instruction.
       access_instruction: `[A]` ascending.
       access_buffer: `[A]`.
       access_kind: `[A]` `OPERAND` or `RESULT`; the operands of an instruction come before its results.

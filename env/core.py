@@ -1,0 +1,500 @@
+"""The rules of mallocGame, compiled: legal moves, what a move does, and how time passes between moves.
+
+A game walks the accesses of a program in order. `advance` plays every access with one legal move, and those of trivial
+buffers, and stops before the first with a choice; `play` makes a move there. The rules and their reasons:
+docs/mallocgame.md.
+"""
+
+import numpy as np
+from numba import njit
+
+from .layout import (
+    A_BUFFER,
+    A_INSTRUCTION,
+    A_KIND,
+    A_NEXT,
+    A_TWIN,
+    AF_AHEAD,
+    AF_BYTES,
+    B_INPUT,
+    B_LAST_RESULT,
+    B_OUTPUT,
+    B_PLAYED,
+    B_SIZE,
+    B_TRIVIAL,
+    C_ACCESS,
+    C_COPIES,
+    C_DECISIONS,
+    C_EVICTIONS,
+    C_FINAL,
+    C_HOLDERS,
+    C_PLAN_OFFSET,
+    C_PLAN_START,
+    C_QUEUE_HEAD,
+    C_QUEUE_TAIL,
+    C_RESIDENCIES,
+    C_STALLED,
+    COPY_BUFFER,
+    COPY_DIRECTION,
+    COPY_END,
+    COPY_START,
+    D_ENDED,
+    D_FAST,
+    D_FREE,
+    D_ISSUED,
+    D_PREFETCHES,
+    D_WAIT,
+    F_PLAN_STALL,
+    F_PLAN_SUPPLY,
+    F_PLAN_VICTIMS,
+    F_REWARD,
+    I_DRAIN,
+    I_EARLIEST,
+    I_WRITES_BACK,
+    IF_BYTES,
+    IF_COMPUTE,
+    IF_WEIGHT,
+    L_INSTRUCTIONS,
+    L_PREFETCHES,
+    L_WINDOW,
+    L_WRITE_BACKS,
+    NEVER,
+    R_FAST,
+    R_HBM,
+    RESIDENCY_BUFFER,
+    RESIDENCY_END,
+    RESIDENCY_NEXT,
+    RESIDENCY_OFFSET,
+    RESIDENCY_START,
+    S_GONE,
+    S_OFFSET,
+    S_RELEASE,
+    S_RESIDENT,
+    S_SOURCE,
+    S_START,
+    S_TOUCH,
+    S_VALID,
+    S_WRITE_BACK,
+    State,
+    Tables,
+)
+from .mapping import PREFETCH, WRITE_BACK
+from .program import OPERAND, RESULT
+from .space import find_offset
+
+NO_COPY = 0
+COPY = 1
+DROP = 2
+NUM_MOVES = 3
+# How many windows a prefetch tries when the one that hides it whole finds no room.
+_WINDOW_TRIES = 4
+
+
+@njit(cache=True)
+def reset(tables: Tables, state: State) -> None:
+    """Sets `state` to the beginning of a game."""
+    state.access_fast[:] = 0
+    state.buffer[:] = 0
+    state.buffer[:, S_TOUCH] = -1
+    state.buffer[:, S_WRITE_BACK] = -1
+    state.buffer[:, S_GONE] = -1
+    state.buffer[:, S_SOURCE] = -1
+    for owner in range(len(tables.buffer)):
+        state.buffer[owner, S_VALID] = 0 if tables.buffer[owner, B_INPUT] else NEVER
+    state.step[:, D_PREFETCHES] = 0
+    state.step[:, D_ISSUED] = NEVER
+    state.step[:, D_ENDED] = -1
+    state.step_f[:] = 0.0
+    state.counters[:] = 0
+    state.sums[:] = 0.0
+
+
+@njit(cache=True)
+def run_seconds(tables: Tables, t: int, fast_bytes: float) -> float:
+    """Returns how long instruction `t` runs with `fast_bytes` served from fast memory: the `msa` cost model."""
+    total = tables.instruction_f[t, IF_BYTES]
+    fast = min(fast_bytes, total)
+    memory = (total - fast) / tables.rates[R_HBM] + fast / tables.rates[R_FAST]
+    return max(tables.instruction_f[t, IF_COMPUTE], memory)
+
+
+@njit(cache=True)
+def legal_moves(tables: Tables, state: State, legal: np.ndarray) -> int:
+    """Fills `legal[3]` for the access to decide next, plans the move that needs room; returns how many are legal."""
+    access = state.counters[C_ACCESS]
+    owner = tables.access[access, A_BUFFER]
+    t = tables.access[access, A_INSTRUCTION]
+    twin = tables.access[access, A_TWIN]
+    resident = state.buffer[owner, S_RESIDENT] == 1
+    legal[:] = False
+    state.counters[C_PLAN_OFFSET] = -1
+    state.sums[F_PLAN_STALL] = 0.0
+    state.sums[F_PLAN_VICTIMS] = 0.0
+    state.sums[F_PLAN_SUPPLY] = 0.0
+    if tables.access[access, A_KIND] == OPERAND:
+        if twin >= 0:
+            legal[NO_COPY if state.access_fast[twin] else DROP] = True
+        else:
+            legal[NO_COPY] = resident
+            legal[DROP] = state.buffer[owner, S_VALID] <= t
+            if not resident and tables.buffer[owner, B_PLAYED] and legal[DROP]:
+                legal[COPY] = plan_prefetch(tables, state, access, owner, t)
+    elif twin >= 0 and not state.access_fast[twin]:
+        legal[DROP] = True  # written over its operand, which was read from HBM
+    else:
+        legal[DROP] = twin < 0
+        if tables.buffer[owner, B_PLAYED]:
+            room = resident
+            if not room:
+                may_evict = tables.buffer[owner, B_TRIVIAL] == 0
+                offset, victims = find_offset(tables, state, owner, t, t, access, may_evict)
+                state.counters[C_PLAN_OFFSET] = offset
+                state.sums[F_PLAN_VICTIMS] = victims
+                room = offset >= 0
+            following = tables.access[access, A_NEXT]
+            again = following >= 0 and tables.access[following, A_INSTRUCTION] == t
+            # The last result of an output has to reach HBM; one that is written again at once need not.
+            must_reach = tables.buffer[owner, B_OUTPUT] and access == tables.buffer[owner, B_LAST_RESULT]
+            legal[NO_COPY] = room and not must_reach
+            wanted = must_reach or (following >= 0 and tables.access[following, A_KIND] == OPERAND)
+            legal[COPY] = room and wanted and not again and tables.instruction[t, I_WRITES_BACK]
+    return legal[0] + legal[1] + legal[2]
+
+
+@njit(cache=True)
+def plan_prefetch(tables: Tables, state: State, access: int, owner: int, t: int) -> bool:
+    """Plans a prefetch due at `t`: the latest window that hides it, or one that stalls for less than it gains.
+
+    Copies drain first in, first out, so the idle time found must not belong to a copy that is issued later and due
+    earlier: where the walk back crosses the issue of one, it starts counting anew.
+    """
+    trivial = tables.buffer[owner, B_TRIVIAL] == 1
+    need = tables.buffer[owner, B_SIZE] / tables.rates[R_HBM]
+    earliest = max(tables.instruction[t, I_EARLIEST], state.buffer[owner, S_SOURCE], t - tables.limits[L_WINDOW])
+    earliest = max(earliest, state.buffer[owner, S_GONE])  # its own last residency is no room
+    if earliest > t - 1:
+        return False
+    weight = tables.instruction_f[t, IF_WEIGHT]
+    supply = 0.0
+    near_supply, near_start = 0.0, t - 1  # the stretch next to `t`, in front of every earlier copy's issue
+    near = True
+    found = -1 - 1
+    start = t - 1
+    while True:
+        # Invariant: `supply` counts instructions start + 1 .. t - 1, or of the stretch since the last crossing.
+        if supply >= need:
+            found = start
+            break
+        if start <= earliest or state.step[start, D_PREFETCHES] >= tables.limits[L_PREFETCHES]:
+            break
+        if state.step[start + 1, D_ISSUED] < t:
+            if near:
+                near = False
+                near_supply, near_start = supply, start
+            supply = 0.0
+        supply += state.step_f[start, D_FREE]
+        start -= 1
+    if near:
+        near_supply, near_start = supply, start
+    state.sums[F_PLAN_SUPPLY] = max(near_supply, need if found > -2 else 0.0)
+    gain = tables.access_f[access, AF_AHEAD]
+    if found > -2:
+        offset, victims = find_offset(tables, state, owner, found + 1, t, access, not trivial)
+        if offset >= 0:
+            return _keep_plan(state, found, offset, 0.0, victims)
+    if trivial:
+        return False
+    # Later windows next to `t`: less time, more room.
+    last = -2
+    for attempt in range(_WINDOW_TRIES + 1):
+        first = near_start + ((t - 1 - near_start) * attempt) // _WINDOW_TRIES
+        if first == last:
+            continue
+        last = first
+        available = 0.0
+        for i in range(first + 1, t):
+            available += state.step_f[i, D_FREE]
+        stall = _stall(state, max(0.0, need - available))
+        if stall * weight >= gain:
+            break  # later windows stall longer
+        offset, victims = find_offset(tables, state, owner, first + 1, t, access, True)
+        if offset >= 0:
+            return _keep_plan(state, first, offset, stall, victims)
+    return False
+
+
+@njit(cache=True)
+def _keep_plan(state: State, start: int, offset: int, stall: float, victims: float) -> bool:
+    state.counters[C_PLAN_START] = start
+    state.counters[C_PLAN_OFFSET] = offset
+    state.sums[F_PLAN_STALL] = stall
+    state.sums[F_PLAN_VICTIMS] = victims
+    return True
+
+
+@njit(cache=True)
+def _stall(state: State, missing: float) -> float:
+    """Returns how long `missing` HBM seconds take while pending write-backs share HBM."""
+    pending = 0.0
+    for k in range(state.counters[C_QUEUE_HEAD], state.counters[C_QUEUE_TAIL]):
+        pending += state.queue_s[k]
+    return missing + min(missing, pending)
+
+
+@njit(cache=True)
+def play(tables: Tables, state: State, move: int) -> None:
+    """Makes a legal move at the access to decide next. `legal_moves` has planned it."""
+    access = state.counters[C_ACCESS]
+    owner = tables.access[access, A_BUFFER]
+    t = tables.access[access, A_INSTRUCTION]
+    is_result = tables.access[access, A_KIND] == RESULT
+    if is_result and state.buffer[owner, S_WRITE_BACK] >= 0:
+        _finish_write_back(tables, state, owner, t)  # the old value must be out before it is written over
+    if move == DROP:
+        if state.buffer[owner, S_RESIDENT] == 1:
+            _end_residency(state, owner, max(state.buffer[owner, S_RELEASE], state.buffer[owner, S_START]))
+        if is_result:
+            state.buffer[owner, S_VALID] = t + 1
+            state.buffer[owner, S_SOURCE] = t
+    else:
+        if state.buffer[owner, S_RESIDENT] == 0:
+            first = t
+            if not is_result:
+                _book_prefetch(tables, state, owner, t)
+                first = state.counters[C_PLAN_START] + 1
+            _evict(tables, state, owner, first)
+            _begin_residency(state, owner, first)
+        _touch_fast(tables, state, access, owner, t)
+        if is_result:
+            state.buffer[owner, S_VALID] = NEVER
+            if move == COPY:
+                _queue_write_back(tables, state, owner, t)
+        _update_release(tables, state, owner)
+    state.buffer[owner, S_TOUCH] = access
+    state.counters[C_ACCESS] += 1
+
+
+@njit(cache=True)
+def _touch_fast(tables: Tables, state: State, access: int, owner: int, t: int) -> None:
+    before = run_seconds(tables, t, state.step_f[t, D_FAST])
+    state.step_f[t, D_FAST] += tables.access_f[access, AF_BYTES]
+    after = run_seconds(tables, t, state.step_f[t, D_FAST])
+    state.sums[F_REWARD] += (before - after) * tables.instruction_f[t, IF_WEIGHT]
+    state.access_fast[access] = 1
+    state.buffer[owner, S_RELEASE] = t
+
+
+@njit(cache=True)
+def _update_release(tables: Tables, state: State, owner: int) -> None:
+    """A sole copy that is still wanted, or one being written back, is held hard."""
+    if state.buffer[owner, S_WRITE_BACK] >= 0:
+        state.buffer[owner, S_RELEASE] = NEVER
+    elif state.buffer[owner, S_VALID] == NEVER:
+        following = tables.access[state.counters[C_ACCESS], A_NEXT]
+        if following >= 0 and tables.access[following, A_KIND] == OPERAND:
+            state.buffer[owner, S_RELEASE] = NEVER
+
+
+@njit(cache=True)
+def _begin_residency(state: State, owner: int, first: int) -> None:
+    state.buffer[owner, S_RESIDENT] = 1
+    state.buffer[owner, S_OFFSET] = state.counters[C_PLAN_OFFSET]
+    state.buffer[owner, S_START] = first
+    slot = state.counters[C_HOLDERS]
+    while slot > 0 and state.buffer[state.holders[slot - 1], S_OFFSET] > state.buffer[owner, S_OFFSET]:
+        state.holders[slot] = state.holders[slot - 1]
+        slot -= 1
+    state.holders[slot] = owner
+    state.counters[C_HOLDERS] += 1
+
+
+@njit(cache=True)
+def _end_residency(state: State, owner: int, last: int) -> None:
+    """Closes the residency of `owner` with instruction `last` and takes it off the holders."""
+    row = state.counters[C_RESIDENCIES]
+    state.counters[C_RESIDENCIES] += 1
+    state.residency[row, RESIDENCY_BUFFER] = owner
+    state.residency[row, RESIDENCY_START] = state.buffer[owner, S_START]
+    state.residency[row, RESIDENCY_END] = last
+    state.residency[row, RESIDENCY_OFFSET] = state.buffer[owner, S_OFFSET]
+    state.residency[row, RESIDENCY_NEXT] = state.step[last, D_ENDED]
+    state.step[last, D_ENDED] = row
+    state.buffer[owner, S_RESIDENT] = 0
+    state.buffer[owner, S_GONE] = last
+    state.counters[C_HOLDERS] -= 1
+    slot = 0
+    while state.holders[slot] != owner:
+        slot += 1
+    for following in range(slot, state.counters[C_HOLDERS]):
+        state.holders[following] = state.holders[following + 1]
+
+
+@njit(cache=True)
+def _evict(tables: Tables, state: State, owner: int, first: int) -> None:
+    """Ends the residencies that the planned offset overwrites from instruction `first` on."""
+    low = state.counters[C_PLAN_OFFSET]
+    high = low + tables.buffer[owner, B_SIZE]
+    slot = 0
+    while slot < state.counters[C_HOLDERS]:
+        other = state.holders[slot]
+        begins = state.buffer[other, S_OFFSET]
+        if begins < high and begins + tables.buffer[other, B_SIZE] > low:
+            _end_residency(state, other, state.buffer[other, S_RELEASE])
+            state.counters[C_EVICTIONS] += 1
+        else:
+            slot += 1
+
+
+@njit(cache=True)
+def _book_prefetch(tables: Tables, state: State, owner: int, t: int) -> None:
+    start = state.counters[C_PLAN_START]
+    row = state.counters[C_COPIES]
+    state.counters[C_COPIES] += 1
+    state.copy[row, COPY_BUFFER] = owner
+    state.copy[row, COPY_DIRECTION] = PREFETCH
+    state.copy[row, COPY_START] = start
+    state.copy[row, COPY_END] = t
+    state.step[start + 1, D_ISSUED] = min(state.step[start + 1, D_ISSUED], t)
+    left = tables.buffer[owner, B_SIZE] / tables.rates[R_HBM]
+    for i in range(start + 1, t):
+        state.step[i, D_PREFETCHES] += 1
+        used = min(left, state.step_f[i, D_FREE])
+        state.step_f[i, D_FREE] -= used
+        left -= used
+    stall = state.sums[F_PLAN_STALL]
+    if stall > 0.0:
+        state.counters[C_STALLED] += 1
+        _wait(tables, state, t, stall)
+        _drain(tables, state, t, t, stall - left)
+
+
+@njit(cache=True)
+def _wait(tables: Tables, state: State, t: int, seconds: float) -> None:
+    state.step_f[t, D_WAIT] += seconds
+    state.sums[F_REWARD] -= seconds * tables.instruction_f[t, IF_WEIGHT]
+
+
+@njit(cache=True)
+def _queue_write_back(tables: Tables, state: State, owner: int, t: int) -> None:
+    row = state.counters[C_COPIES]
+    state.counters[C_COPIES] += 1
+    state.copy[row, COPY_BUFFER] = owner
+    state.copy[row, COPY_DIRECTION] = WRITE_BACK
+    state.copy[row, COPY_START] = t
+    state.copy[row, COPY_END] = NEVER
+    tail = state.counters[C_QUEUE_TAIL]
+    state.queue_s[tail] = tables.buffer[owner, B_SIZE] / tables.rates[R_HBM]
+    state.queue_copy[tail] = row
+    state.counters[C_QUEUE_TAIL] += 1
+    state.buffer[owner, S_WRITE_BACK] = row
+
+
+@njit(cache=True)
+def _drain(tables: Tables, state: State, before: int, due: int, seconds: float) -> float:
+    """Spends `seconds` of HBM time on write-backs issued before `before`; returns what is left. Those done are `due`."""
+    while seconds > 0.0 and state.counters[C_QUEUE_HEAD] < state.counters[C_QUEUE_TAIL]:
+        head = state.counters[C_QUEUE_HEAD]
+        if state.copy[state.queue_copy[head], COPY_START] >= before:
+            break  # issued only now
+        if state.queue_s[head] > seconds:
+            state.queue_s[head] -= seconds
+            return 0.0
+        seconds -= state.queue_s[head]
+        _pop_write_back(tables, state, due)
+    return seconds
+
+
+@njit(cache=True)
+def _pop_write_back(tables: Tables, state: State, due: int) -> None:
+    """The first pending write-back is complete before instruction `due`."""
+    head = state.counters[C_QUEUE_HEAD]
+    state.counters[C_QUEUE_HEAD] += 1
+    row = state.queue_copy[head]
+    state.copy[row, COPY_END] = due
+    owner = state.copy[row, COPY_BUFFER]
+    state.buffer[owner, S_WRITE_BACK] = -1
+    state.buffer[owner, S_VALID] = due
+    state.buffer[owner, S_SOURCE] = due  # the write-back may end only just before `due`
+    last = state.buffer[owner, S_TOUCH]
+    touched = tables.access[last, A_INSTRUCTION] if last >= 0 else 0
+    state.buffer[owner, S_RELEASE] = max(touched, due - 1)
+
+
+@njit(cache=True)
+def _finish_write_back(tables: Tables, state: State, owner: int, t: int) -> None:
+    """Makes instruction `t` wait until the pending write-back of `owner` is out."""
+    while state.buffer[owner, S_WRITE_BACK] >= 0:
+        _wait(tables, state, t, state.queue_s[state.counters[C_QUEUE_HEAD]])
+        _pop_write_back(tables, state, t)
+
+
+@njit(cache=True)
+def _finish_instruction(tables: Tables, state: State, t: int) -> None:
+    """All accesses of instruction `t` are decided: its idle HBM time is known, and write-backs take theirs first."""
+    fast = min(state.step_f[t, D_FAST], tables.instruction_f[t, IF_BYTES])
+    idle = run_seconds(tables, t, fast) - (tables.instruction_f[t, IF_BYTES] - fast) / tables.rates[R_HBM]
+    state.step_f[t, D_FREE] = _drain(tables, state, t, t + 1, max(0.0, idle))
+    pending = state.counters[C_QUEUE_TAIL] - state.counters[C_QUEUE_HEAD]
+    most = 0 if tables.instruction[t + 1, I_DRAIN] else tables.limits[L_WRITE_BACKS]
+    while pending > most:
+        _wait(tables, state, t + 1, state.queue_s[state.counters[C_QUEUE_HEAD]])
+        _pop_write_back(tables, state, t + 1)
+        pending -= 1
+    # Nothing wants these any more: their room is free from the next instruction on.
+    slot = 0
+    while slot < state.counters[C_HOLDERS]:
+        owner = state.holders[slot]
+        last = state.buffer[owner, S_TOUCH]
+        if state.buffer[owner, S_WRITE_BACK] < 0 and tables.access[last, A_NEXT] < 0:
+            _end_residency(state, owner, state.buffer[owner, S_RELEASE])
+        else:
+            slot += 1
+
+
+@njit(cache=True)
+def advance(tables: Tables, state: State, legal: np.ndarray) -> bool:
+    """Plays on to the next access with a choice and fills `legal[3]` for it. Returns False when the game is over."""
+    accesses = len(tables.access)
+    while True:
+        access = state.counters[C_ACCESS]
+        until = tables.access[access, A_INSTRUCTION] if access < accesses else tables.limits[L_INSTRUCTIONS]
+        while state.counters[C_FINAL] < until:
+            _finish_instruction(tables, state, state.counters[C_FINAL])
+            state.counters[C_FINAL] += 1
+        if access == accesses:
+            return False
+        choices = legal_moves(tables, state, legal)
+        if choices == 0:
+            raise AssertionError("mallocGame has no legal move: its invariants are broken")
+        if choices > 1 and not tables.buffer[tables.access[access, A_BUFFER], B_TRIVIAL]:
+            return True
+        # Forced, or not worth a decision: near if there is room, without overwriting or waiting for anything.
+        play(tables, state, NO_COPY if legal[NO_COPY] else (COPY if legal[COPY] else DROP))
+
+
+@njit(cache=True)
+def step(tables: Tables, state: State, move: int, legal: np.ndarray) -> bool:
+    """Makes a move and plays on. Returns False when the game is over."""
+    state.counters[C_DECISIONS] += 1
+    play(tables, state, move)
+    return advance(tables, state, legal)
+
+
+@njit(cache=True)
+def play_line(tables: Tables, state: State, moves: np.ndarray, legal: np.ndarray, taken: np.ndarray) -> int:
+    """Plays a whole game from the start: `moves[k]` at the `k`-th decision, or the first legal one of NoCopy, Drop,
+    Copy.
+
+    Returns the number of decisions; `taken` receives the moves made.
+    """
+    reset(tables, state)
+    going = advance(tables, state, legal)
+    decisions = 0
+    while going:
+        move = moves[decisions] if decisions < len(moves) else -1
+        if move < 0 or not legal[move]:
+            move = NO_COPY if legal[NO_COPY] else (DROP if legal[DROP] else COPY)
+        taken[decisions] = move
+        decisions += 1
+        going = step(tables, state, move, legal)
+    return decisions

@@ -1,0 +1,273 @@
+"""How a game is laid out in flat arrays, so that compiled code steps it: columns, and the tables of one program.
+
+Static tables (`build_tables`) belong to the program; a `State` is everything that changes while a game is played.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .program import OPERAND, RESULT, Program
+from .target import Target
+
+NEVER = np.int64(2**62)  # an instruction index that is never reached
+
+# Columns of Tables.access
+A_BUFFER, A_KIND, A_INSTRUCTION, A_NEXT, A_TWIN = range(5)
+# A_NEXT: the buffer's next access, or -1. A_TWIN: an earlier access of the same instruction that decides this one: for
+# an operand another operand on the same buffer, for a result the operand it is written over in place; or -1.
+
+# Columns of Tables.access_f
+AF_BYTES, AF_BENEFIT, AF_AHEAD = range(3)
+# AF_BENEFIT: weighted seconds saved if this access alone were fast. AF_AHEAD: their sum from here to the buffer's last.
+
+# Columns of Tables.instruction
+I_FIRST_ACCESS, I_EARLIEST, I_DRAIN, I_WRITES_BACK = range(4)
+# I_EARLIEST: the earliest `start` of a copy that is due at this instruction without crossing a loop boundary.
+# I_DRAIN: 1 if pending write-backs must be complete before this instruction. I_WRITES_BACK: 1 if one may be issued
+# after it.
+
+# Columns of Tables.instruction_f
+IF_COMPUTE, IF_BYTES, IF_WEIGHT, IF_CLOCK, IF_HBM_RUN, IF_LIVE = range(6)
+# IF_CLOCK: all-in-HBM seconds before the instruction, loop trips counted once; IF_HBM_RUN: its all-in-HBM seconds.
+# IF_LIVE: bytes of the buffers between their first and last access, relative to fast memory.
+
+# Columns of Tables.buffer
+B_SIZE, B_ALIGNED, B_OUTPUT, B_PLAYED, B_LAST, B_INPUT, B_LAST_RESULT, B_TRIVIAL = range(8)
+# B_PLAYED: 1 if it may be placed at all. B_TRIVIAL: 1 if the game plays it itself. B_LAST: last access, -1 if none.
+# B_LAST_RESULT: last result access, -1 if none.
+
+# Tables.limits and Tables.rates
+L_FAST, L_RESERVED, L_PREFETCHES, L_WRITE_BACKS, L_INSTRUCTIONS, L_WINDOW = range(6)
+R_HBM, R_FAST, R_MEAN = range(3)
+
+# Columns of State.buffer
+S_RESIDENT, S_OFFSET, S_START, S_TOUCH, S_VALID, S_WRITE_BACK, S_RELEASE, S_GONE, S_SOURCE = range(9)
+# S_VALID: first instruction that may read a valid copy in HBM, or NEVER. S_WRITE_BACK: its pending write-back, or -1.
+# S_RELEASE: last instruction that must still find it in fast memory, were it overwritten now. S_SLOT: place in
+# `holders`. S_GONE: last instruction of its previous residency, or -1. S_SOURCE: earliest `start` of a prefetch of its
+# value in HBM.
+
+# Columns of State.step_f, per instruction
+D_FAST, D_FREE, D_WAIT = range(3)
+# D_FAST: bytes decided to be served from fast memory. D_FREE: HBM seconds left idle, once the instruction is final.
+
+# Columns of State.step, per instruction
+D_PREFETCHES, D_ISSUED, D_ENDED = range(3)
+# D_PREFETCHES: prefetches in flight. D_ISSUED: earliest due instruction of the prefetches issued right after it, or
+# NEVER (row 0 stands for `start = -1`). D_ENDED: head of the list of residencies that end with it, or -1.
+
+# State.counters
+(
+    C_ACCESS,  # the access to decide next
+    C_FINAL,  # instructions before this one are final
+    C_HOLDERS,
+    C_RESIDENCIES,
+    C_COPIES,
+    C_QUEUE_HEAD,
+    C_QUEUE_TAIL,
+    C_PLAN_START,  # the plan of the move that needs room: issue of the prefetch, ...
+    C_PLAN_OFFSET,  # ... offset, -1 if there is none
+    C_DECISIONS,
+    C_EVICTIONS,
+    C_STALLED,
+    NUM_COUNTERS,
+) = range(13)
+
+# State.sums
+(
+    F_REWARD,  # weighted seconds saved by the moves so far
+    F_PLAN_STALL,  # seconds the planned prefetch makes its instruction wait
+    F_PLAN_VICTIMS,  # what the planned offset evicts, in weighted seconds per second
+    F_PLAN_SUPPLY,  # idle HBM seconds found for the planned prefetch
+    NUM_SUMS,
+) = range(5)
+
+RESIDENCY_BUFFER, RESIDENCY_START, RESIDENCY_END, RESIDENCY_OFFSET, RESIDENCY_NEXT = range(5)
+COPY_BUFFER, COPY_DIRECTION, COPY_START, COPY_END = range(4)
+
+
+class Tables(NamedTuple):
+    """What a game needs to know of a program. Shapes: `T` instructions, `A` accesses, `N` buffers."""
+
+    access: NDArray[np.int64]  # [A, 5]
+    access_f: NDArray[np.float64]  # [A, 3]
+    instruction: NDArray[np.int64]  # [T + 1, 4]
+    instruction_f: NDArray[np.float64]  # [T + 1, 6]
+    buffer: NDArray[np.int64]  # [N, 8]
+    limits: NDArray[np.int64]
+    rates: NDArray[np.float64]
+
+
+class State(NamedTuple):
+    """Everything that changes while a game is played. `R` residencies and `C` copies at most."""
+
+    access_fast: NDArray[np.int8]  # [A]
+    buffer: NDArray[np.int64]  # [N, 9]
+    step: NDArray[np.int64]  # [T + 1, 3]
+    step_f: NDArray[np.float64]  # [T + 1, 3]
+    holders: NDArray[np.int64]  # [N + 1] buffers in fast memory now, by offset
+    residency: NDArray[np.int64]  # [R, 5]
+    copy: NDArray[np.int64]  # [C, 4]
+    queue_s: NDArray[np.float64]  # [C] seconds of work left of pending write-backs, first in, first out
+    queue_copy: NDArray[np.int64]  # [C]
+    counters: NDArray[np.int64]
+    sums: NDArray[np.float64]
+
+    def copy_from(self, other: "State") -> None:
+        """Takes over every value of `other`, a state of the same program."""
+        for name, mine in self._asdict().items():
+            mine[...] = getattr(other, name)
+
+
+def build_tables(program: Program, target: Target, max_window: int, trivial_share: float) -> Tables:
+    """Returns the static tables of `program` on `target`.
+
+    Args:
+      program: the program.
+      target: the hardware.
+      max_window: no copy window is longer than this many instructions.
+      trivial_share: the game itself plays buffers whose benefits sum to less than this share of the all-in-HBM latency.
+    """
+    steps, accesses, buffers = program.num_instructions, program.num_accesses, program.num_buffers
+    instruction = np.zeros((steps + 1, 4), np.int64)
+    instruction[:, I_FIRST_ACCESS] = program.access_start
+    instruction[:, I_EARLIEST] = _earliest_starts(program)
+    # A write-back issued inside a loop body is complete before the body's last instruction; one issued before a loop is
+    # complete before the loop.
+    instruction[steps, I_DRAIN] = 1
+    instruction[program.loop_first, I_DRAIN] = 1
+    instruction[program.loop_last, I_DRAIN] = 1
+    instruction[:, I_WRITES_BACK] = 1
+    instruction[program.loop_last, I_WRITES_BACK] = 0
+
+    instruction_f = np.zeros((steps + 1, 6))
+    instruction_f[:steps, IF_COMPUTE] = program.compute_s
+    instruction_f[:steps, IF_BYTES] = program.bytes_total
+    instruction_f[:steps, IF_WEIGHT] = program.weight
+    instruction_f[steps, IF_WEIGHT] = 1.0
+    all_hbm = np.maximum(program.compute_s, program.bytes_total / target.hbm_bandwidth)
+    instruction_f[:steps, IF_HBM_RUN] = all_hbm
+    instruction_f[1:, IF_CLOCK] = np.cumsum(all_hbm)
+
+    buffer = np.zeros((buffers, 8), np.int64)
+    buffer[:, B_SIZE] = program.size
+    buffer[:, B_ALIGNED] = -(-program.size // target.alignment) * target.alignment
+    buffer[:, B_OUTPUT] = program.is_output
+    buffer[:, B_INPUT] = program.definition < 0
+    buffer[:, B_LAST] = -1
+    buffer[:, B_LAST_RESULT] = -1
+
+    access = np.zeros((accesses, 5), np.int64)
+    access[:, A_BUFFER] = program.access_buffer
+    access[:, A_KIND] = program.access_kind
+    access[:, A_INSTRUCTION] = program.access_instruction
+    access[:, A_NEXT] = -1
+    access[:, A_TWIN] = -1
+    access_f = np.zeros((accesses, 3))
+    access_f[:, AF_BYTES] = program.access_bytes
+    access_f[:, AF_BENEFIT] = _benefits(program, target)
+    for index in range(accesses):
+        owner, kind = program.access_buffer[index], program.access_kind[index]
+        previous = buffer[owner, B_LAST]
+        if previous >= 0:
+            access[previous, A_NEXT] = index
+            if access[previous, A_INSTRUCTION] == access[index, A_INSTRUCTION]:
+                access[index, A_TWIN] = previous
+        buffer[owner, B_LAST] = index
+        if kind == RESULT:
+            buffer[owner, B_LAST_RESULT] = index
+    for index in range(accesses - 1, -1, -1):
+        following = access[index, A_NEXT]
+        access_f[index, AF_AHEAD] = access_f[index, AF_BENEFIT] + (
+            access_f[following, AF_AHEAD] if following >= 0 else 0
+        )
+
+    reserved = -(-int(program.reserved.max(initial=0)) // target.alignment) * target.alignment
+    room = target.fast_bytes - reserved
+    used = buffer[:, B_LAST] >= 0
+    buffer[:, B_PLAYED] = (
+        program.fast_allowed & used & (program.size > 0) & (buffer[:, B_ALIGNED] <= room) & ~_crosses_loops(program)
+    )
+    live = np.zeros(steps + 1)
+    for owner in np.flatnonzero(buffer[:, B_PLAYED]):
+        touched = program.access_instruction[program.access_buffer == owner]
+        live[touched[0]] += buffer[owner, B_ALIGNED]
+        live[touched[-1] + 1] -= buffer[owner, B_ALIGNED]
+    instruction_f[:, IF_LIVE] = np.cumsum(live) / target.fast_bytes
+    benefit = np.bincount(program.access_buffer, weights=access_f[:, AF_BENEFIT], minlength=buffers)
+    all_hbm_s = all_hbm @ program.weight
+    buffer[:, B_TRIVIAL] = benefit < trivial_share * all_hbm_s
+    limits = np.array(
+        [target.fast_bytes, reserved, target.max_prefetches, target.max_write_backs, steps, max_window], np.int64
+    )
+    mean = instruction_f[steps, IF_CLOCK] / max(steps, 1)
+    rates = np.array([target.hbm_bandwidth, target.fast_bandwidth, mean if mean > 0 else 1.0])
+    return Tables(access, access_f, instruction, instruction_f, buffer, limits, rates)
+
+
+def new_state(tables: Tables) -> State:
+    """Returns a state with room for any game on `tables`; `core.reset` fills it."""
+    accesses, buffers, steps = len(tables.access), len(tables.buffer), len(tables.instruction)
+    return State(
+        access_fast=np.zeros(accesses, np.int8),
+        buffer=np.zeros((buffers, 9), np.int64),
+        step=np.zeros((steps, 3), np.int64),
+        step_f=np.zeros((steps, 3)),
+        holders=np.zeros(buffers + 1, np.int64),
+        # Each access begins at most one residency and one copy.
+        residency=np.zeros((accesses + 1, 5), np.int64),
+        copy=np.zeros((accesses + 1, 4), np.int64),
+        queue_s=np.zeros(accesses + 1),
+        queue_copy=np.zeros(accesses + 1, np.int64),
+        counters=np.zeros(NUM_COUNTERS, np.int64),
+        sums=np.zeros(NUM_SUMS),
+    )
+
+
+def _benefits(program: Program, target: Target) -> NDArray[np.float64]:
+    """`[A]` weighted seconds saved if the access alone were served from fast memory (XLA: `AlternateMemoryBenefit`)."""
+    step = program.access_instruction
+    in_hbm = np.maximum(program.compute_s, program.bytes_total / target.hbm_bandwidth)[step]
+    bytes_total = program.bytes_total[step]
+    fast = np.minimum(program.access_bytes, bytes_total)
+    alone = np.maximum(
+        program.compute_s[step], (bytes_total - fast) / target.hbm_bandwidth + fast / target.fast_bandwidth
+    )
+    return (in_hbm - alone) * program.weight[step]
+
+
+def _earliest_starts(program: Program) -> NDArray[np.int64]:
+    """`[T + 1]` the earliest `start` of a copy due at each instruction that stays inside one loop body."""
+    steps = program.num_instructions
+    loop = np.append(program.loop, [-1])
+    earliest = np.full(steps + 1, -1, np.int64)
+    for t in range(1, steps + 1):
+        if loop[t] == loop[t - 1]:
+            earliest[t] = earliest[t - 1]
+        else:
+            # Entering a loop, the copy must be issued inside it; leaving one, after its last instruction.
+            entered = loop[t] >= 0 and program.loop_first[loop[t]] == t
+            earliest[t] = t if entered else t - 1
+    if steps and loop[0] >= 0:
+        inside = np.flatnonzero(earliest[:steps] == -1)
+        earliest[inside] = 0
+    return earliest
+
+
+def _crosses_loops(program: Program) -> NDArray[np.bool_]:
+    """`[N]` the buffer is touched inside a loop and lives longer than one pass of the loop body."""
+    crosses = np.zeros(program.num_buffers, bool)
+    for first, last in zip(program.loop_first, program.loop_last, strict=True):
+        low, high = program.access_start[first], program.access_start[last + 1]
+        inside = np.bincount(program.access_buffer[low:high], minlength=program.num_buffers)
+        everywhere = np.bincount(program.access_buffer, minlength=program.num_buffers)
+        touched = inside > 0
+        crosses |= touched & ((inside < everywhere) | (program.definition < 0) | program.is_output)
+        # Read before it is written: the value comes from the previous pass.
+        begins = np.full(program.num_buffers, OPERAND)
+        for index in range(high - 1, low - 1, -1):
+            begins[program.access_buffer[index]] = program.access_kind[index]
+        crosses |= touched & (begins == OPERAND)
+    return crosses
