@@ -10,7 +10,7 @@ from .reverb_import import TABLE, import_reverb
 
 # Longest that Reverb's sampler waits on the rate limiter before the thread looks whether it should end. A time-out ends
 # the iterator, so each one costs a new stream.
-_LIMITER_TIMEOUT_MS = 1000
+_LIMITER_TIMEOUT_MS = 200
 _SIGNATURE_TIMEOUT_S = 30
 _RETRY_S = 0.5
 

@@ -84,7 +84,7 @@ class SegmentSpec:
       num_actions: `A`.
       unroll_steps: moves the learner unrolls its model for.
       td_steps: rewards summed before the bootstrap.
-      period: a segment starts at steps 0, `period`, 2 `period`, ... of an episode. At most `S`, so that none is left out.
+      period: a segment starts at steps 0, `period`, 2 `period`, ... of an episode. At most `S`: none is left out.
 
     Raises:
       UserError: a size is out of range.

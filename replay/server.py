@@ -1,8 +1,8 @@
 """A Reverb server in a process of its own, and the handle that starts and stops it.
 
-The child is a fresh interpreter, never a fork: it knows nothing of JAX. It lives as long as its parent holds the pipe to
-its standard input. Reverb 0.14 listens on every network interface and knows no authentication, and its API
-offers no way to change either: on a machine that strangers reach, close the port with a firewall.
+The child is a fresh interpreter, never a fork: it knows nothing of JAX. It lives as long as its parent holds the pipe
+to its standard input. Reverb 0.14 listens on every network interface and knows no authentication, and its API offers no
+way to change either: on a machine that strangers reach, close the port with a firewall.
 """
 
 import contextlib
