@@ -60,7 +60,7 @@ def _compiler(extraction: Extraction, production: Production, log: CompilerLog) 
         "estimate_without_copies_s": log.estimates["without"],
         "estimate_with_copies_s": log.estimates["with"],
         "left_out_s": extraction.left_out_s,
-        "min_instruction_s": min((s for s in log.compute_s.values() if s > 0), default=0.0),
+        "step_s": production.step_s,
         "reported": dict(sorted(log.counts.items())),
         "read_back": dict(sorted(production.counts.items())),
         "inexpressible": dict(sorted(production.inexpressible.items())),

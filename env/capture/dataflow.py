@@ -27,7 +27,7 @@ class Values:
             if instruction.opcode in CONTROL_FLOW or instruction.opcode.startswith(_ASYNCHRONOUS):
                 raise UserError(
                     f"{module.path}: instruction {instruction.name!r} is a `{instruction.opcode}`, which capture does "
-                    "not understand yet; unroll loops (e.g. `jax.lax.scan(..., unroll=True)`) and compile for one device"
+                    "not understand yet; unroll loops (e.g. `jax.lax.scan(..., unroll=True)`), compile for one device"
                 )
 
     def resolve(self, name: str, path: tuple[int, ...]) -> Position:

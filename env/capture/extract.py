@@ -151,7 +151,7 @@ class _Builder:
         return len(self.names) - 1
 
     def _buffer(self, position: Position, index: int) -> int:
-        """Returns the buffer that holds the value defined at `position`, a new one where it is the first of its group."""
+        """Returns the buffer of the value defined at `position`: a new one for the first of its group."""
         leader = self.groups.get(position, position)
         buffer = self.leader_buffer.get(leader)
         if buffer is None:
@@ -222,7 +222,7 @@ class _Builder:
         return self.log.compute_s.get(name, self.log.elapsed[name])
 
     def _totals(self, columns: list[list[Any]]) -> list[float]:
-        """Returns total bytes per instruction, as whole numbers where the printed six digits agree with the accesses."""
+        """Returns total bytes per instruction: whole numbers where the printed six digits agree with them."""
         sums = np.zeros(len(self.names))
         np.add.at(sums, np.array(columns[0], int), np.array(columns[5], float))
         totals = []

@@ -1,4 +1,4 @@
-"""Reads what memory space assignment (MSA) writes to the compiler's log: costs, schedule, buffers, allocations, estimates.
+"""Reads what memory space assignment (MSA) logs: costs, schedule, buffers, allocations, estimates.
 
 The log settings that print all of it are `worker.LOG_MODULES`. Lines are told apart by their text, not by the line
 number in front of it, which changes with every release of the compiler.
@@ -185,7 +185,7 @@ class _Reader:
             if match:
                 log.schedule[int(match.group(1))] = match.group(3)
                 log.elapsed[match.group(3)] = float(match.group(2))
-        elif text.startswith("    pos: ") or text.startswith("    use: ") or text.startswith("     "):
+        elif text.startswith("    "):
             self._accessed(text)
         elif text.startswith("  ") and self._list is not None and "<" in text:
             position = _position(text)

@@ -12,7 +12,6 @@ from .extract import Extraction
 from .hlo import Instruction, Module
 from .log import Allocation, CompilerLog
 
-
 RUN, ISSUE, STEP = -1, -2, -3
 
 
@@ -31,11 +30,13 @@ class Production:
     """XLA's mapping, and what of it the format cannot say: how often, by reason.
 
     `sequence` is what the compiler simulates, in its order: `RUN` (the next instruction of the program), `ISSUE` (the
-    next copy), `STEP` (an instruction that is left out of the program but takes one cycle), or the number of a copy: wait.
+    next copy), `STEP` (an instruction left out of the program that takes one cycle), or the number of a copy: wait.
+    `step_s` are the seconds of such an instruction.
     """
 
     mapping: Mapping
     sequence: list[int]
+    step_s: float
     counts: dict[str, int]
     inexpressible: dict[str, int]
 
@@ -69,8 +70,9 @@ class _Reader:
             raise FormatError(f"{module.path}: schedules the instructions differently from the log")
         self.places = places
         self.fast = np.zeros(self.program.num_accesses, bool)
-        self.residencies: list[tuple[int, int, int, int, int, int]] = []
+        self.residencies: list[tuple[int, ...]] = []
         self.copies: list[tuple[int, tuple[int, ...]]] = []
+        self.step_s = 0.0
         self.counts: Counter[str] = Counter()
         self.inexpressible: Counter[str] = Counter()
 
@@ -99,7 +101,7 @@ class _Reader:
             copies=_table([copy for _, copy in self.copies], len(COPY_FIELDS)),
             origin={"solver": "xla"},
         )
-        return Production(mapping, self._sequence(), dict(self.counts), dict(self.inexpressible))
+        return Production(mapping, self._sequence(), self.step_s, dict(self.counts), dict(self.inexpressible))
 
     def _sequence(self) -> list[int]:
         names = list(self.compiled)
@@ -117,6 +119,7 @@ class _Reader:
                 sequence.append(copy_of[source])
             elif elapsed > 0:
                 sequence.append(STEP)
+                self.step_s = elapsed
         return sequence
 
     # Times. The compiler's schedule also counts instructions that a program leaves out.
@@ -147,7 +150,8 @@ class _Reader:
 
     def _copy(self, allocation: Allocation, buffer: int) -> None:
         start, done = allocation.copy_start, allocation.copy_done
-        assert start is not None and done is not None
+        assert start is not None
+        assert done is not None
         size = int(self.program.size[buffer])
         if not allocation.fast:
             if not allocation.source_fast:
@@ -224,13 +228,15 @@ class _Reader:
                 return instruction
 
     def _time_before(self, name: str) -> int:
-        """Returns the time, in MSA's schedule, of the last instruction of the program before `name` in the compiled one."""
+        """Returns the time, in MSA's schedule, of the program's last instruction before `name` in the compiled one."""
         index = int(np.searchsorted(self.places, self.order[name])) - 1
         return int(self.program.schedule_index[index]) if index >= 0 else -1
 
 
 def merge_residencies(residencies: NDArray[np.int64]) -> NDArray[np.int64]:
     """Joins residencies of the same bytes at the same place that overlap in time, e.g. of the values of one buffer.
+
+    A whole buffer that follows its own slices in place (an operation that works in place) prolongs the slices.
 
     Args:
       residencies: `[R, 6]`, columns as in `Mapping`.
@@ -239,15 +245,17 @@ def merge_residencies(residencies: NDArray[np.int64]) -> NDArray[np.int64]:
       `[R', 6]`, sorted by start, then buffer.
     """
     merged: list[list[int]] = []
-    last: dict[tuple[int, ...], list[int]] = {}
+    at_place: dict[tuple[int, int], list[list[int]]] = {}
     for row in sorted(residencies.tolist(), key=lambda row: (row[1], row[0], row[4])):
-        key = (row[0], *row[3:])
-        before = last.get(key)
-        if before is not None and row[1] <= before[2]:
-            before[2] = max(before[2], row[2])
-            continue
-        last[key] = row
-        merged.append(row)
+        buffer, start, end, offset, low, high = row
+        before = at_place.setdefault((buffer, offset), [])
+        parts = [part for part in before if part[2] >= start and low <= part[4] and part[5] <= high]
+        if parts and sum(part[5] - part[4] for part in parts) == high - low:
+            for part in parts:
+                part[2] = max(part[2], end)
+        else:
+            before.append(row)
+            merged.append(row)
     return _table([tuple(row) for row in merged], len(RESIDENCY_FIELDS))
 
 

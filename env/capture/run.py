@@ -128,7 +128,7 @@ def _compile(
                 status = process.wait(time_limit_s)
             except subprocess.TimeoutExpired:
                 raise UserError(
-                    f"{function}: not compiled after {time_limit_s:.0f} s; give it a longer time limit or a smaller model"
+                    f"{function}: not compiled after {time_limit_s:.0f} s; raise the time limit or take a smaller model"
                 ) from None
             finally:
                 if process.poll() is None:
@@ -145,16 +145,13 @@ def _reason(function: str, status: int, said: Path, log: Path) -> str:
     for line in said.read_text(encoding="utf-8", errors="replace").splitlines():
         if line.startswith(worker.MARK):
             return line.removeprefix(worker.MARK)
-    if status < 0:
-        how = f"was killed by {signal.Signals(-status).name}"
-    else:
-        how = f"ended with status {status}"
+    how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
     last = ""
     with log.open(encoding="utf-8", errors="replace") as file:
         for line in file:
             if line.strip() and line[0] not in "IW":
                 last = line.strip()
-    return f"{function}: the compilation {how}{f' ({last:.200})' if last else ''}; keep its log with --keep FOLDER to see more"
+    return f"{function}: the compilation {how}{f' ({last:.200})' if last else ''}; --keep FOLDER keeps its log"
 
 
 def _versions(path: Path) -> dict[str, str]:

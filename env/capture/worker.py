@@ -4,8 +4,8 @@ Runs as a file in another interpreter, one with jax and libtpu; imports nothing 
 
     python worker.py PKG.MODULE:FUNCTION TOPOLOGY FOLDER [OPTION=VALUE ...]
 
-FUNCTION takes no argument and returns `(function, arguments)`: a function that `jax.jit` takes, and its arguments, which
-may be abstract (`jax.ShapeDtypeStruct`). Writes `compiled.txt`, `versions.json` and the dumps; the log goes to standard
+FUNCTION takes no argument and returns `(function, arguments)`: a function that `jax.jit` takes, and its arguments,
+which may be abstract (`jax.ShapeDtypeStruct`). Writes `compiled.txt`, `versions.json` and the dumps; the log goes to standard
 error. A failure that the user can mend is one line `capture-error: ...` on standard output and exit status 3.
 """
 
@@ -40,6 +40,10 @@ def compiler_settings() -> dict[str, str]:
     }
 
 
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0]
+
+
 def load(reference: str) -> Any:
     """Imports `PKG.MODULE:FUNCTION` and returns the function."""
     module_name, _, function_name = reference.partition(":")
@@ -48,9 +52,7 @@ def load(reference: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name and (module_name == error.name or module_name.startswith(error.name + ".")):
             fail(f"no module {module_name!r} in {os.getcwd()} or in {sys.executable}; give PKG.MODULE:FUNCTION")
-        fail(
-            f"module {module_name!r} needs {error.name!r}, which {sys.executable} lacks; install it there or give --python"
-        )
+        fail(f"module {module_name!r} needs {error.name!r}, which {sys.executable} lacks; install it there")
     except Exception as error:  # noqa: BLE001 -- whatever the user's module raises is the user's to read
         fail(f"importing module {module_name!r} raised {type(error).__name__}: {error}")
     function = getattr(module, function_name, None)
@@ -102,16 +104,14 @@ def main(reference: str, topology_name: str, folder: str, options: dict[str, str
         lowered = jitted.lower(*jax.tree.map(abstract, arguments))
     except Exception as error:  # noqa: BLE001 -- the user's code runs inside
         traceback.print_exc()
-        fail(f"{reference}: tracing raised {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
-    dumps = {"xla_dump_to": folder, "xla_dump_hlo_as_text": True}
+        fail(f"{reference}: tracing raised {_first_line(error)}")
+    dumps: dict[str, Any] = {"xla_dump_to": folder, "xla_dump_hlo_as_text": True}
     try:
         compiled = lowered.compile(compiler_options={**dumps, **options})
     except Exception as error:  # noqa: BLE001 -- the compiler raises several kinds
-        fail(
-            f"{reference}: the TPU compiler refused: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
-        )
+        fail(f"{reference}: the TPU compiler refused: {_first_line(error)}")
     with open(os.path.join(folder, "compiled.txt"), "w", encoding="utf-8") as file:
-        file.write(compiled.as_text())
+        file.write(compiled.as_text() or "")
     versions = {"jax": jax.__version__, "libtpu": libtpu.__version__, "python": sys.version.split()[0]}
     with open(os.path.join(folder, "versions.json"), "w", encoding="utf-8") as file:
         json.dump(versions, file)

@@ -1,8 +1,8 @@
 """The models behind the committed programs.
 
-This file runs in the capture environment (jax, flax, optax, transformers, diffusers), where the rest of this package is
-not installed. Every public function takes no argument and returns what to compile and its abstract arguments: no weights
-are made or fetched.
+This file runs in the capture environment (jax, flax, optax, transformers, diffusers), where the rest of this package
+is not installed. Every public function takes no argument and returns what to compile and its abstract arguments: no
+weights are made or fetched.
 """
 
 from typing import Any

@@ -6,11 +6,10 @@ Nothing but a proof that programs and production mappings are extracted right: i
 from collections import deque
 
 import numpy as np
-from numpy.typing import NDArray
-
 from mallocmuzero.env.capture.production import ISSUE, RUN, STEP
 from mallocmuzero.env.mapping import WRITE_BACK, Mapping
 from mallocmuzero.env.program import OPERAND, RESULT, Program
+from numpy.typing import NDArray
 
 
 def without_copies(program: Program, mapping: Mapping) -> float:
@@ -25,7 +24,7 @@ def with_copies(program: Program, mapping: Mapping) -> float:
     elapsed = _elapsed(program, _priced_as_fast(program, mapping) * program.access_bytes)
     idle = elapsed - (program.bytes_total - fast_bytes) / program.target.hbm_bandwidth
     queues = _Queues(program.target.hbm_bandwidth)
-    step = program.compiler["min_instruction_s"]
+    step = program.compiler["step_s"]
     total = 0.0
     instruction = issued = 0
     for event in program.compiler["sequence"]:
@@ -88,7 +87,7 @@ class _Queues:
 
 
 def _priced_as_fast(program: Program, mapping: Mapping) -> NDArray[np.float64]:
-    """Returns `[A]` 1 where the compiler prices the access as fast: every operand it has an allocation for, even in HBM."""
+    """Returns `[A]` 1 where the compiler prices an access as fast: all operands it allocated, even in HBM."""
     operand = program.access_kind == OPERAND
     return np.where(operand, program.fast_allowed[program.access_buffer], mapping.access_fast).astype(np.float64)
 
