@@ -7,10 +7,10 @@ from mallocmuzero.replay.interface import ReplayConfig
 from mallocmuzero.replay.segment import Batch, Segment, SegmentSpec, Step, segments
 
 SPEC = SegmentSpec(observation_size=4, num_actions=3, unroll_steps=2, td_steps=3, period=2)
-FREE = ReplayConfig(capacity=64, min_size=1, samples_per_insert=1.0, error_buffer=1e6)
+FREE = ReplayConfig(capacity=64, min_size=1, samples_per_insert=1.0, error_buffer=1e6, priority_exponent=0.5)
 # Inserts are held after 10 more than samples account for, samples likewise.
-PACED = ReplayConfig(
-    capacity=64, min_size=4, samples_per_insert=2.0, error_buffer=20.0, max_in_flight=3, insert_timeout_s=0.2
+PACED = dataclasses.replace(
+    FREE, min_size=4, samples_per_insert=2.0, error_buffer=20.0, max_in_flight=3, insert_timeout_s=0.2
 )
 FIELDS = [field.name for field in dataclasses.fields(Segment)]
 

@@ -1,6 +1,5 @@
 """What both replays promise. The Reverb half is skipped where Reverb cannot be installed (Python 3.12 and later)."""
 
-import dataclasses
 import importlib.util
 import threading
 
@@ -139,22 +138,22 @@ def test_one_writer_plays_one_episode_after_another(case):
 
 
 def test_the_oldest_segments_leave_first(case):
-    replay = case.open(dataclasses.replace(FREE, capacity=5))
+    replay = case.open(FREE)
     writer = replay.writer()
-    old, new = episode(20, seed=1), episode(10, seed=2)
+    old, new = episode(40, seed=1), episode(2 * FREE.capacity, seed=2)
     play(writer, old)
     play(writer, new)
     writer.flush(10)
-    assert replay.stats().size == 5
-    assert replay.stats().inserts == 15
+    assert replay.stats().size == FREE.capacity
+    assert replay.stats().inserts == 20 + FREE.capacity
     found = set()
-    for _ in range(10):
-        found.update(contents(replay.sample(16, 10)))
+    for _ in range(20):
+        found.update(contents(replay.sample(64, 10)))
     assert found == expected(new)
 
 
 def test_priorities_decide_what_is_drawn(case):
-    replay = case.open(dataclasses.replace(FREE, priority_exponent=0.5))
+    replay = case.open(FREE)
     writer = replay.writer()
     play(writer, episode(8))
     writer.flush(10)
@@ -324,7 +323,7 @@ def drive(replay, writer, steps):
 
 
 def test_a_restored_replay_goes_on_where_the_checkpoint_was(case, tmp_path):
-    replay = case.open(dataclasses.replace(PACED, priority_exponent=1.0))
+    replay = case.open(PACED)
     writer = replay.writer()
     play(writer, old := episode(2 * 14, seed=1))
     writer.flush(10)
@@ -333,7 +332,7 @@ def test_a_restored_replay_goes_on_where_the_checkpoint_was(case, tmp_path):
     drive(replay, writer, two := episode(2 * 10, seed=2))
     writer.close()
     case.settle(replay)
-    replay.update_priorities(np.array([favourite]), np.array([30.0]))
+    replay.update_priorities(np.array([favourite]), np.array([900.0]))
     case.settle(replay)
     before = replay.stats()
     replay.checkpoint(tmp_path / "a" / "replay")
@@ -355,8 +354,7 @@ def test_a_restored_replay_goes_on_where_the_checkpoint_was(case, tmp_path):
 
 def test_a_restored_table_obeys_todays_limiter(case, tmp_path):
     """A checkpoint written when nothing paced actors, restored where something does, and the other way round."""
-    free = dataclasses.replace(FREE, min_size=2)
-    source = case.open(free)
+    source = case.open(FREE)
     writer = source.writer()
     play(writer, episode(2 * 50))
     writer.flush(10)
@@ -377,7 +375,7 @@ def test_a_restored_table_obeys_todays_limiter(case, tmp_path):
     writer.close()
 
     paced.checkpoint(tmp_path / "paced")
-    back = case.open(free)
+    back = case.open(FREE)
     back.restore(tmp_path / "paced")
     writer = back.writer()
     play(writer, episode(2 * 30))
@@ -385,14 +383,19 @@ def test_a_restored_table_obeys_todays_limiter(case, tmp_path):
 
 
 def test_a_checkpoint_of_other_sizes_is_refused(case, tmp_path):
-    case.open(FREE).checkpoint(tmp_path / "c")
-    with pytest.raises(UserError, match=r"config\.capacity is 64 there and 5 here"):
-        case.open(dataclasses.replace(FREE, capacity=5)).restore(tmp_path / "c")
-    spec = dataclasses.replace(SPEC, td_steps=4)
-    other = LocalReplay(FREE, spec, np.random.default_rng(0)) if isinstance(case, LocalCase) else None
-    if other is not None:
-        with pytest.raises(UserError, match=r"spec\.td_steps is 3 there and 4 here"):
-            other.restore(tmp_path / "c")
+    replay = case.open(FREE)
+    replay.checkpoint(tmp_path / "c")
+    manifest = tmp_path / "c" / "replay.json"
+    text = manifest.read_text()
+    for name, change in (
+        (r"config\.capacity is 65 there and 64 here", ('"capacity": 64', '"capacity": 65')),
+        (r"spec\.td_steps is 4 there and 3 here", ('"td_steps": 3', '"td_steps": 4')),
+        (r"version is 2, this program reads 1", ('"version": 1', '"version": 2')),
+        (r"kind is 'other'", ('"kind": "', '"kind": "other", "was": "')),
+    ):
+        manifest.write_text(text.replace(*change))
+        with pytest.raises(UserError, match=name):
+            replay.restore(tmp_path / "c")
 
 
 def test_a_checkpoint_never_overwrites(case, tmp_path):
