@@ -204,7 +204,9 @@ def plan_prefetch(tables: Tables, state: State, access: int, owner: int, t: int)
             return _keep_plan(state, found, offset, 0.0, victims)
     if trivial:
         return False
-    # Later windows next to `t`: less time, more room.
+    # Later windows next to `t`: less time, more room. Those that begin where HBM has no idle time gain nothing.
+    while near_start < t - 1 and state.step_f[near_start + 1, D_FREE] <= 0.0:
+        near_start += 1
     last = -2
     for attempt in range(_WINDOW_TRIES + 1):
         first = near_start + ((t - 1 - near_start) * attempt) // _WINDOW_TRIES
@@ -391,7 +393,7 @@ def _queue_write_back(tables: Tables, state: State, owner: int, t: int) -> None:
 
 @njit(cache=True)
 def _drain(tables: Tables, state: State, before: int, due: int, seconds: float) -> float:
-    """Spends `seconds` of HBM time on write-backs issued before `before`; returns what is left. Those done are `due`."""
+    """Spends HBM time on write-backs issued before `before`, which are then `due`; returns the seconds left."""
     while seconds > 0.0 and state.counters[C_QUEUE_HEAD] < state.counters[C_QUEUE_TAIL]:
         head = state.counters[C_QUEUE_HEAD]
         if state.copy[state.queue_copy[head], COPY_START] >= before:

@@ -264,8 +264,33 @@ def _mapping(program: Program, state: State, max_write_backs: int) -> Mapping:
     copies[:, 7] = -1
     copies = copies[np.argsort(copies[:, 2], kind="stable")]
     access_fast = state.access_fast.astype(bool)
+    copies = copies[_is_needed(program, access_fast, copies)]
     _relax_write_backs(program, access_fast, residencies, copies, max_write_backs)
     return Mapping(program.sha256, access_fast, residencies, copies, {"solver": "game"})
+
+
+def _is_needed(program: Program, access_fast: NDArray[np.bool_], copies: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Returns `[C]`, False for write-backs whose copy in HBM nothing reads: the buffer was never overwritten."""
+    writes: dict[int, list[int]] = {}
+    reads: dict[int, list[int]] = {}
+    results = program.access_kind != OPERAND
+    for rows, table in ((results, writes), (~results & ~access_fast, reads)):
+        for buffer, t in zip(
+            program.access_buffer[rows].tolist(), program.access_instruction[rows].tolist(), strict=True
+        ):
+            table.setdefault(buffer, []).append(t)
+    end = program.num_instructions
+    for buffer, direction, start, *_ in copies.tolist():
+        if direction != WRITE_BACK:
+            reads.setdefault(buffer, []).append(start)
+    for buffer in np.flatnonzero(program.is_output).tolist():
+        reads.setdefault(buffer, []).append(end)
+    needed = np.ones(len(copies), bool)
+    for row, (buffer, direction, start, *_) in enumerate(copies.tolist()):
+        if direction == WRITE_BACK:
+            rewritten = min((t for t in writes.get(buffer, ()) if t > start), default=end)
+            needed[row] = any(start < t <= rewritten for t in reads.get(buffer, ()))
+    return needed
 
 
 def _relax_write_backs(

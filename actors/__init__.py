@@ -1,0 +1,1 @@
+"""Whatever plays or maps a program: self-play, search, evaluation, reference players."""

@@ -1,0 +1,151 @@
+"""The greedy reference player: simple rules on the game's own moves, the best of a small grid of settings."""
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from ..env.core import COPY, DROP, NO_COPY, advance, reset, run_seconds, step
+from ..env.game import MallocGame, play_line
+from ..env.layout import (
+    A_BUFFER,
+    A_INSTRUCTION,
+    A_KIND,
+    AF_AHEAD,
+    AF_BYTES,
+    B_ALIGNED,
+    B_LAST,
+    C_ACCESS,
+    D_WAIT,
+    F_PLAN_STALL,
+    F_PLAN_VICTIMS,
+    IF_CLOCK,
+    IF_HBM_RUN,
+    IF_WEIGHT,
+    L_FAST,
+    L_INSTRUCTIONS,
+    State,
+    Tables,
+)
+from ..env.program import OPERAND
+
+
+class Rule(NamedTuple):
+    """Settings of the greedy player.
+
+    Attributes:
+      least_density: a result goes to HBM if all its benefits ahead, per second and per share of fast memory that it
+      would
+        hold until its last use, are less than this.
+      write_back_after: a result that lives longer than this share of the program's time is also written back, so that
+        its room can be taken before its last use.
+      victims: room is taken from others if they lose less than this multiple of the benefits ahead.
+      stall: a prefetch may make its instruction wait for up to this multiple of the benefits ahead.
+    """
+
+    least_density: float
+    write_back_after: float
+    victims: float
+    stall: float
+
+
+GRID = tuple(
+    Rule(*setting)
+    for setting in itertools.product(
+        (0.0, 0.05, 0.2, 0.5), (0.0, 0.003, 0.01, 0.03, 0.1, 2.0), (0.0, 0.5, 1.0), (0.0, 0.5)
+    )
+)
+
+# Lines of play that the simulator judges.
+_SIMULATED = 16
+
+
+def play_greedy(game: MallocGame) -> Rule:
+    """Plays `game` to its end by the best rule of the grid: of those that the game's own account likes best, the one that
+    the simulator does. Returns the rule.
+    """
+    taken = np.zeros(len(game.tables.access), np.int64)
+    legal = np.zeros(3, np.bool_)
+    lines: list[tuple[float, Rule, NDArray[np.int64]]] = []
+    for rule in GRID:
+        count = play_rule(game.tables, game.state, legal, taken, rule)
+        lines.append((game.saved_s, rule, taken[:count].copy()))
+    lines.sort(key=lambda line: -line[0])
+    best: tuple[float, Rule, NDArray[np.int64]] | None = None
+    for _, rule, moves in lines[:_SIMULATED]:
+        play_line(game, moves)
+        if best is None or game.latency_s < best[0]:
+            best = game.latency_s, rule, moves
+    assert best is not None
+    play_line(game, best[2])
+    return best[1]
+
+
+@njit(cache=True)
+def play_rule(tables: Tables, state: State, legal: NDArray[np.bool_], taken: NDArray[np.int64], rule: Rule) -> int:
+    """Plays a whole game by `rule`; returns the number of decisions, whose moves are in `taken`."""
+    reset(tables, state)
+    going = advance(tables, state, legal)
+    count = 0
+    while going:
+        move = _move(tables, state, legal, rule)
+        taken[count] = move
+        count += 1
+        going = step(tables, state, move, legal)
+    return count
+
+
+@njit(cache=True)
+def _move(tables: Tables, state: State, legal: NDArray[np.bool_], rule: Rule) -> int:
+    access = state.counters[C_ACCESS]
+    owner = tables.access[access, A_BUFFER]
+    t = tables.access[access, A_INSTRUCTION]
+    last = tables.access[tables.buffer[owner, B_LAST], A_INSTRUCTION]
+    whole = tables.instruction_f[tables.limits[L_INSTRUCTIONS], IF_CLOCK]
+    span = tables.instruction_f[last, IF_CLOCK] + tables.instruction_f[last, IF_HBM_RUN]
+    span -= tables.instruction_f[t, IF_CLOCK]
+    ahead = tables.access_f[access, AF_AHEAD]
+    takes_too_much = state.sums[F_PLAN_VICTIMS] * span > rule.victims * ahead
+    if tables.access[access, A_KIND] == OPERAND:
+        if legal[NO_COPY]:
+            return NO_COPY
+        waits_too_long = state.sums[F_PLAN_STALL] * tables.instruction_f[t, IF_WEIGHT] > rule.stall * ahead
+        return COPY if legal[COPY] and not waits_too_long and not takes_too_much else DROP
+    share = tables.buffer[owner, B_ALIGNED] / tables.limits[L_FAST]
+    dense = ahead >= rule.least_density * share * span
+    if legal[DROP] and (takes_too_much or not dense):
+        return DROP
+    if legal[COPY] and (not legal[NO_COPY] or span > rule.write_back_after * whole):
+        return COPY
+    return NO_COPY if legal[NO_COPY] else DROP
+
+
+def saved_before_access(game: MallocGame) -> NDArray[np.float64]:
+    """Returns `[A + 1]` the weighted seconds a finished game had saved before each access, the last entry in all.
+
+    Waits count from the first access of the instruction that waits.
+    """
+    if not game.done:
+        raise ValueError("the game is not over")
+    saved = np.zeros(game.program.num_accesses + 1)
+    _saved_before_access(game.tables, game.state, saved)
+    saved[-1] = game.all_hbm_s - game.latency_s
+    return saved
+
+
+@njit(cache=True)
+def _saved_before_access(tables: Tables, state: State, saved: NDArray[np.float64]) -> None:
+    total, fast, now = 0.0, 0.0, -1
+    for access in range(len(tables.access)):
+        t = tables.access[access, A_INSTRUCTION]
+        while now < t:
+            now += 1
+            total -= state.step_f[now, D_WAIT] * tables.instruction_f[now, IF_WEIGHT]
+            fast = 0.0
+        saved[access] = total
+        if state.access_fast[access]:
+            before = run_seconds(tables, t, fast)
+            fast += tables.access_f[access, AF_BYTES]
+            total += (before - run_seconds(tables, t, fast)) * tables.instruction_f[t, IF_WEIGHT]
