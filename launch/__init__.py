@@ -1,0 +1,1 @@
+"""Command line, configuration, topologies, run directory: the only room that knows all the others."""

@@ -1,0 +1,60 @@
+"""The command `mallocmuzero`."""
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from ..env.errors import UserError
+from ..version import VERSION
+
+# In the order of the help text.
+COMMANDS = ("train", "evaluate", "verify", "show", "workloads", "capture")
+USAGE_STATUS = 2
+INTERRUPT_STATUS = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; returns the exit status.
+
+    0: it worked. 1: `verify` found violations. 2: something given cannot be used; one line on standard error says what.
+    130, 143: stopped by Ctrl-C, or by SIGTERM; `train` has saved what it had.
+    """
+    parser = make_parser()
+    parsed = parser.parse_args(arguments)
+    try:
+        status: int = parsed.run(parsed)
+        sys.stdout.flush()
+        return status
+    except UserError as error:
+        print(f"mallocmuzero: error: {_one_line(str(error))}", file=sys.stderr)
+        return USAGE_STATUS
+    except KeyboardInterrupt:
+        print("mallocmuzero: stopped", file=sys.stderr)
+        return INTERRUPT_STATUS
+    except BrokenPipeError:
+        # The reader of our output has gone, e.g. `| head`; keep the interpreter from complaining as it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return USAGE_STATUS
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Returns the parser of the whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="mallocmuzero",
+        description="Learned memory mapping for accelerators: MuZero plays mallocGame on real TPU programs.",
+    )
+    parser.add_argument("--version", action="version", version=f"mallocmuzero {VERSION}")
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name in COMMANDS:
+        importlib.import_module(f".commands.{name}", __package__).add_parser(subparsers)
+    return parser
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

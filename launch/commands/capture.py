@@ -1,0 +1,46 @@
+"""`mallocmuzero capture`: a program file from a user's own JAX function."""
+
+import argparse
+from pathlib import Path
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Adds the command to the parser."""
+    parser = subparsers.add_parser(
+        "capture",
+        help="make a program file from a JAX function",
+        description="Compiles a JAX function for a TPU, without one, and writes the program with XLA's own mapping.",
+    )
+    parser.add_argument(
+        "function",
+        metavar="PKG.MODULE:FUNCTION",
+        help="takes no argument and returns (function to compile, its example arguments)",
+    )
+    parser.add_argument("--target", required=True, metavar="GENERATION", help="TPU generation, e.g. v5e")
+    parser.add_argument("-o", "--output", required=True, type=Path, metavar="FILE", help="the program file, .json.gz")
+    parser.add_argument(
+        "--python",
+        type=Path,
+        metavar="PATH",
+        help="interpreter with jax, libtpu and the model; without it, an environment is made and kept",
+    )
+    parser.add_argument("--name", help="name of the workload; by default the function's")
+    parser.add_argument("--family", help="model family; by default the name")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave the compiler's dumps and log there")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs the command."""
+    from ...env.capture.run import capture
+
+    capture(
+        arguments.function,
+        arguments.target,
+        arguments.output,
+        python=arguments.python,
+        name=arguments.name,
+        family=arguments.family,
+        keep=arguments.keep,
+    )
+    return 0

@@ -1,0 +1,45 @@
+"""`mallocmuzero evaluate`: what a trained agent makes of programs, beside reference players and XLA."""
+
+import argparse
+
+from ..json_output import add_json_option, write_json
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Adds the command to the parser."""
+    parser = subparsers.add_parser(
+        "evaluate",
+        help="play programs with a trained agent",
+        description="Plays programs with the agent of a run, greedily and with search, and compares it with reference "
+        "players and XLA's production mapping. Everything reported has been verified.",
+    )
+    parser.add_argument("run_dir", metavar="RUN_DIR", help="run directory of `mallocmuzero train`")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--workload", nargs="+", metavar="NAME|FILE", help="workloads or program files")
+    which.add_argument("--split", metavar="S", help="all workloads of a split")
+    parser.add_argument("--simulations", type=int, metavar="S", help="per searched move; by default as configured")
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs the command."""
+    from ...env import workloads
+    from ...env.errors import UserError
+    from ..console import stdout_console
+    from ..report import evaluate_run, evaluations_table
+
+    names = arguments.workload
+    if arguments.split is not None:
+        names = [name for name in workloads.names() if workloads.split(name) == arguments.split]
+        if not names:
+            raise UserError(f"no split is called {arguments.split!r}; the splits are {', '.join(workloads.SPLITS)}")
+    if arguments.simulations is not None and arguments.simulations < 1:
+        raise UserError(f"--simulations is {arguments.simulations}; it must be at least 1")
+    programs = [workloads.load(name) for name in names]
+    rows = evaluate_run(arguments.run_dir, programs, arguments.simulations)
+    if arguments.json is not None:
+        write_json([row.as_json() for row in rows], arguments.json)
+    if arguments.json != "-":
+        stdout_console().print(evaluations_table(rows))
+    return 0

@@ -1,0 +1,37 @@
+"""`mallocmuzero show`: the picture of a program or of a mapping."""
+
+import argparse
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Adds the command to the parser."""
+    parser = subparsers.add_parser(
+        "show",
+        help="draw a program or a mapping",
+        description="Draws what lies where in fast memory and when; without a mapping, the program's pressure on it.",
+    )
+    parser.add_argument("program", metavar="PROGRAM", help="name of a workload, or a program file")
+    parser.add_argument("mapping", metavar="MAPPING", nargs="?", help="mapping file, or `production` for XLA's own")
+    parser.add_argument("-o", "--output", metavar="FILE.png", required=True, help="the picture, .png or .svg")
+    parser.add_argument("--beside", metavar="MAPPING", help="draw this mapping below the first")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs the command."""
+    from ...env import picture, workloads
+    from ...env.errors import UserError
+    from ...env.verify import check
+    from ..mappings import read_any_mapping
+
+    if arguments.beside is not None and arguments.mapping is None:
+        raise UserError("--beside needs a mapping to stand beside; give PROGRAM MAPPING")
+    program = workloads.load(arguments.program)
+    mapping = None if arguments.mapping is None else read_any_mapping(arguments.mapping, program)
+    beside = None if arguments.beside is None else read_any_mapping(arguments.beside, program)
+    for drawn in (mapping, beside):
+        if drawn is not None:
+            check(program, program.target, drawn)
+    picture.draw(program, mapping, arguments.output, beside=beside)
+    print(f"wrote {arguments.output}")
+    return 0

@@ -1,0 +1,68 @@
+"""`mallocmuzero train`: a training run, new or resumed."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Adds the command to the parser."""
+    parser = subparsers.add_parser(
+        "train",
+        help="train an agent",
+        description="Trains an agent on programs, then prints how it stands beside XLA's production mapping and writes "
+        "the best mappings and their pictures to the run directory. Ctrl-C stops and saves; --resume continues.",
+    )
+    parser.add_argument("--workload", nargs="+", action="extend", metavar="NAME|FILE", help="what to train on")
+    parser.add_argument("--run-dir", required=True, type=Path, metavar="DIR", help="where everything is written")
+    parser.add_argument("--minutes", type=float, metavar="M", help="training minutes in all; by default no limit")
+    parser.add_argument("--steps", type=int, metavar="N", help="learner updates in all; by default no limit")
+    parser.add_argument("--topology", metavar="process|ray", help="one process (default), or Ray actors around Reverb")
+    parser.add_argument("--address", metavar="auto|HOST:PORT", help="join this Ray cluster instead of starting one")
+    parser.add_argument("--actors", type=int, metavar="N", help="self-play actors (topology ray)")
+    parser.add_argument("--seed", type=int, metavar="K", help="of all randomness; by default 0")
+    parser.add_argument("--resume", action="store_true", help="continue the run in the run directory")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="settings as TOML or JSON")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="SECTION.KEY=VALUE",
+        help="one setting, e.g. learner.learning_rate=0.0005; may be repeated",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs the command."""
+    from ..config import Overrides
+    from ..train import train
+
+    overrides = Overrides()
+    if arguments.config is not None:
+        overrides.add_file(arguments.config)
+    for assignment in arguments.set:
+        overrides.add_assignment(assignment)
+    for option, values in _options(arguments):
+        overrides.add(values, option)
+    return train(arguments.run_dir, overrides, resume=arguments.resume)
+
+
+def _options(arguments: argparse.Namespace) -> list[tuple[str, dict[str, Any]]]:
+    """Returns the settings that have an option of their own, where it was given."""
+    given: dict[str, Any] = {
+        "workloads": arguments.workload,
+        "minutes": arguments.minutes,
+        "steps": arguments.steps,
+        "topology": arguments.topology,
+        "actors": arguments.actors,
+        "seed": arguments.seed,
+    }
+    options = [
+        (f"--{name.removesuffix('s') if name == 'workloads' else name}", {name: value})
+        for name, value in given.items()
+        if value is not None
+    ]
+    if arguments.address is not None:
+        options.append(("--address", {"ray": {"address": arguments.address}}))
+    return options

@@ -1,0 +1,41 @@
+"""What `--json` writes. The fields are a contract: docs/json.md."""
+
+import argparse
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+from ..env.errors import UserError
+
+
+def add_json_option(parser: argparse.ArgumentParser) -> None:
+    """Adds `--json FILE`."""
+    parser.add_argument(
+        "--json", metavar="FILE", help="write the result as JSON too (docs/json.md); - prints it instead"
+    )
+
+
+def write_json(value: Any, path: str) -> None:
+    """Writes a result to `path`, or to standard output if that is `-`. Numbers that are not finite become null.
+
+    Raises:
+      UserError: the file cannot be written.
+    """
+    text = json.dumps(_finite(value), indent=1, allow_nan=False) + "\n"
+    if path == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror or error}); choose another place") from error
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,24 @@
+"""Mappings by what people call them."""
+
+from ..env.errors import UserError
+from ..env.files import read_mapping
+from ..env.mapping import Mapping, all_hbm
+from ..env.program import Program
+
+PRODUCTION = "production"
+ALL_HBM = "all-hbm"
+
+
+def read_any_mapping(name: str, program: Program) -> Mapping:
+    """Returns `production`, `all-hbm`, or the mapping of a file.
+
+    Raises:
+      UserError: the program has no production mapping, or the file cannot be used.
+    """
+    if name == ALL_HBM:
+        return all_hbm(program)
+    if name != PRODUCTION:
+        return read_mapping(name, program)
+    if program.production is None:
+        raise UserError(f"program {program.name!r} has no production mapping; capture it again, or give a mapping file")
+    return program.production
