@@ -42,7 +42,8 @@ class Rule(NamedTuple):
       write_back_after: a result that lives longer than this share of the program's time is also written back, so that
         its room can be taken before its last use.
       victims: room is taken from others if they lose less than this multiple of the benefits ahead.
-      stall: a prefetch may make its instruction wait for up to this multiple of the benefits ahead.
+      stall: a prefetch may make its instruction wait for up to this multiple of the benefits ahead; below 0 nothing is
+        prefetched.
     """
 
     least_density: float
@@ -51,20 +52,20 @@ class Rule(NamedTuple):
     stall: float
 
 
-GRID = tuple(
-    Rule(*setting)
-    for setting in itertools.product(
-        (0.0, 0.05, 0.2, 0.5), (0.0, 0.003, 0.01, 0.03, 0.1, 2.0), (0.0, 0.5, 1.0), (0.0, 0.5)
-    )
+_DENSITIES = (0.0, 0.05, 0.2, 0.5)
+_LIVES = (0.0, 0.003, 0.01, 0.03, 0.1, 2.0)
+GRID = (
+    *(Rule(*setting) for setting in itertools.product(_DENSITIES, _LIVES, (0.0, 0.5, 1.0), (0.0, 0.5))),
+    *(Rule(density, life, 0.0, -1.0) for density, life in itertools.product(_DENSITIES, _LIVES)),
 )
-
 # Lines of play that the simulator judges.
 _SIMULATED = 16
 
 
 def play_greedy(game: MallocGame) -> Rule:
-    """Plays `game` to its end by the best rule of the grid: of those that the game's own account likes best, the one that
-    the simulator does. Returns the rule.
+    """Plays `game` to its end by the best rule of the grid, and returns the rule.
+
+    The simulator judges the lines of play that the game's own account likes best.
     """
     taken = np.zeros(len(game.tables.access), np.int64)
     legal = np.zeros(3, np.bool_)

@@ -3,6 +3,7 @@
 Shapes: `B` batch, `D` observation size, `A` actions.
 """
 
+import dataclasses
 import functools
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -55,6 +56,10 @@ class SearchConfig:
             raise UserError(f"search: discount must be in (0, 1], not {self.discount}")
         if not self.q_epsilon > 0.0:
             raise UserError(f"search: q_epsilon must be positive, not {self.q_epsilon}")
+
+    def quiet(self) -> "SearchConfig":
+        """The same search without exploring noise, for evaluation."""
+        return dataclasses.replace(self, gumbel_scale=0.0)
 
 
 class SearchResult(NamedTuple):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -228,7 +229,7 @@ class SelfPlayActor:
         if len(state["turn"]) != games:
             raise UserError(f"actor: the saved state has {len(state['turn'])} games, the configuration {games}")
         self._moves = int(state["moves"])
-        self._key = jax.random.wrap_key_data(np.asarray(state["key"], np.uint32))
+        self._key = jax.random.wrap_key_data(jnp.asarray(state["key"], jnp.uint32))
         self._turn = np.asarray(state["turn"])
         for slot, actions in enumerate(state["actions"]):
             self._games[slot] = self._new_game(slot)

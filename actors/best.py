@@ -1,0 +1,122 @@
+"""The best verified mapping of every program that was ever seen: the deliverable of a run."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..env.errors import FormatError, UserError
+from ..env.files import read_mapping, write_mapping
+from ..env.game import play_line
+from ..env.mapping import Mapping
+from ..env.program import Program
+from ..env.simulate import simulate
+from ..env.verify import verify
+from .self_play import ActorConfig, EpisodeResult
+
+
+@dataclass(frozen=True, eq=False)
+class Best:
+    """The best mapping of one program.
+
+    Attributes:
+      mapping: verified; its `origin` says which line of play made it.
+      latency_s: simulated seconds, steady.
+      production_s: those of XLA's own mapping, or None.
+    """
+
+    mapping: Mapping
+    latency_s: float
+    production_s: float | None
+
+
+class BestMappings:
+    """Keeps the best mapping per program. What is offered is played again, verified and simulated before it counts."""
+
+    def __init__(self, programs: Iterable[Program], config: ActorConfig) -> None:
+        """Begins with none."""
+        self._programs = {program.name: program for program in programs}
+        self._config = config
+        self._games = {name: config.game(program) for name, program in self._programs.items()}
+        self._best: dict[str, Best] = {}
+        self._production_s = {
+            name: None
+            if program.production is None
+            else simulate(program, program.target, program.production, config.model).latency_s
+            for name, program in self._programs.items()
+        }
+
+    def __getitem__(self, program: str) -> Best:
+        return self._best[program]
+
+    def __contains__(self, program: object) -> bool:
+        return program in self._best
+
+    def items(self) -> list[tuple[str, Best]]:
+        """Returns name and best of every program that has one."""
+        return sorted(self._best.items())
+
+    def offer(self, episode: EpisodeResult, origin: dict[str, Any] | None = None) -> bool:
+        """Takes a finished game; returns whether its mapping is the new best.
+
+        Raises:
+          RuntimeError: its mapping does not verify, or is slower than it says: the game broke the physics.
+        """
+        known = self._best.get(episode.program)
+        if known is not None and episode.latency_s >= known.latency_s:
+            return False
+        program, game = self._programs[episode.program], self._games[episode.program]
+        play_line(game, episode.actions)
+        made_by = {"solver": "muzero", "moves": "".join(map(str, episode.actions)), "version": episode.version}
+        mapping = game.mapping({**made_by, **(origin or {})})
+        violations = verify(program, game.target, mapping)
+        if violations:
+            raise RuntimeError(f"a game on {program.name!r} made an illegal mapping: {violations[0].message}")
+        if not abs(game.latency_s - episode.latency_s) <= 1e-9 * game.latency_s:
+            raise RuntimeError(
+                f"a game on {program.name!r} says {episode.latency_s * 1e6:.3f} us, its line of play replays to "
+                f"{game.latency_s * 1e6:.3f} us"
+            )
+        self._best[episode.program] = Best(mapping, game.latency_s, self._production_s[episode.program])
+        return True
+
+    def save(self, folder: Path) -> list[Path]:
+        """Writes `NAME.mapping.json.gz` for every program that has a mapping, and returns the paths."""
+        paths = []
+        for name, best in self.items():
+            paths.append(folder / f"{name}.mapping.json.gz")
+            write_mapping(best.mapping, self._programs[name], paths[-1])
+        return paths
+
+    def load(self, folder: Path) -> None:
+        """Takes over what `save` wrote, verified anew; programs without a file are left alone.
+
+        Raises:
+          UserError: a file is not a mapping of its program, or not a legal one.
+        """
+        for name, program in self._programs.items():
+            path = folder / f"{name}.mapping.json.gz"
+            if not path.exists():
+                continue
+            mapping = read_mapping(path, program)
+            violations = verify(program, program.target, mapping)
+            if violations:
+                raise FormatError(f"{path}: is not a legal mapping ({violations[0].message}); delete it")
+            latency_s = simulate(program, program.target, mapping, self._config.model).latency_s
+            known = self._best.get(name)
+            if known is None or latency_s < known.latency_s:
+                self._best[name] = Best(mapping, latency_s, self._production_s[name])
+
+    def better_of(self, name: str) -> tuple[str, Mapping, float]:
+        """Returns the better of the best mapping and XLA's production mapping: who made it, the mapping, its seconds.
+
+        Raises:
+          UserError: the program has neither.
+        """
+        best, program, production_s = self._best.get(name), self._programs[name], self._production_s[name]
+        if program.production is not None and production_s is not None:
+            if best is None or production_s <= best.latency_s:
+                return "production", program.production, production_s
+        if best is None:
+            raise UserError(f"workload {name!r} has no mapping yet: no game was finished; train longer")
+        return "muzero", best.mapping, best.latency_s

@@ -1,0 +1,144 @@
+"""Evaluation: every solver's mapping of a program, verified and simulated, side by side."""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+
+from ..env.game import NUM_MOVES, MallocGame
+from ..env.mapping import Mapping, all_hbm
+from ..env.observation import OBSERVATION_SIZE
+from ..env.program import Program
+from ..env.simulate import simulate
+from ..env.verify import verify
+from ..learner.networks import Network, Params
+from .players import PLAYERS
+from .search import SearchConfig, greedy, search
+from .self_play import ActorConfig
+
+GREEDY_POLICY = "muzero-policy"
+SEARCH = "muzero-search"
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """What one solver made of one program.
+
+    Attributes:
+      program, family: the program.
+      solver: who made the mapping.
+      model: cost model of the latencies.
+      latency_us: simulated microseconds, steady.
+      production_us: those of XLA's own mapping, or None.
+      verified: `verify` found nothing wrong.
+      seconds: how long the solver took; 0 for mappings that were given.
+      mapping: the mapping.
+      simulations: network evaluations per move; 0 without search.
+    """
+
+    program: str
+    family: str
+    solver: str
+    model: str
+    latency_us: float
+    production_us: float | None
+    verified: bool
+    seconds: float
+    mapping: Mapping
+    simulations: int = 0
+
+
+def evaluate_mapping(
+    program: Program, mapping: Mapping, solver: str, model: str = "msa", seconds: float = 0.0, simulations: int = 0
+) -> Evaluation:
+    """Verifies and simulates a mapping of `program`."""
+    production_us = None
+    if program.production is not None:
+        production_us = simulate(program, program.target, program.production, model).latency_s * 1e6
+    return Evaluation(
+        program.name,
+        program.family,
+        solver,
+        model,
+        simulate(program, program.target, mapping, model).latency_s * 1e6,
+        production_us,
+        not verify(program, program.target, mapping),
+        seconds,
+        mapping,
+        simulations,
+    )
+
+
+def evaluate_references(program: Program, config: ActorConfig, seed: int) -> list[Evaluation]:
+    """Evaluates all-in-HBM, the reference players and XLA's production mapping."""
+    evaluations = [evaluate_mapping(program, all_hbm(program), "all-hbm", config.model)]
+    for name, play in PLAYERS.items():
+        game, begin = config.game(program), time.perf_counter()
+        play(game, np.random.default_rng(seed))
+        seconds = time.perf_counter() - begin
+        evaluations.append(evaluate_mapping(program, game.mapping({"solver": name}), name, config.model, seconds))
+    if program.production is not None:
+        evaluations.append(evaluate_mapping(program, program.production, "production", config.model))
+    return evaluations
+
+
+def evaluate_network(
+    network: Network,
+    params: Params,
+    programs: Iterable[Program],
+    config: ActorConfig,
+    search_config: SearchConfig | None,
+    seed: int = 0,
+) -> list[Evaluation]:
+    """Plays one game per program, without exploring.
+
+    Args:
+      network, params: the agent.
+      programs: what to play; all games move together, one batch per move.
+      config: how games are set up.
+      search_config: how to search (its exploring noise is switched off), or None to play the policy head's first choice.
+      seed: of the search; without noise it hardly matters.
+
+    Returns:
+      One evaluation per program, labelled `muzero-policy` or `muzero-search`. `seconds` is the time of the whole batch.
+    """
+    programs = list(programs)
+    games = [config.game(program) for program in programs]
+    begin = time.perf_counter()
+    if search_config is None:
+        solver, simulations = GREEDY_POLICY, 0
+
+        def choose(observations: np.ndarray, legal: np.ndarray, move: int) -> jax.Array:
+            return greedy(network, params, observations, legal)
+    else:
+        quiet = search_config.quiet()
+        solver, simulations = SEARCH, quiet.simulations
+        root = jax.random.key(seed)
+
+        def choose(observations: np.ndarray, legal: np.ndarray, move: int) -> jax.Array:
+            return search(network, params, jax.random.fold_in(root, move), observations, legal, quiet).action
+
+    _play_together(games, choose)
+    seconds = time.perf_counter() - begin
+    origin: dict[str, object] = {"solver": solver, "simulations": simulations, "seed": seed}
+    return [
+        evaluate_mapping(program, game.mapping(origin), solver, config.model, seconds, simulations)
+        for program, game in zip(programs, games, strict=True)
+    ]
+
+
+def _play_together(games: list[MallocGame], choose: Callable[[np.ndarray, np.ndarray, int], jax.Array]) -> None:
+    observations = np.zeros((len(games), OBSERVATION_SIZE), np.float32)
+    legal = np.ones((len(games), NUM_MOVES), np.bool_)
+    move = 0
+    while not all(game.done for game in games):
+        for row, game in enumerate(games):
+            game.observe(observations[row])
+            legal[row] = game.legal if not game.done else True
+        actions = np.asarray(choose(observations, legal, move))
+        for row, game in enumerate(games):
+            if not game.done:
+                game.step(int(actions[row]))
+        move += 1
