@@ -12,7 +12,7 @@ from .extract import Extraction
 from .hlo import Instruction, Module
 from .log import Allocation, CompilerLog
 
-RUN, ISSUE, STEP = -1, -2, -3
+RUN, ISSUE, STEP, SKIP = -1, -2, -3, -4
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,8 @@ class Production:
     """XLA's mapping, and what of it the format cannot say: how often, by reason.
 
     `sequence` is what the compiler simulates, in its order: `RUN` (the next instruction of the program), `ISSUE` (the
-    next copy), `STEP` (an instruction left out of the program that takes one cycle), or the number of a copy: wait.
+    next copy), `STEP` (an instruction left out of the program that takes one cycle), `SKIP` (the
+    next instruction does not run: a copy replaces it), or the number of a copy: wait.
     `step_s` are the seconds of such an instruction.
     """
 
@@ -60,15 +61,18 @@ class _Reader:
         self.program = extraction.program
         self.compiled: dict[str, Instruction] = module.entry.instructions
         self.order = {name: index for index, name in enumerate(self.compiled)}
-        try:
-            places = [self.order[name] for name in self.program.instruction_names]
-        except KeyError as error:
-            raise FormatError(
-                f"{module.path}: has no instruction {error}: the log is of another compilation"
-            ) from error
-        if places != sorted(places):
+        self.index = {name: index for index, name in enumerate(self.program.instruction_names)}
+        replaced = {allocation.replaces for allocation in log.allocations}
+        self.replaced = {index for name, index in self.index.items() if name in replaced and name not in self.order}
+        present = [name for name, index in self.index.items() if index not in self.replaced]
+        missing = [name for name in present if name not in self.order]
+        if missing:
+            raise FormatError(f"{module.path}: has no instruction {missing[0]!r}: the log is of another compilation")
+        # Where the program's instructions stand in the compiled schedule, and when they do in MSA's.
+        self.places = [self.order[name] for name in present]
+        self.times = [int(self.program.schedule_index[self.index[name]]) for name in present]
+        if self.places != sorted(self.places):
             raise FormatError(f"{module.path}: schedules the instructions differently from the log")
-        self.places = places
         self.fast = np.zeros(self.program.num_accesses, bool)
         self.residencies: list[tuple[int, ...]] = []
         self.copies: list[tuple[int, tuple[int, ...]]] = []
@@ -106,20 +110,32 @@ class _Reader:
     def _sequence(self) -> list[int]:
         names = list(self.compiled)
         copy_of = {names[place]: copy for copy, (place, _) in enumerate(self.copies) if place >= 0}
-        kept = set(self.program.instruction_names)
         sequence: list[int] = []
+        reached = 0
+
+        def skip(until: int) -> None:
+            nonlocal reached
+            while reached < until and reached in self.replaced:
+                sequence.append(SKIP)
+                reached += 1
+
         for name, elapsed, _ in self.log.timeline:
             instruction = self.compiled.get(name)
             source = instruction.operands[0] if instruction is not None and instruction.operands else ""
-            if name in kept:
+            if name in self.index:
+                skip(self.index[name])
                 sequence.append(RUN)
+                reached += 1
             elif name in copy_of:
+                skip(self.copies[copy_of[name]][1][2] + 1)
                 sequence.append(ISSUE)
-            elif source in copy_of and name.rpartition("-")[2].startswith("done"):
+            elif source in copy_of and instruction is not None and instruction.opcode.endswith("-done"):
+                skip(self.copies[copy_of[source]][1][3])
                 sequence.append(copy_of[source])
             elif elapsed > 0:
                 sequence.append(STEP)
-                self.step_s = elapsed
+                self.step_s = min(self.step_s or elapsed, elapsed)
+        skip(self.program.num_instructions)
         return sequence
 
     # Times. The compiler's schedule also counts instructions that a program leaves out.
@@ -157,25 +173,28 @@ class _Reader:
             if not allocation.source_fast:
                 self.inexpressible["copy from HBM to HBM"] += 1
                 return
-            self._issue(allocation.start_name, buffer, WRITE_BACK, start, done, 0, size)
+            self._issue(allocation, allocation.start_name, buffer, WRITE_BACK, start, done, 0, size)
             return
         if allocation.source_fast:
             self.inexpressible["copy from fast memory to fast memory"] += 1
             return
+        if allocation.replaces is not None:
+            buffer = self._replacing(allocation)
+            size = int(self.program.size[buffer])
         self._reside(allocation, buffer, allocation.start)
         started = self.compiled.get(allocation.start_name or "")
         crossing = started is not None and "cross_program_prefetch_index" in started.attributes
-        if allocation.replaces is not None:
-            self._replace(allocation, buffer)
-        else:
-            direction = CROSS_PROGRAM if crossing else PREFETCH
-            self._issue(allocation.start_name, buffer, direction, -1 if crossing else start, done, 0, size)
+        direction = CROSS_PROGRAM if crossing else PREFETCH
+        self._issue(allocation, allocation.start_name, buffer, direction, -1 if crossing else start, done, 0, size)
 
-    def _replace(self, allocation: Allocation, buffer: int) -> None:
-        """An asynchronous copy in the place of a synchronous copy or slice instruction."""
-        self.inexpressible["asynchronous copy in place of a synchronous instruction"] += 1
+    def _replacing(self, allocation: Allocation) -> int:
+        """Returns the buffer that an allocation fills in the place of a synchronous copy or slice instruction."""
+        assert allocation.replaces is not None
+        return self.extraction.buffer_of[allocation.replaces, ()]
 
     def _sliced(self, allocation: Allocation, buffer: int) -> None:
+        if allocation.replaces is not None:
+            buffer = self._replacing(allocation)
         slices = self._slices(allocation)
         if not slices:
             self.inexpressible["sliced prefetch whose slices are not in the compiled module"] += 1
@@ -185,16 +204,32 @@ class _Reader:
         self.counts["sliced_prefetches"] += 1
         for part in slices:
             start = self._time_before(part.start_name)
-            self._issue(part.start_name, buffer, PREFETCH, start, allocation.copy_done, part.low, part.high)
+            self._issue(allocation, part.start_name, buffer, PREFETCH, start, allocation.copy_done, part.low, part.high)
             self._reside(allocation, buffer, start + 1, part.low, part.high)
 
-    def _issue(self, name: str | None, buffer: int, direction: int, start: int, done: int, low: int, high: int) -> None:
+    def _issue(
+        self,
+        allocation: Allocation,
+        name: str | None,
+        buffer: int,
+        direction: int,
+        start: int,
+        done: int,
+        low: int,
+        high: int,
+    ) -> None:
         first, end = (-1 if start < 0 else self._last_until(start)), self._first_from(done)
         if done >= len(self.log.schedule):
             end = self.program.num_instructions
         self.counts[("prefetches", "write_backs", "cross_program")[direction]] += 1
         place = self.order.get(name or "", -1)
-        self.copies.append((place, (buffer, direction, first, end, low, high, buffer, -1)))
+        if place < 0:
+            self.inexpressible["copy that is not in the compiled module"] += 1
+        source, replaces = buffer, -1
+        if allocation.replaces is not None:
+            self.counts["replacing"] += 1
+            source, replaces = self.extraction.buffer_of[allocation.position], self.index[allocation.replaces]
+        self.copies.append((place, (buffer, direction, first, end, low, high, source, replaces)))
 
     def _slices(self, allocation: Allocation) -> list[Slice]:
         """Finds the slices of a sliced prefetch through the instruction that uses it."""
@@ -230,7 +265,7 @@ class _Reader:
     def _time_before(self, name: str) -> int:
         """Returns the time, in MSA's schedule, of the program's last instruction before `name` in the compiled one."""
         index = int(np.searchsorted(self.places, self.order[name])) - 1
-        return int(self.program.schedule_index[index]) if index >= 0 else -1
+        return self.times[index] if index >= 0 else -1
 
 
 def merge_residencies(residencies: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -5,8 +5,8 @@ Runs as a file in another interpreter, one with jax and libtpu; imports nothing 
     python worker.py PKG.MODULE:FUNCTION TOPOLOGY FOLDER [OPTION=VALUE ...]
 
 FUNCTION takes no argument and returns `(function, arguments)`: a function that `jax.jit` takes, and its arguments,
-which may be abstract (`jax.ShapeDtypeStruct`). Writes `compiled.txt`, `versions.json` and the dumps; the log goes to standard
-error. A failure that the user can mend is one line `capture-error: ...` on standard output and exit status 3.
+which may be abstract (`jax.ShapeDtypeStruct`). Writes `compiled.txt`, `versions.json` and the dumps; the log goes to
+standard error. A failure that the user can mend is one line `capture-error: ...` on standard output and exit status 3.
 """
 
 import importlib

@@ -6,7 +6,7 @@ Nothing but a proof that programs and production mappings are extracted right: i
 from collections import deque
 
 import numpy as np
-from mallocmuzero.env.capture.production import ISSUE, RUN, STEP
+from mallocmuzero.env.capture.production import ISSUE, RUN, SKIP, STEP
 from mallocmuzero.env.mapping import WRITE_BACK, Mapping
 from mallocmuzero.env.program import OPERAND, RESULT, Program
 from numpy.typing import NDArray
@@ -31,6 +31,8 @@ def with_copies(program: Program, mapping: Mapping) -> float:
         if event == RUN:
             queues.run(idle[instruction])
             total += float(elapsed[instruction])
+            instruction += 1
+        elif event == SKIP:
             instruction += 1
         elif event == STEP:
             queues.run(step)
@@ -89,7 +91,10 @@ class _Queues:
 def _priced_as_fast(program: Program, mapping: Mapping) -> NDArray[np.float64]:
     """Returns `[A]` 1 where the compiler prices an access as fast: all operands it allocated, even in HBM."""
     operand = program.access_kind == OPERAND
-    return np.where(operand, program.fast_allowed[program.access_buffer], mapping.access_fast).astype(np.float64)
+    allocated = program.fast_allowed[program.access_buffer]
+    # A synchronous instruction that a copy replaces is not a use of any allocation.
+    allocated &= ~np.isin(program.access_instruction, mapping.copies[:, 7])
+    return np.where(operand, allocated, mapping.access_fast).astype(np.float64)
 
 
 def _sliced_groups(mapping: Mapping) -> set[tuple[int, int]]:

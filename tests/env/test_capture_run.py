@@ -1,0 +1,212 @@
+"""Running the compiler in another interpreter: everything that can go wrong there says so in one line."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from mallocmuzero.env.capture import environment, worker
+from mallocmuzero.env.capture.run import capture
+from mallocmuzero.env.errors import UserError
+from mallocmuzero.env.verify import verify
+from mallocmuzero.env.workloads import MODELS_FILE, load, packages
+from mallocmuzero.env.workloads.regenerate import main as regenerate
+
+SMALL = Path(__file__).parent / "data" / "small"
+
+
+def interpreter(folder: Path, script: str) -> Path:
+    """Returns an executable that stands for a Python; `$4` is the folder that the worker is to fill."""
+    path = folder / "python"
+    path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+def failure(tmp_path: Path, script: str, function: str = "models:tiny", **options: float) -> str:
+    with pytest.raises(UserError) as raised:
+        capture(
+            function,
+            "v5e",
+            tmp_path / "out.json.gz",
+            python=interpreter(tmp_path, script),
+            progress=lambda line: None,
+            time_limit_s=options.get("time_limit_s", 60.0),
+        )
+    assert not (tmp_path / "out.json.gz").exists()
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+def test_a_working_compiler(tmp_path: Path):
+    python = interpreter(
+        tmp_path,
+        f'cp {SMALL}/*.txt $4; cat {SMALL}/log.txt >&2; echo \'{{"jax": "1", "libtpu": "2"}}\' > $4/versions.json',
+    )
+    said: list[str] = []
+    output = tmp_path / "small.json.gz"
+    keep = tmp_path / "kept"
+    program = capture("models:my_step", "v5e", output, python=python, keep=keep, progress=said.append)
+    assert (program.name, program.family) == ("my-step", "my-step")
+    assert program.provenance == {
+        "function": "models:my_step",
+        "topology": "v5e:1x1",
+        "compiler_options": {},
+        "jax": "1",
+        "libtpu": "2",
+    }
+    assert load(output).sha256 == program.sha256
+    assert (keep / "log.txt").exists()
+    assert [line.split()[0] for line in said] == ["compiling", "reading", "wrote"]
+    with pytest.raises(UserError, match="is not empty"):
+        capture("models:my_step", "v5e", output, python=python, keep=keep, progress=said.append)
+
+
+def test_what_the_worker_says_is_passed_on(tmp_path: Path):
+    message = failure(tmp_path, f"echo '{worker.MARK}models:tiny() raised ValueError: no weights'; exit 3")
+    assert message == "models:tiny() raised ValueError: no weights"
+
+
+def test_a_crash_is_named(tmp_path: Path):
+    message = failure(tmp_path, "echo 'F0101 00:00:00.0 1 x.cc:1] Check failed: oops' >&2; kill -SEGV $$")
+    assert "models:tiny: the compilation was killed by SIGSEGV" in message
+    assert "Check failed: oops" in message
+
+
+def test_a_failure_without_a_word(tmp_path: Path):
+    assert "the compilation ended with status 7" in failure(tmp_path, "exit 7")
+
+
+def test_an_endless_compilation_is_stopped(tmp_path: Path):
+    message = failure(tmp_path, f"echo $$ > {tmp_path}/pid; exec sleep 600", time_limit_s=0.5)
+    assert "not compiled after 0 s" in message or "not compiled after 1 s" in message
+    pid = int((tmp_path / "pid").read_text(encoding="utf-8"))
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_a_compilation_that_logs_nothing(tmp_path: Path):
+    message = failure(
+        tmp_path, f'cp {SMALL}/*.txt $4; : > $4/log.txt; echo \'{{"jax": "1", "libtpu": "2"}}\' > $4/versions.json'
+    )
+    assert "has no `Initial resource` lines" in message
+
+
+def test_an_interpreter_that_is_none(tmp_path: Path):
+    for path in (tmp_path / "nothing", tmp_path):
+        with pytest.raises(UserError, match=r"cannot be run \(.*\); give --python an interpreter"):
+            capture("models:tiny", "v5e", tmp_path / "x.json.gz", python=path, progress=lambda line: None)
+
+
+@pytest.mark.parametrize(
+    ("function", "target", "message"),
+    [
+        ("models.tiny", "v5e", "is no PKG.MODULE:FUNCTION"),
+        ("models:tiny", "v9", "no target is called 'v9'; the targets are v4, v5e"),
+    ],
+)
+def test_bad_arguments(tmp_path: Path, function: str, target: str, message: str):
+    with pytest.raises(UserError, match=message):
+        capture(function, target, tmp_path / "x.json.gz", python=Path(sys.executable))
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path):
+    with pytest.raises(UserError, match="there is no folder"):
+        capture("models:tiny", "v5e", tmp_path / "no" / "x.json.gz", python=Path(sys.executable))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("libtpu") is not None, reason="this interpreter has libtpu")
+def test_an_interpreter_without_libtpu(tmp_path: Path):
+    with pytest.raises(UserError, match=r"cannot import (libtpu|jax): install jax and libtpu there"):
+        capture("models:tiny", "v5e", tmp_path / "x.json.gz", python=Path(sys.executable), progress=lambda line: None)
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        ("no_such_module:f", "no module 'no_such_module'"),
+        ("needs_more:f", "module 'needs_more' needs 'no_such_package'"),
+        ("broken:f", "importing module 'broken' raised ZeroDivisionError"),
+        ("fine:g", "module 'fine' has no function 'g'"),
+        ("fine:raises", "fine:raises() raised KeyError: 'weights'"),
+        ("fine:one", "fine:one() returned int, not a pair (function, arguments)"),
+        ("fine:wrong", "fine:wrong() returned arguments of type int, not a tuple"),
+    ],
+)
+def test_what_the_user_can_mend(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], reference: str, message: str
+):
+    (tmp_path / "needs_more.py").write_text("import no_such_package\n", encoding="utf-8")
+    (tmp_path / "broken.py").write_text("1 / 0\n", encoding="utf-8")
+    functions = "def raises(): raise KeyError('weights')\ndef one(): return 1\ndef wrong(): return len, 1\n"
+    (tmp_path / "fine.py").write_text(functions, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("needs_more", "broken", "fine"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    with pytest.raises(SystemExit) as raised:
+        worker.describe(reference)
+    assert raised.value.code == worker.USER_ERROR
+    assert message in capsys.readouterr().out
+
+
+def test_importing_capture_imports_no_jax():
+    code = "import sys, mallocmuzero.env.capture.run, mallocmuzero.env.workloads; assert 'jax' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_managed_environment_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    ran: list[list[str]] = []
+
+    def pretend(command: list[str]) -> None:
+        ran.append(command)
+        if "venv" in command:
+            (Path(command[-1]) / "bin").mkdir(parents=True)
+            (Path(command[-1]) / "bin" / "python").touch()
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(environment, "_run", pretend)
+    said: list[str] = []
+    python = environment.managed_python(said.append)
+    assert python.is_relative_to(tmp_path / "mallocmuzero")
+    assert "making the capture environment" in said[0]
+    assert f"libtpu=={packages()['libtpu']}" in ran[1]
+    assert environment.managed_python(said.append) == python
+    assert len(ran) == 2
+
+
+def test_a_managed_environment_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(environment, "packages", lambda: {"no-such-package-at-all": "0.0.0"})
+    monkeypatch.setattr(
+        environment.sys, "executable", str(interpreter(tmp_path, "echo 'ERROR: no network' >&2; exit 1"))
+    )
+    with pytest.raises(
+        UserError, match=r"cannot make the capture environment: .* failed: ERROR: no network; give --python"
+    ):
+        environment.managed_python(lambda line: None)
+
+
+def test_regenerate_needs_a_known_name(capsys: pytest.CaptureFixture[str]):
+    assert regenerate(["no-such-workload"]) == 2
+    assert "no workload is called 'no-such-workload'" in capsys.readouterr().err
+
+
+def _real_python() -> Path | None:
+    """Returns the interpreter with jax and libtpu that the user names for this test, or None."""
+    named = os.environ.get("MALLOCMUZERO_CAPTURE_PYTHON")
+    return Path(named) if named else None
+
+
+def test_the_real_compiler_gives_the_committed_program(tmp_path: Path):
+    python = _real_python()
+    if python is None:
+        pytest.skip("MALLOCMUZERO_CAPTURE_PYTHON names no interpreter with jax and libtpu")
+    if subprocess.run([python, "-c", "import libtpu"], capture_output=True, check=False).returncode:
+        pytest.skip(f"{python} has no libtpu")
+    output = tmp_path / "tiny.json.gz"
+    program = capture("models:tiny", "v5e", output, python=python, working_folder=MODELS_FILE.parent)
+    assert program.sha256 == load("tiny").sha256
+    assert program.production is not None
+    assert verify(program, program.target, program.production) == []
