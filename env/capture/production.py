@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ..errors import FormatError
 from ..mapping import COPY_FIELDS, CROSS_PROGRAM, PREFETCH, RESIDENCY_FIELDS, WRITE_BACK, Mapping
 from .extract import Extraction
-from .hlo import Instruction, Module
+from .hlo import Instruction, Module, Shape
 from .log import Allocation, CompilerLog
 
 RUN, ISSUE, STEP, SKIP = -1, -2, -3, -4
@@ -98,6 +98,7 @@ class _Reader:
             else:
                 self.inexpressible[f"{allocation.kind} as a copy"] += 1
         self.copies.sort(key=lambda copy: copy[0])
+        self._compare_memory_spaces()
         mapping = Mapping(
             program_sha256=self.program.sha256,
             access_fast=self.fast,
@@ -106,6 +107,23 @@ class _Reader:
             origin={"solver": "xla"},
         )
         return Production(mapping, self._sequence(), self.step_s, dict(self.counts), dict(self.inexpressible))
+
+    def _compare_memory_spaces(self) -> None:
+        """Holds what the log says against the memory spaces in the compiled text."""
+        space = self.log.options.get("alternate_memory_space", 1)
+        arrays: dict[str, dict[tuple[int, ...], Shape]] = {}
+        located: list[tuple[str, int | None, tuple[int, ...], int]] = []
+        located += [(name, number, path, a) for (name, number, path), a in self.extraction.access_of.items()]
+        located += [(name, None, path, a) for (name, path), a in self.extraction.result_of.items()]
+        for user, operand, path, access in located:
+            instruction = self.compiled.get(user)
+            if instruction is None:  # replaced by a copy
+                continue
+            name = user if operand is None else instruction.operands[operand]
+            if name not in arrays:
+                arrays[name] = dict(self.compiled[name].shape.leaves())
+            if (arrays[name][path].memory_space == space) != self.fast[access]:
+                self.inexpressible["access whose memory space differs in the compiled text"] += 1
 
     def _sequence(self) -> list[int]:
         names = list(self.compiled)

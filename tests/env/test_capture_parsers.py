@@ -158,10 +158,11 @@ def test_instruction_with_tuples_comments_and_layouts():
 def test_allocation_with_history():
     allocation = parse_allocation(
         "Copy Allocation in alt (off: 4096, size: 2048), start_time:5, end_time:9, copy_start_after_time: 4, "
-        "copy_done_before_time: 7, uses: fusion.1, operand 0,call.2, operand 3 {1,0}, existing sync_mem_op: slice.4, "
-        "existing copy_start: copy-start.2, existing copy_done: copy-done.2, from Copy Allocation in def, "
-        "start_time:2, end_time:4, copy_start_after_time: 1, copy_done_before_time: 3, uses: none, existing sync_mem_op: none, from "
-        "PinnedAllocation in alt (off: 0, size: 2048) defined at fusion {2}, start_time:1, end_time:3, uses: none"
+        "copy_done_before_time: 7, uses: fusion.1, operand 0,call.2, operand 3 {1,0}, "
+        "existing sync_mem_op: slice.4, existing copy_start: copy-start.2, existing copy_done: copy-done.2, "
+        "from Copy Allocation in def, start_time:2, end_time:4, copy_start_after_time: 1, copy_done_before_time: 3, "
+        "uses: none, existing sync_mem_op: none, from PinnedAllocation in alt (off: 0, size: 2048) "
+        "defined at fusion {2}, start_time:1, end_time:3, uses: none"
     )
     assert allocation is not None
     assert allocation.position == ("fusion", (2,))
