@@ -816,6 +816,28 @@ def test_operands_of_one_buffer_may_differ() -> None:
     assert verify(STATE, TARGET, mapping) == []
 
 
+def test_a_part_left_from_the_value_before() -> None:
+    """Half of `s` stays at offset 64 while `second` writes it elsewhere; half of the new value cannot complete it."""
+    program = make_program(
+        [
+            ("first", 1.0, [], ["s"]),
+            ("idle", 1.0, [], ["i"]),
+            ("second", 1.0, [], ["s"]),
+            ("busy", 1.0, [], ["b"]),
+            ("busier", 1.0, [], ["c"]),
+            ("read", 1.0, ["s"], ["out"]),
+        ],
+        {"s": 16, "i": 8, "b": 8, "c": 8, "out": {"size": 16, "output": True}},
+    )
+    fast = [("second", "s"), ("read", "s")]
+    residencies = [("s", 1, 5, 64, 0, 8), ("s", 2, 2, 0), ("s", 4, 5, 64, 8, 16)]
+    copies = [prefetch("s", 0, 2, high=8), write_back("s", 2, 3), prefetch("s", 3, 5, low=8)]
+    (violation,) = verify(program, TARGET, make_mapping(program, fast, residencies, copies))
+    assert (violation.kind, violation.instruction_name) == (Kind.FAST_CONTENT, "read")
+    copies.append(prefetch("s", 3, 5, high=8))
+    assert verify(program, TARGET, make_mapping(program, fast, residencies, copies)) == []
+
+
 def test_nested_loops() -> None:
     """A value that only the inner loop keeps fast is stale for the outer one."""
     program = make_program(
