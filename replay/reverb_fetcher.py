@@ -77,9 +77,8 @@ class BatchFetcher:
                     rest = self._deliver([*rest, _arrays(element)])
                     if self._stopping.is_set():
                         return
-            except reverb.errors.DeadlineExceededError as error:
-                self._error = error  # The server is silent; it may come back.
-                self._stopping.wait(_RETRY_S)
+            except reverb.errors.DeadlineExceededError:
+                self._stopping.wait(_RETRY_S)  # The server is silent; it may come back.
             except Exception as error:  # noqa: BLE001  (TensorFlow's errors share no narrower base; get() raises it)
                 self._error = error
                 return

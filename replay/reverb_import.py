@@ -18,8 +18,9 @@ def import_reverb() -> ModuleType:
     Raises:
       UserError: Reverb or its TensorFlow is not installed.
     """
-    if "reverb" in sys.modules:
-        return sys.modules["reverb"]
+    reverb = sys.modules.get("reverb")
+    if reverb is not None:
+        return reverb
     # Read when TensorFlow loads: 2 leaves errors. The user's own choice stands.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     fresh = "tensorflow" not in sys.modules

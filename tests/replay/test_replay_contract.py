@@ -1,5 +1,6 @@
 """What both replays promise. The Reverb half is skipped where Reverb cannot be installed (Python 3.12 and later)."""
 
+import dataclasses
 import importlib.util
 import threading
 
@@ -290,6 +291,21 @@ def test_the_limiter_holds_the_ratio(case):
     assert max(errors) <= high
 
 
+def test_a_time_out_loses_no_sample(case):
+    replay = case.open(PACED)
+    writer = replay.writer()
+    play(writer, episode(2 * 14))
+    writer.flush(10)
+    # 14 inserts allow 14 * 2 + 12 samples: six batches of 6, and 4 segments of the seventh.
+    for _ in range(6):
+        replay.sample(6, 10)
+    with pytest.raises(ReplayTimeout):
+        replay.sample(6, 0.7)
+    play(writer, episode(2))
+    writer.flush(10)
+    replay.sample(6, 10)
+
+
 def test_batches_that_could_deadlock_are_refused(case):
     replay = case.open(PACED)
     with pytest.raises(UserError, match="batches of 39 need at least"):
@@ -429,3 +445,15 @@ def test_a_damaged_checkpoint_is_refused(case, tmp_path):
         replay.restore(tmp_path / "nowhere")
     # Refused, not half done.
     assert replay.stats().size == 15
+
+
+@needs_reverb
+def test_a_client_of_other_settings_is_refused(reverb_case):
+    address = reverb_case.open(FREE)._address
+    with pytest.raises(UserError, match=r"samples_per_insert is 1\.0 there and 2\.0 here"):
+        ReverbReplay(address, dataclasses.replace(FREE, samples_per_insert=2.0), SPEC)
+    with pytest.raises(UserError, match=r"observation is .* use the segment spec"):
+        ReverbReplay(address, FREE, dataclasses.replace(SPEC, observation_size=5))
+    with pytest.raises(UserError, match="only the process that started it can restore"):
+        ReverbReplay(address, FREE, SPEC).restore("anywhere")
+    reverb_case.end_test()
