@@ -115,7 +115,8 @@ class BestMappings:
         """
         best, program, production_s = self._best.get(name), self._programs[name], self._production_s[name]
         if program.production is not None and production_s is not None:
-            if best is None or production_s <= best.latency_s:
+            production_is_better = best is None or production_s <= best.latency_s
+            if production_is_better:
                 return "production", program.production, production_s
         if best is None:
             raise UserError(f"workload {name!r} has no mapping yet: no game was finished; train longer")

@@ -98,7 +98,7 @@ def evaluate_network(
       network, params: the agent.
       programs: what to play; all games move together, one batch per move.
       config: how games are set up.
-      search_config: how to search (its exploring noise is switched off), or None to play the policy head's first choice.
+      search_config: how to search (its exploring noise is switched off), or None for the policy's first choice.
       seed: of the search; without noise it hardly matters.
 
     Returns:

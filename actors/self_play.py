@@ -98,7 +98,6 @@ class SelfPlayActor:
         config: ActorConfig,
         writers: Sequence[SegmentWriter],
         seed: int,
-        discount: float | None = None,
     ) -> None:
         """Begins all games.
 
@@ -109,7 +108,6 @@ class SelfPlayActor:
           config: how it plays.
           writers: one per game.
           seed: of all its randomness.
-          discount: per move, as the learner has it; None for the search's.
 
         Raises:
           UserError: a program leaves nothing to decide, or there are too few writers.
@@ -121,7 +119,6 @@ class SelfPlayActor:
         self._search_config = search_config
         self._config = config
         self._writers = list(writers)
-        self._discount = search_config.discount if discount is None else discount
         self._scales: dict[int, RewardScale] = {}
         self._key = jax.random.key(seed)
         self._params: Params | None = None
@@ -191,7 +188,7 @@ class SelfPlayActor:
         since = game.access if game.actions else 0
         saved_s, done = game.step(action)
         reward = scale.reward(saved_s, since, game.program.num_accesses if done else game.access)
-        discount = 0.0 if done else self._discount
+        discount = 0.0 if done else 1.0  # the learner and the search hold the discount per move
         self._pending.append((slot, Step(observation, legal, action, reward, discount, policy, value)))
         if done:
             self._episodes.append(self._result(game, scale))
