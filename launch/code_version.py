@@ -9,7 +9,7 @@ _TIMEOUT_S = 10
 
 
 def code_version() -> dict[str, str | None]:
-    """Returns the package's version, and the commit where the code lies in a git checkout, `-dirty` if it was changed."""
+    """Returns the package's version, and in a git checkout the commit, `-dirty` if something was changed."""
     folder = Path(__file__).parent.parent
     commit = None
     if (folder / ".git").exists():

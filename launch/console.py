@@ -5,7 +5,7 @@ import sys
 from rich.console import Console
 
 # Wide enough for every table: a file or pipe has no width that could wrap them.
-_FILE_WIDTH = 120
+_FILE_WIDTH = 140
 
 
 def stdout_console() -> Console:

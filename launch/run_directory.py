@@ -1,14 +1,14 @@
 """The run directory: what lies where, who may write, and whether it can be resumed.
 
-  manifest.json      what the run is: format version, code version, seed, programs and their hashes
-  config.json        the resolved configuration
-  checkpoints/       step_000001234/: see `checkpoints.py`
-  best/              NAME.mapping.json.gz, the best verified mapping of each program, and its picture
-  metrics.jsonl      one JSON object per line, see `metrics.py`
-  tensorboard/       the same figures
-  evaluation.json    the last evaluation, as `mallocmuzero evaluate --json` writes it
-  log.txt            what happened, in words
-  lock               held while a process trains here
+manifest.json      what the run is: format version, code version, seed, programs and their hashes
+config.json        the resolved configuration
+checkpoints/       step_000001234/: see `checkpoints.py`
+best/              NAME.mapping.json.gz, the best verified mapping of each program, and its picture
+metrics.jsonl      one JSON object per line, see `metrics.py`
+tensorboard/       the same figures
+evaluation.json    the last evaluation, as `mallocmuzero evaluate --json` writes it
+log.txt            what happened, in words
+lock               held while a process trains here
 """
 
 import fcntl
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ..env.errors import FormatError, UserError
-from ..env.files import write_atomically
+from ..env.files import read_program, write_atomically, write_program
 from ..env.program import Program
 from .code_version import code_version
 from .config import TrainConfig, config_from_json
@@ -48,6 +48,10 @@ class RunDirectory:
     def manifest_file(self) -> Path:
         """What the run is."""
         return self.path / "manifest.json"
+
+    def program_file(self, name: str) -> Path:
+        """The run's own copy of a program."""
+        return self.path / "programs" / f"{name}.json.gz"
 
     @property
     def checkpoints(self) -> Path:
@@ -95,15 +99,17 @@ class RunDirectory:
                 f"{self.path}: cannot be made a run directory ({error.strerror}); choose another folder"
             ) from error
         # What an interrupted `create` has left may be written again; anything else is not ours.
-        if set(others) - {"config.json"}:
+        if set(others) - {"config.json", "programs"}:
             raise UserError(f"{self.path}: holds {others[0]} but no run; choose an empty folder")
+        for program in programs:
+            write_program(program, self.program_file(program.name))
         write_json_file(self.config_file, config.to_json())
         manifest = {
             "format": FORMAT,
             "version": FORMAT_VERSION,
             "code": code_version(),
             "seed": config.seed,
-            "programs": {name: describe(program) for name, program in zip(config.workloads, programs, strict=True)},
+            "programs": [{"name": program.name, "sha256": program.sha256} for program in programs],
         }
         write_json_file(self.manifest_file, manifest)
 
@@ -123,15 +129,23 @@ class RunDirectory:
         config = config_from_json(read_json_file(self.config_file), str(self.config_file))
         return config, manifest
 
-    def check_programs(self, manifest: Mapping[str, Any], programs: Mapping[str, Program]) -> None:
-        """Raises UserError unless the programs are still those that the run began with."""
-        for name, program in programs.items():
-            known = manifest["programs"].get(name, {}).get("sha256")
-            if known != program.sha256:
-                raise UserError(
-                    f"{name}: is not the program that {self.path} was trained on (its hash differs); "
-                    "restore the file, or start a new run"
-                )
+    def programs(self, manifest: Mapping[str, Any]) -> list[Program]:
+        """Returns the programs of the run, in the order of its workloads.
+
+        Raises:
+          FormatError: one is missing, damaged, or not the one that the run began with.
+        """
+        programs = []
+        try:
+            entries = [(entry["name"], entry["sha256"]) for entry in manifest["programs"]]
+        except (KeyError, TypeError) as error:
+            raise FormatError(f"{self.manifest_file}: field `programs` is malformed; start a new run") from error
+        for name, sha256 in entries:
+            program = read_program(self.program_file(name))
+            if program.sha256 != sha256:
+                raise FormatError(f"{self.program_file(name)}: is not the program of this run; restore the file")
+            programs.append(program)
+        return programs
 
     def lock(self) -> None:
         """Keeps others from training here until `unlock`, or the end of the process.
@@ -156,11 +170,6 @@ class RunDirectory:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
-
-
-def describe(program: Program) -> dict[str, str]:
-    """What a manifest says of a program."""
-    return {"name": program.name, "sha256": program.sha256}
 
 
 def write_json_file(path: Path, value: Any) -> None:

@@ -1,0 +1,311 @@
+"""What a training run is apart from its topology: counters, best mappings, metrics, progress, what is due when."""
+
+import json
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..actors.best import BestMappings
+from ..actors.evaluate import Evaluation
+from ..actors.self_play import PlayReport
+from ..env.errors import FormatError
+from ..env.program import Program
+from ..env.simulate import simulate
+from ..learner.networks import Network
+from ..replay.interface import ReplayStats
+from .checkpoints import BEST, RunCheckpoints
+from .config import TrainConfig
+from .metrics import MetricWriter
+from .progress import ProgramView, Progress, View
+from .run_directory import RunDirectory
+from .stop import StopRequest
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class Counters:
+    """What a run has done so far, earlier parts of a resumed one included.
+
+    Attributes:
+      step: learner updates.
+      moves, episodes: of all actors.
+      program_episodes: finished games by program.
+      seconds: trained.
+      blocked_s: seconds that actors and learner waited for the replay, summed over their processes.
+    """
+
+    step: int = 0
+    moves: int = 0
+    episodes: int = 0
+    program_episodes: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    blocked_s: dict[str, float] = field(default_factory=lambda: {"actors": 0.0, "learner": 0.0})
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """The checkpoint that a run goes on from: its folder and manifest."""
+
+    folder: Path
+    manifest: dict[str, Any]
+
+
+class Session:
+    """One `mallocmuzero train`, between its beginning and its end.
+
+    Attributes:
+      run, config, programs, network: what is trained, and where.
+      resumed: the checkpoint it goes on from, or None.
+      counters: what has been done.
+      best: the best mappings.
+      checkpoints: where to save.
+      stop: true once the user wants to stop.
+    """
+
+    def __init__(
+        self,
+        run: RunDirectory,
+        config: TrainConfig,
+        programs: Sequence[Program],
+        resumed: Resumed | None,
+        stop: StopRequest,
+        progress: Progress,
+    ) -> None:
+        self.run, self.config, self.programs = run, config, list(programs)
+        self.network = Network(config.network)
+        self.resumed = resumed
+        self.stop = stop
+        self.checkpoints = RunCheckpoints(run.checkpoints, config.schedule.checkpoints_kept)
+        self.best = BestMappings(self.programs, config.actor)
+        self.counters = Counters()
+        self._progress = progress
+        offset = None
+        if resumed is not None:
+            offset = self._read_counters(resumed)
+            self.best.load(resumed.folder / BEST)
+            # What was found after the checkpoint is not lost either.
+            self.best.load(run.best)
+        self._metrics = MetricWriter(
+            run.metrics_file, run.tensorboard, offset, None if resumed is None else self.counters.step
+        )
+        production = {name: _production_us(program, config) for name, program in self._by_name.items()}
+        self._views = {
+            name: ProgramView(name, self.counters.program_episodes.get(name, 0), production_us=production[name])
+            for name in self._by_name
+        }
+        for name, best in self.best.items():
+            self._views[name].best_us = best.latency_s * 1e6
+        self._view = View(programs=list(self._views.values()))
+        self._seconds_before = self.counters.seconds
+        self._begin = time.monotonic()
+        self._saved_at = self._begin
+        self._pending = _Pending(self.counters.step, self.counters.moves)
+        self._replay: ReplayStats | None = None
+
+    @property
+    def _by_name(self) -> dict[str, Program]:
+        return {program.name: program for program in self.programs}
+
+    @property
+    def seconds(self) -> float:
+        """Seconds trained, earlier parts included."""
+        return self._seconds_before + time.monotonic() - self._begin
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has trained as long as it should, or the user wants to stop."""
+        config = self.config
+        if config.steps is not None and self.counters.step >= config.steps:
+            return True
+        return bool(self.stop) or (config.minutes is not None and self.seconds >= 60 * config.minutes)
+
+    @property
+    def checkpoint_due(self) -> bool:
+        """Whether it is time to save."""
+        return time.monotonic() - self._saved_at >= 60 * self.config.schedule.checkpoint_minutes
+
+    @property
+    def evaluation_due(self) -> bool:
+        """Whether the parameters of this step are to be evaluated."""
+        period = self.config.schedule.evaluate_period
+        return period > 0 and self.counters.step % period == 0
+
+    def played(self, report: PlayReport) -> None:
+        """Counts what an actor has played, and keeps its best mappings."""
+        counters = self.counters
+        counters.moves += report.moves
+        self._pending.lags.append(counters.step - report.version)
+        for part in ("search", "game", "replay"):
+            self._pending.actor_seconds[part] += getattr(report, f"{part}_seconds")
+        self._pending.actor_seconds["all"] += report.seconds
+        for episode in report.episodes:
+            counters.episodes += 1
+            name = episode.program
+            counters.program_episodes[name] = counters.program_episodes.get(name, 0) + 1
+            self._pending.latencies_us[name].append(episode.latency_s * 1e6)
+            self._pending.scores[name].append(episode.score)
+            if self.best.offer(episode, {"seed": self.config.seed}):
+                self._views[name].best_us = self.best[name].latency_s * 1e6
+                self.best.save(self.run.best)
+
+    def learned(self, updates: int, metrics: Mapping[str, Any]) -> None:
+        """Counts updates; `metrics` are those of the last one, still on the device if they like."""
+        self.counters.step += updates
+        self._pending.learner_metrics = metrics
+
+    def blocked(self, role: str, seconds: float) -> None:
+        """Adds seconds that a role (`actors`, `learner`) waited for the replay."""
+        self.counters.blocked_s[role] += seconds
+
+    def replay_stats(self, stats: ReplayStats) -> None:
+        """Takes note of where the replay stands."""
+        self._replay = stats
+
+    def evaluated(self, evaluations: Iterable[Evaluation], step: int) -> None:
+        """Writes the learning curve's next points, for the parameters of `step`."""
+        values = {}
+        for evaluation in evaluations:
+            name = f"evaluation/{evaluation.program}/{evaluation.solver}"
+            values[f"{name}/latency_us"] = evaluation.latency_us
+            values[f"{name}/verified"] = float(evaluation.verified)
+            if evaluation.production_us is not None:
+                values[f"{name}/of_production"] = evaluation.latency_us / evaluation.production_us
+        self._metrics.write(step, self.seconds, values)
+
+    def doing(self, text: str) -> None:
+        """Shows what takes long just now."""
+        self._view.doing = text
+        self.show(force=bool(text))
+
+    def say(self, text: str) -> None:
+        """Prints a line that stays, and logs it."""
+        _log.info(text)
+        self._progress.say(text)
+
+    def show(self, force: bool = False) -> None:
+        """Brings the display up to date."""
+        view, counters, config = self._view, self.counters, self.config
+        view.step, view.moves, view.episodes, view.seconds = (
+            counters.step,
+            counters.moves,
+            counters.episodes,
+            self.seconds,
+        )
+        if self._replay is not None and self._replay.inserts:
+            view.samples_per_insert = self._replay.samples / self._replay.inserts
+        for name, program in self._views.items():
+            program.episodes = counters.program_episodes.get(name, 0)
+        left = [60 * config.minutes - view.seconds] if config.minutes is not None else []
+        if config.steps is not None and view.steps_per_s > 0:
+            left.append((config.steps - view.step) / view.steps_per_s)
+        view.left_s = min(left, default=None)
+        self._progress.show(view, force)
+
+    def report(self, force: bool = False) -> None:
+        """Writes a line of metrics if it is time again, and brings the display up to date."""
+        pending = self._pending
+        elapsed = time.monotonic() - pending.since
+        if elapsed >= self.config.schedule.report_seconds or (force and elapsed > 0):
+            self._write(pending, elapsed)
+            self._pending = _Pending(self.counters.step, self.counters.moves)
+        self.show(force)
+
+    def save_into(self, folder: Path, entries: dict[str, Any]) -> None:
+        """Adds what the session keeps to a checkpoint that is being written."""
+        self.report(force=True)
+        self.counters.seconds = self.seconds
+        self.best.save(folder / BEST)
+        entries["counters"] = asdict(self.counters)
+        entries["metrics_offset"] = self._metrics.offset
+
+    def saved(self) -> None:
+        """Takes note that a checkpoint is complete."""
+        self._saved_at = time.monotonic()
+        _log.info("checkpoint at update %d, %d moves", self.counters.step, self.counters.moves)
+
+    def close(self) -> None:
+        """Closes the metric files."""
+        self._metrics.close()
+
+    def _read_counters(self, resumed: Resumed) -> int:
+        """Takes over the checkpoint's counters; returns its place in the metric file."""
+        try:
+            self.counters = Counters(**resumed.manifest["counters"])
+            return int(resumed.manifest["metrics_offset"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise FormatError(
+                f"{resumed.folder}: field `counters` or `metrics_offset` of its manifest is malformed ({error}); "
+                "remove that checkpoint to go on from the one before"
+            ) from error
+
+    def _write(self, pending: "_Pending", elapsed: float) -> None:
+        counters, view = self.counters, self._view
+        view.steps_per_s = (counters.step - pending.step) / elapsed
+        view.moves_per_s = (counters.moves - pending.moves) / elapsed
+        values: dict[str, float] = {
+            "play/moves": counters.moves,
+            "play/episodes": counters.episodes,
+            "play/moves_per_s": view.moves_per_s,
+            "learner/steps_per_s": view.steps_per_s,
+            **{f"blocked/{role}_s": seconds for role, seconds in counters.blocked_s.items()},
+            **{f"learner/{name}": float(value) for name, value in pending.learner_metrics.items()},
+        }
+        if pending.lags:
+            view.policy_lag = float(np.mean(pending.lags))
+            values["play/policy_lag"] = view.policy_lag
+        for part in ("search", "game", "replay"):
+            if pending.actor_seconds["all"] > 0:
+                values[f"play/{part}_share"] = pending.actor_seconds[part] / pending.actor_seconds["all"]
+        for name, latencies in pending.latencies_us.items():
+            self._views[name].recent_us = float(np.mean(latencies))
+            values[f"episode/{name}/latency_us"] = float(np.mean(latencies))
+            values[f"episode/{name}/score"] = float(np.mean(pending.scores[name]))
+        for name, program in self._views.items():
+            if program.best_us is not None:
+                values[f"best/{name}/latency_us"] = program.best_us
+            if program.ratio is not None:
+                values[f"best/{name}/of_production"] = program.ratio
+        if self._replay is not None:
+            values |= {
+                f"replay/{name}": value for name, value in self._replay.as_dict().items() if "blocked" not in name
+            }
+            if self._replay.inserts:
+                values["replay/samples_per_insert"] = self._replay.samples / self._replay.inserts
+        self._metrics.write(counters.step, self.seconds, values)
+
+
+class _Pending:
+    """What has happened since the last line of metrics."""
+
+    def __init__(self, step: int, moves: int) -> None:
+        self.step, self.moves = step, moves
+        self.since = time.monotonic()
+        self.lags: list[int] = []
+        self.actor_seconds: dict[str, float] = defaultdict(float)
+        self.latencies_us: dict[str, list[float]] = defaultdict(list)
+        self.scores: dict[str, list[float]] = defaultdict(list)
+        self.learner_metrics: Mapping[str, Any] = {}
+
+
+def _production_us(program: Program, config: TrainConfig) -> float | None:
+    if program.production is None:
+        return None
+    return simulate(program, program.target, program.production, config.actor.model).latency_s * 1e6
+
+
+def write_actor_states(path: Path, states: Sequence[Mapping[str, Any]]) -> None:
+    """Writes where every actor stands."""
+    path.write_text(json.dumps({"actors": list(states)}), encoding="utf-8")
+
+
+def read_actor_states(path: Path) -> list[dict[str, Any]]:
+    """Reads what `write_actor_states` wrote. The checkpoint's manifest has vouched for its content."""
+    states: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["actors"]
+    return states
