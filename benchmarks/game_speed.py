@@ -1,0 +1,94 @@
+"""How fast mallocGame is: microseconds per decision, for programs of very different length.
+
+    python benchmarks/game_speed.py [WORKLOAD ...] [--seconds S]
+
+Rows: a decision with its observation, driven from Python (what an actor pays); without the observation; a whole game in
+one compiled call (what search over lines of play pays); the simulator; the verifier. The last column holds each figure
+against the shortest program's: a game's decision must not get dearer with the length of the program.
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+
+import numpy as np
+from mallocmuzero.env.game import MallocGame, play_line
+from mallocmuzero.env.observation import OBSERVATION_SIZE
+from mallocmuzero.env.simulate import simulate
+from mallocmuzero.env.verify import verify
+from mallocmuzero.env.workloads import load, names
+from rich.console import Console
+from rich.table import Table
+
+
+def per_call(call: Callable[[], int], seconds: float) -> float:
+    """Returns microseconds per unit of work; `call` returns how many units it did. The first call warms up."""
+    call()
+    best = np.inf
+    until = time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        begin = time.perf_counter()
+        units = call()
+        best = min(best, (time.perf_counter() - begin) / max(units, 1))
+    return best * 1e6
+
+
+def measure(name: str, seconds: float) -> dict[str, float]:
+    """Returns the figures of one workload."""
+    program = load(name)
+    game = MallocGame(program)
+    out = np.zeros(OBSERVATION_SIZE, np.float32)
+    rng = np.random.default_rng(0)
+
+    def drive(observe: bool) -> int:
+        game.reset()
+        while not game.done:
+            if observe:
+                game.observe(out)
+            game.step(int(rng.choice(np.flatnonzero(game.legal))))
+        return game.decisions
+
+    drive(observe=False)
+    moves = list(game.actions)
+
+    def whole() -> int:
+        return len(play_line(game, moves))
+
+    def simulated() -> int:
+        simulate(program, program.target, mapping)
+        return 1
+
+    def verified() -> int:
+        verify(program, program.target, mapping)
+        return 1
+
+    whole()
+    mapping = game.mapping()
+    return {
+        "instructions": program.num_instructions,
+        "decisions": len(moves),
+        "decision with observation, us": per_call(lambda: drive(observe=True), seconds),
+        "decision, us": per_call(lambda: drive(observe=False), seconds),
+        "decision in a compiled game, us": per_call(whole, seconds),
+        "simulate, us": per_call(simulated, seconds),
+        "verify, us": per_call(verified, seconds),
+    }
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("workload", nargs="*", help="names or files; all committed workloads without any")
+    parser.add_argument("--seconds", type=float, default=3.0, help="time per figure")
+    arguments = parser.parse_args()
+    rows = {name: measure(name, arguments.seconds) for name in arguments.workload or names()}
+    base = rows[min(rows, key=lambda name: rows[name]["instructions"])]
+    table = Table("workload", *next(iter(rows.values())), "decision, x shortest")
+    for name, row in sorted(rows.items(), key=lambda item: item[1]["instructions"]):
+        ratio = row["decision with observation, us"] / base["decision with observation, us"]
+        table.add_row(name, *(f"{value:,.1f}" if value % 1 else f"{value:,.0f}" for value in row.values()), f"{ratio:.2f}")
+    Console(width=160).print(table)
+
+
+if __name__ == "__main__":
+    main()
