@@ -1,4 +1,4 @@
-"""Which values must share memory: what MSA processed together, donated inputs, and operations that work in place."""
+"""Which values must share memory: what MSA processed as one, donated inputs, loops, operations that work in place."""
 
 import re
 from collections.abc import Iterator
@@ -31,6 +31,10 @@ def alias_groups(module: Module, values: Values, log: CompilerLog) -> dict[Posit
             join(members[0], member)
     for first, second in _donations(module, values):
         join(first, second)
+    for loop in values.flattened.loops:
+        given, returned = loop.instruction.operands[0], loop.body.root.name
+        for path, _ in loop.instruction.shape.leaves():
+            join(values.resolve(given, path), values.resolve(returned, path))
     for first, second in _in_place(module, values):
         # Values that MSA processed, and processed apart, do not share memory.
         if first not in log.buffer_size or second not in log.buffer_size:
@@ -55,7 +59,7 @@ def _donations(module: Module, values: Values) -> Iterator[tuple[Position, Posit
 
 def _in_place(module: Module, values: Values) -> Iterator[tuple[Position, Position]]:
     """Yields operand and result of the operations that write into their operand."""
-    for instruction in module.entry.instructions.values():
+    for instruction in values.instructions.values():
         for number, operand_path, result_path in _in_place_pairs(instruction, module):
             if values.instructions[instruction.operands[number]].opcode == "constant":
                 continue

@@ -1,5 +1,6 @@
 """Turns the folder that one compilation leaves behind into a `Program` with XLA's production mapping."""
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 from ..errors import FormatError
 from ..program import Program
 from ..target import Target
+from ..verify import verify
 from .extract import Extraction, extract, read_sizes
 from .hlo import read_module
 from .log import CompilerLog, read_log
@@ -29,6 +31,8 @@ def assemble(
 ) -> Program:
     """Reads one compilation.
 
+    A production mapping that the verifier does not accept is left out; `compiler["inexpressible"]` then says why.
+
     Args:
       folder: dumps and compiled text, as `worker.py` leaves them.
       target: what the program was compiled for.
@@ -47,10 +51,15 @@ def assemble(
     log = read_log(log_path or folder / LOG_FILE)
     extraction = extract(module, log, sizes, target, name=name, family=family, provenance=provenance or {})
     production = read_production(extraction, compiled, log)
+    violations = Counter(
+        v.kind.value for v in verify(extraction.program, extraction.program.target, production.mapping)
+    )
+    inexpressible = Counter(production.inexpressible)
+    inexpressible.update({f"violation: {kind}": count for kind, count in violations.items()})
     return replace(
         extraction.program,
-        production=production.mapping,
-        compiler=_compiler(extraction, production, log),
+        production=None if violations else production.mapping,
+        compiler={**_compiler(extraction, production, log), "inexpressible": dict(sorted(inexpressible.items()))},
     )
 
 
@@ -63,7 +72,6 @@ def _compiler(extraction: Extraction, production: Production, log: CompilerLog) 
         "step_s": production.step_s,
         "reported": dict(sorted(log.counts.items())),
         "read_back": dict(sorted(production.counts.items())),
-        "inexpressible": dict(sorted(production.inexpressible.items())),
         "sequence": production.sequence,
         "aliased_buffers": extraction.aliased_buffers,
     }

@@ -14,6 +14,7 @@ from .alias import alias_groups
 from .dataflow import FORWARDING, INPUTS, Values
 from .hlo import Module, path_text
 from .log import CompilerLog, Position, Use
+from .loops import nest, runs
 
 _UNLIMITED = 2**31 - 1
 _ASSIGNED = re.compile(r"value: <\d+ ([\w.\-]+)(?:\{([\d,]*)\})? @\d+> \(size=(\d+),offset=\d+\)")
@@ -25,6 +26,7 @@ class Extraction:
 
     Attributes:
       program: without a production mapping.
+      values: the values of its module.
       buffer_of: buffer of every value, by the position that defines it.
       access_of: index of an operand access, by instruction, operand number and shape index.
       result_of: index of a result access, by position.
@@ -34,6 +36,7 @@ class Extraction:
     """
 
     program: Program
+    values: Values
     buffer_of: dict[Position, int]
     access_of: dict[Use, int]
     result_of: dict[Position, int]
@@ -102,6 +105,7 @@ class _Builder:
     def __init__(self, module: Module, values: Values, log: CompilerLog, sizes: dict[Position, int]) -> None:
         self.module, self.values, self.log, self.sizes = module, values, log, sizes
         self.groups = alias_groups(module, values, log)
+        self.runs = runs(values.flattened, log)
         self.left_out_s = 0.0
         self.names: list[str] = []
         self.schedule: list[int] = []
@@ -125,12 +129,13 @@ class _Builder:
                     "log come from different compilations, or the program has control flow; capture again"
                 )
             if instruction.opcode in INPUTS:
-                for path, _ in instruction.shape.leaves():
-                    self._buffer((name, path), -1)
-                self.left_out_s += self.log.elapsed[name]
+                if name not in self.values.loop_parameters:
+                    for path, _ in instruction.shape.leaves():
+                        self._buffer((name, path), -1)
+                self._leave_out(name)
                 continue
             if instruction.opcode in FORWARDING:
-                self.left_out_s += self.log.elapsed[name]
+                self._leave_out(name)
                 continue
             index = self._instruction(time, name)
             for number, path, position in self.values.operand_leaves(instruction):
@@ -144,6 +149,9 @@ class _Builder:
                 self.result_of[name, path] = len(self.accesses)
                 moved = self.log.output_bytes.get((name, path), self.sizes_of[buffer])
                 self.accesses.append((index, buffer, RESULT, number, path_text(path), moved))
+
+    def _leave_out(self, name: str) -> None:
+        self.left_out_s += self.log.elapsed[name] * self.runs[self.values.flattened.loop_of[name]]
 
     def _instruction(self, time: int, name: str) -> int:
         self.names.append(name)
@@ -176,7 +184,7 @@ class _Builder:
         return size
 
     def finish(self, target: Target, names: dict[str, Any]) -> Extraction:
-        count = len(self.names)
+        loops = nest(self.names, self.values.flattened, self.log)
         columns = [list(column) for column in zip(*self.accesses, strict=True)] if self.accesses else [[]] * 6
         is_output = np.zeros(len(self.buffers), bool)
         root = self.module.entry.root
@@ -191,11 +199,11 @@ class _Builder:
             bytes_total=np.array(self._totals(columns)),
             reserved=np.array([self.log.scoped.get(time, 0) for time in self.schedule], np.int64),
             schedule_index=np.array(self.schedule, np.int32),
-            loop=np.full(count, -1, np.int32),
-            loop_parent=np.zeros(0, np.int32),
-            loop_trips=np.zeros(0, np.int64),
-            loop_first=np.zeros(0, np.int32),
-            loop_last=np.zeros(0, np.int32),
+            loop=loops.loop,
+            loop_parent=loops.parent,
+            loop_trips=loops.trips,
+            loop_first=loops.first,
+            loop_last=loops.last,
             access_instruction=np.array(columns[0], np.int32),
             access_buffer=np.array(columns[1], np.int32),
             access_kind=np.array(columns[2], np.int8),
@@ -211,6 +219,7 @@ class _Builder:
         )
         return Extraction(
             program=program,
+            values=self.values,
             buffer_of=self.buffer_of,
             access_of=self.access_of,
             result_of=self.result_of,

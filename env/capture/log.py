@@ -29,7 +29,8 @@ _DEFINED = re.compile(r"defined at ([\w.\-]+)(?: (\{[\d,]*\}))?")
 _MEMORY = re.compile(r" in (alt|def)(?: \(off: (-?\d+)(?:, size: (-?\d+))?\))?")
 _EXPORTED = re.compile(r"^ \[(\d+), (\d+)\] : ([\w.\-]+)(?: (\{[\d,]*\}))? \(")
 _SIMULATED = re.compile(
-    r"^(\d+): instruction: (\S+)( \(xprogram prefetch\))?; elapsed: (\S+); cumulative available transfer bytes: (\S+);"
+    r"^(\d+): instruction: (\S+)( \(xprogram prefetch\))?; elapsed: (\S+); "
+    r"cumulative available transfer bytes: \S+; trip count: (\d+)"
 )
 _OPTION = re.compile(r"^(\w+): (-?\d+)$")
 _COUNTS = {
@@ -94,7 +95,8 @@ class CompilerLog:
     alias_groups: list[set[Position]] = field(default_factory=list)
     allocations: list[Allocation] = field(default_factory=list)
     exported: dict[Position, tuple[int, int]] = field(default_factory=dict)
-    timeline: list[tuple[str, float, float]] = field(default_factory=list)
+    timeline: list[tuple[str, float]] = field(default_factory=list)
+    trips: dict[str, int] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     estimates: dict[str, float] = field(default_factory=dict)
 
@@ -159,7 +161,8 @@ class _Reader:
         elif source == "simulator.cc":
             match = _SIMULATED.match(text)
             if match:
-                self.log.timeline.append((match.group(2), float(match.group(4)), float(match.group(5))))
+                self.log.timeline.append((match.group(2), float(match.group(4))))
+                self.log.trips[match.group(2)] = int(match.group(5))
 
     def _cost(self, text: str) -> None:
         if text in self._seen:  # most of a log repeats itself

@@ -10,7 +10,9 @@ from ..errors import FormatError
 from ..mapping import COPY_FIELDS, CROSS_PROGRAM, PREFETCH, RESIDENCY_FIELDS, WRITE_BACK, Mapping
 from .extract import Extraction
 from .hlo import Instruction, Module, Shape
-from .log import Allocation, CompilerLog
+from .log import Allocation, CompilerLog, Position
+from .loops import flatten
+from .residencies import fit_to_loops, merge_residencies
 
 RUN, ISSUE, STEP, SKIP = -1, -2, -3, -4
 
@@ -59,7 +61,7 @@ class _Reader:
     def __init__(self, extraction: Extraction, module: Module, log: CompilerLog) -> None:
         self.extraction, self.module, self.log = extraction, module, log
         self.program = extraction.program
-        self.compiled: dict[str, Instruction] = module.entry.instructions
+        self.compiled: dict[str, Instruction] = flatten(module).instructions
         self.order = {name: index for index, name in enumerate(self.compiled)}
         self.index = {name: index for index, name in enumerate(self.program.instruction_names)}
         replaced = {allocation.replaces for allocation in log.allocations}
@@ -82,7 +84,7 @@ class _Reader:
 
     def read(self) -> Production:
         for allocation in self.log.allocations:
-            buffer = self.extraction.buffer_of.get(allocation.position)
+            buffer = self._buffer(allocation.position)
             if buffer is None:
                 self.inexpressible[f"allocation of an unknown value ({allocation.kind})"] += 1
                 continue
@@ -102,11 +104,19 @@ class _Reader:
         mapping = Mapping(
             program_sha256=self.program.sha256,
             access_fast=self.fast,
-            residencies=merge_residencies(_table(self.residencies, len(RESIDENCY_FIELDS))),
+            residencies=fit_to_loops(
+                merge_residencies(_table(self.residencies, len(RESIDENCY_FIELDS))), self.program, self.inexpressible
+            ),
             copies=_table([copy for _, copy in self.copies], len(COPY_FIELDS)),
             origin={"solver": "xla"},
         )
         return Production(mapping, self._sequence(), self.step_s, dict(self.counts), dict(self.inexpressible))
+
+    def _buffer(self, position: Position) -> int | None:
+        values = self.extraction.values
+        if position[0] not in values.instructions:
+            return None
+        return self.extraction.buffer_of.get(values.resolve(*position))
 
     def _compare_memory_spaces(self) -> None:
         """Holds what the log says against the memory spaces in the compiled text."""
@@ -137,7 +147,7 @@ class _Reader:
                 sequence.append(SKIP)
                 reached += 1
 
-        for name, elapsed, _ in self.log.timeline:
+        for name, elapsed in self.log.timeline:
             instruction = self.compiled.get(name)
             source = instruction.operands[0] if instruction is not None and instruction.operands else ""
             if name in self.index:
@@ -246,7 +256,8 @@ class _Reader:
         source, replaces = buffer, -1
         if allocation.replaces is not None:
             self.counts["replacing"] += 1
-            source, replaces = self.extraction.buffer_of[allocation.position], self.index[allocation.replaces]
+            source = self.extraction.buffer_of[self.extraction.values.resolve(*allocation.position)]
+            replaces = self.index[allocation.replaces]
         self.copies.append((place, (buffer, direction, first, end, low, high, source, replaces)))
 
     def _slices(self, allocation: Allocation) -> list[Slice]:
@@ -284,32 +295,6 @@ class _Reader:
         """Returns the time, in MSA's schedule, of the program's last instruction before `name` in the compiled one."""
         index = int(np.searchsorted(self.places, self.order[name])) - 1
         return self.times[index] if index >= 0 else -1
-
-
-def merge_residencies(residencies: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Joins residencies of the same bytes at the same place that overlap in time, e.g. of the values of one buffer.
-
-    A whole buffer that follows its own slices in place (an operation that works in place) prolongs the slices.
-
-    Args:
-      residencies: `[R, 6]`, columns as in `Mapping`.
-
-    Returns:
-      `[R', 6]`, sorted by start, then buffer.
-    """
-    merged: list[list[int]] = []
-    at_place: dict[tuple[int, int], list[list[int]]] = {}
-    for row in sorted(residencies.tolist(), key=lambda row: (row[1], row[0], row[4])):
-        buffer, start, end, offset, low, high = row
-        before = at_place.setdefault((buffer, offset), [])
-        parts = [part for part in before if part[2] >= start and low <= part[4] and part[5] <= high]
-        if parts and sum(part[5] - part[4] for part in parts) == high - low:
-            for part in parts:
-                part[2] = max(part[2], end)
-        else:
-            before.append(row)
-            merged.append(row)
-    return _table([tuple(row) for row in merged], len(RESIDENCY_FIELDS))
 
 
 def _table(rows: list[tuple[int, ...]], width: int) -> NDArray[np.int64]:

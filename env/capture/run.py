@@ -79,6 +79,10 @@ def capture(
         }
         program = assemble(folder, GENERATIONS[target], name, family or name, provenance)
     write_program(program, output)
+    for reason, count in program.compiler["inexpressible"].items():
+        progress(f"of XLA's mapping not expressible: {reason}, {count} times")
+    if program.production is None:
+        progress("XLA's mapping is left out: it cannot be told without breaking the rules")
     progress(f"wrote {output}: {program.num_instructions} instructions, {program.num_buffers} buffers")
     return program
 

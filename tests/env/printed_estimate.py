@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 def without_copies(program: Program, mapping: Mapping) -> float:
     """Returns "Estimated elapsed time without async copies" in seconds."""
     fast = _priced_as_fast(program, mapping) + _results_counted_again(program, mapping)
-    return float(_elapsed(program, fast * program.access_bytes).sum()) + program.compiler["left_out_s"]
+    return float(_elapsed(program, fast * program.access_bytes) @ program.weight) + program.compiler["left_out_s"]
 
 
 def with_copies(program: Program, mapping: Mapping) -> float:
@@ -29,8 +29,8 @@ def with_copies(program: Program, mapping: Mapping) -> float:
     instruction = issued = 0
     for event in program.compiler["sequence"]:
         if event == RUN:
-            queues.run(idle[instruction])
-            total += float(elapsed[instruction])
+            queues.run(float(idle[instruction] * program.weight[instruction]))
+            total += float(elapsed[instruction] * program.weight[instruction])
             instruction += 1
         elif event == SKIP:
             instruction += 1

@@ -1,6 +1,7 @@
 """Reading the compiler's dumps and log: what they say, and what is said about bad ones."""
 
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -8,16 +9,17 @@ import pytest
 from mallocmuzero.env.capture.assemble import assemble
 from mallocmuzero.env.capture.hlo import parse_instruction, read_module
 from mallocmuzero.env.capture.log import parse_allocation, parse_log, read_log
-from mallocmuzero.env.capture.production import merge_residencies
+from mallocmuzero.env.capture.residencies import fit_to_loops, merge_residencies
 from mallocmuzero.env.errors import FormatError, UserError
-from mallocmuzero.env.mapping import CROSS_PROGRAM
-from mallocmuzero.env.program import Program
+from mallocmuzero.env.mapping import CROSS_PROGRAM, WRITE_BACK
+from mallocmuzero.env.program import RESULT, Program
 from mallocmuzero.env.target import GENERATIONS
 from mallocmuzero.env.verify import verify
 from printed_estimate import with_copies, without_copies
 
 # A real compilation of nine instructions: slices, a cross-program prefetch, a slice replaced by a copy.
 SMALL = Path(__file__).parent / "data" / "small"
+LOOP = Path(__file__).parent / "data" / "loop"
 BEFORE = "module.after_optimizations_before_buffer_assignment.txt"
 
 
@@ -124,11 +126,70 @@ def test_log_of_another_compilation(folder: Path):
         read_log(folder / "nothing.txt")
 
 
-def test_control_flow_is_refused(folder: Path):
+def test_conditionals_are_refused(folder: Path):
+    text = (folder / BEFORE).read_text(encoding="utf-8")
+    (folder / BEFORE).write_text(text.replace("copy(%x.1)", "conditional(%x.1)"), encoding="utf-8")
+    with pytest.raises(UserError, match=r"'copy.1' is a `conditional`, which capture does not understand yet"):
+        read(folder)
+
+
+def test_a_loop_without_its_body(folder: Path):
     text = (folder / BEFORE).read_text(encoding="utf-8")
     (folder / BEFORE).write_text(text.replace("copy(%x.1)", "while(%x.1), condition=%c, body=%b"), encoding="utf-8")
-    with pytest.raises(UserError, match=r"'copy.1' is a `while`, which capture does not understand yet"):
+    with pytest.raises(FormatError, match=r"the condition of loop 'copy.1' is missing"):
         read(folder)
+
+
+def test_a_loop_becomes_a_loop():
+    """`jax.lax.scan` over twelve matrix products: the carried value is one buffer with several results."""
+    program = read(LOOP)
+    assert program.loop_trips.tolist() == [12]
+    inside = range(program.loop_first[0], program.loop_last[0] + 1)
+    assert [program.instruction_names[t] for t in inside] == [
+        "lt.3",
+        "copy.5",
+        "add.5",
+        "copy.18",
+        "dynamic_update_slice.6",
+        "fusion.12",
+    ]
+    carried = program.buffer_names.index("copy.16")
+    results = (program.access_buffer == carried) & (program.access_kind == RESULT)
+    written = [program.instruction_names[t] for t in program.access_instruction[results]]
+    assert written == ["copy.16", "fusion.12"]
+    assert program.is_output[carried]
+    production = program.production
+    assert production is not None
+    assert verify(program, program.target, production) == []
+    resident = production.residencies[production.residencies[:, 0] == carried]
+    assert resident[:, [1, 2]].tolist() == [[0, program.num_instructions - 1]]
+    back = production.copies[production.copies[:, 1] == WRITE_BACK]
+    assert back[:, 2].tolist() == [program.loop_last[0]] * 2
+    assert without_copies(program, production) == pytest.approx(program.compiler["estimate_without_copies_s"], rel=1e-5)
+
+
+def test_a_residency_that_a_loop_cuts():
+    program = read(LOOP)
+    first, last = int(program.loop_first[0]), int(program.loop_last[0])
+    carried = [[0, first - 1, first + 1, 0, 0, 64], [0, last, last, 0, 0, 64]]
+    found: Counter[str] = Counter()
+    assert fit_to_loops(np.array(carried), program, found).tolist() == [[0, first - 1, last, 0, 0, 64]]
+    assert not found
+    between = [1, first + 2, first + 2, 0, 0, 64]
+    fit_to_loops(np.array([*carried, between]), program, found)
+    assert found["residency that a loop's border cuts"] > 0
+
+
+def test_a_mapping_that_breaks_the_rules_is_left_out(folder: Path):
+    text = (folder / "log.txt").read_text(encoding="utf-8")
+    # One buffer at the place of another.
+    changed = text.replace(
+        "alt (off: 25165824, size: 4194304), start_time:8", "alt (off: 0, size: 4194304), start_time:8"
+    )
+    (folder / "log.txt").write_text(changed, encoding="utf-8")
+    program = read(folder)
+    assert program.production is None
+    assert program.compiler["inexpressible"] == {"violation: overlap": 1}
 
 
 def test_the_last_run_in_a_log_counts(folder: Path):

@@ -1,0 +1,132 @@
+"""Loops of a scheduled module, flattened as the compiler does: condition, then body, then the loop instruction."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import FormatError
+from .hlo import Computation, Instruction, Module
+from .log import CompilerLog
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One `while` instruction.
+
+    Attributes:
+      instruction: the `while`.
+      parent: number of the loop around it, or -1.
+      condition, body: what it runs.
+    """
+
+    instruction: Instruction
+    parent: int
+    condition: Computation
+    body: Computation
+
+
+@dataclass(frozen=True)
+class Flattened:
+    """A module's instructions in the order of execution.
+
+    Attributes:
+      instructions: by name.
+      loops: an enclosing loop comes before those inside it.
+      loop_of: innermost loop of every instruction, -1 outside loops.
+    """
+
+    instructions: dict[str, Instruction]
+    loops: list[Loop]
+    loop_of: dict[str, int]
+
+
+def flatten(module: Module) -> Flattened:
+    """Puts the instructions of all loops in their place in the schedule.
+
+    Raises:
+      FormatError: a loop's condition or body is missing from the module.
+    """
+    flattened = Flattened({}, [], {})
+
+    def walk(computation: Computation, loop: int) -> Iterator[None]:
+        for instruction in computation.instructions.values():
+            if instruction.opcode == "while":
+                inner = len(flattened.loops)
+                called = [_called(module, instruction, role) for role in ("condition", "body")]
+                flattened.loops.append(Loop(instruction, loop, *called))
+                for part in called:
+                    yield from walk(part, inner)
+            flattened.instructions[instruction.name] = instruction
+            flattened.loop_of[instruction.name] = loop
+            yield
+
+    for _ in walk(module.entry, -1):
+        pass
+    return flattened
+
+
+def _called(module: Module, instruction: Instruction, role: str) -> Computation:
+    called = module.computations.get((instruction.attribute(role) or "").lstrip("%"))
+    if called is None:
+        raise FormatError(f"{module.path}: the {role} of loop {instruction.name!r} is missing; the dump is truncated")
+    return called
+
+
+@dataclass(frozen=True, eq=False)
+class Nest:
+    """The loops that hold instructions of a program. Shapes: `T` instructions, `L` loops.
+
+    Attributes:
+      loop: `[T]` innermost loop, -1 outside loops.
+      parent, trips, first, last: `[L]` as in `Program`.
+    """
+
+    loop: NDArray[np.int32]
+    parent: NDArray[np.int32]
+    trips: NDArray[np.int64]
+    first: NDArray[np.int32]
+    last: NDArray[np.int32]
+
+
+def runs(flattened: Flattened, log: CompilerLog) -> dict[int, int]:
+    """Returns how often each loop's instructions run in all, as the compiler assumes; 1 for loop -1."""
+    found = {-1: 1}
+    for name, trips in log.trips.items():
+        loop = flattened.loop_of.get(name, -1)
+        if loop >= 0 and trips > 0:
+            found[loop] = trips
+    return found
+
+
+def nest(names: list[str], flattened: Flattened, log: CompilerLog) -> Nest:
+    """Returns the loops around the instructions `names`; loops without any are left out.
+
+    Raises:
+      FormatError: the log does not say how often a loop runs.
+    """
+    around = [flattened.loop_of[name] for name in names]
+    spans: dict[int, tuple[int, int]] = {}
+    for index, loop in enumerate(around):
+        while loop >= 0:
+            first, _ = spans.get(loop, (index, index))
+            spans[loop] = (first, index)
+            loop = flattened.loops[loop].parent
+    kept = sorted(spans)
+    number = {loop: index for index, loop in enumerate(kept)} | {-1: -1}
+    totals = runs(flattened, log)
+    trips = []
+    for loop in kept:
+        parent = flattened.loops[loop].parent
+        if loop not in totals or parent not in totals:
+            name = flattened.loops[loop].instruction.name
+            raise FormatError(f"the compiler's log does not say how often loop {name!r} runs; capture again")
+        trips.append(max(1, totals[loop] // totals[parent]))
+    return Nest(
+        loop=np.array([number[loop] for loop in around], np.int32),
+        parent=np.array([number[flattened.loops[loop].parent] for loop in kept], np.int32),
+        trips=np.array(trips, np.int64),
+        first=np.array([spans[loop][0] for loop in kept], np.int32),
+        last=np.array([spans[loop][1] for loop in kept], np.int32),
+    )

@@ -1,0 +1,76 @@
+"""Puts residencies together that the compiler lists in pieces: per value, per slice, per side of a loop's border."""
+
+from collections import Counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..mapping import RESIDENCY_FIELDS
+from ..program import Program
+
+Row = list[int]
+
+
+def merge_residencies(residencies: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Joins residencies of the same bytes at the same place that overlap in time, e.g. of the values of one buffer.
+
+    A whole buffer that follows its own slices in place (an operation that works in place) prolongs the slices.
+
+    Args:
+      residencies: `[R, 6]`, columns as in `Mapping`.
+
+    Returns:
+      `[R', 6]`, sorted by start, then buffer.
+    """
+    merged: list[Row] = []
+    at_place: dict[tuple[int, int], list[Row]] = {}
+    for row in sorted(residencies.tolist(), key=lambda row: (row[1], row[0], row[4])):
+        buffer, start, end, offset, low, high = row
+        before = at_place.setdefault((buffer, offset), [])
+        parts = [part for part in before if part[2] >= start and low <= part[4] and part[5] <= high]
+        if parts and sum(part[5] - part[4] for part in parts) == high - low:
+            for part in parts:
+                part[2] = max(part[2], end)
+        else:
+            before.append(row)
+            merged.append(row)
+    return np.array(merged, np.int64).reshape(len(merged), len(RESIDENCY_FIELDS))
+
+
+def fit_to_loops(residencies: NDArray[np.int64], program: Program, inexpressible: Counter[str]) -> NDArray[np.int64]:
+    """Makes residencies lie inside a loop, apart from it, or over all of it, as a `Mapping` has them.
+
+    The compiler lets a loop-carried value go in the middle of a body, between its last use and the value of the next
+    iteration. Here the place is kept for the whole loop, where nothing else needs it in between; else it is counted.
+
+    Args:
+      residencies: `[R, 6]`, columns as in `Mapping`.
+      program: its loops.
+      inexpressible: takes the count of what does not fit.
+    """
+    rows: list[Row] = residencies.tolist()
+    for loop in range(len(program.loop_trips) - 1, -1, -1):
+        first, last = int(program.loop_first[loop]), int(program.loop_last[loop])
+        for row in rows:
+            if row[2] < first or last < row[1]:
+                continue
+            enters = row[1] <= first and any(_same_place(row, other) and other[2] >= last for other in rows)
+            leaves = row[2] >= last and any(_same_place(row, other) and other[1] <= first for other in rows)
+            crosses = not (first <= row[1] and row[2] <= last) and not (row[1] <= first and last <= row[2])
+            if not (enters or leaves or crosses):
+                continue
+            wanted = [row[0], min(row[1], first), max(row[2], last), *row[3:]]
+            if any(_clash(wanted, other) for other in rows if not _same_place(row, other)):
+                inexpressible["residency that a loop's border cuts"] += 1
+            else:
+                row[1:3] = wanted[1:3]
+    return merge_residencies(np.array(rows, np.int64).reshape(len(rows), len(RESIDENCY_FIELDS)))
+
+
+def _same_place(row: Row, other: Row) -> bool:
+    return row[0] == other[0] and row[3:] == other[3:]
+
+
+def _clash(row: Row, other: Row) -> bool:
+    in_time = row[1] <= other[2] and other[1] <= row[2]
+    return in_time and row[3] + row[4] < other[3] + other[5] and other[3] + other[4] < row[3] + row[5]
