@@ -81,8 +81,8 @@ def make_update(network: Network, config: LearnerConfig, search: SearchFunction 
         )
         metrics = {
             **output.metrics,
-            "gradient_norm": optax.global_norm(gradients),
-            "parameter_norm": optax.global_norm(params),
+            "gradient_norm": _norm(gradients),
+            "parameter_norm": _norm(params),
             "learning_rate": jnp.asarray(schedule(state.step)),
         }
         return next_state, metrics, output.priorities
@@ -100,3 +100,8 @@ def _move_target(params: Params, target_params: Params, count: jax.Array, config
     rate = jnp.where(count % config.target_period == 0, config.target_rate, 0.0)
     # Two products instead of old + rate * difference: a rate of one copies the parameters exactly.
     return jax.tree.map(lambda new, old: rate * new + (1.0 - rate) * old, params, target_params)
+
+
+def _norm(tree: Params) -> jax.Array:
+    """Euclidean norm of all leaves together. Optax renamed its own between the versions we support."""
+    return jnp.sqrt(sum((jnp.sum(leaf**2) for leaf in jax.tree.leaves(tree)), jnp.zeros(())))
