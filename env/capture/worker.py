@@ -79,7 +79,8 @@ def describe(reference: str) -> tuple[Any, tuple[Any, ...]]:
 def main(reference: str, topology_name: str, folder: str, options: dict[str, str]) -> None:
     """Compiles and leaves the dumps in `folder`."""
     os.environ.update(compiler_settings())
-    sys.path[0] = os.getcwd()  # instead of this file's folder, whose modules are none of the user's business
+    here = os.path.dirname(os.path.abspath(__file__))  # its modules are none of the user's business
+    sys.path[:] = [os.getcwd(), *(entry for entry in sys.path if entry != here)]
     try:
         import jax
         import libtpu
