@@ -64,7 +64,9 @@ class RayConfig:
     Attributes:
       address: `auto` or `HOST:PORT` of a running cluster, or None to start one on this machine.
       actor_cpus, learner_cpus, evaluator_cpus: what each asks Ray for; fractions are fine.
-      actor_threads, learner_threads, evaluator_threads: threads of numerical code in each, or 0 for as many as cores.
+      learner_gpus: accelerators that the learner asks for; without any it computes on the CPU.
+      actor_threads, learner_threads, evaluator_threads: 1 for numerical code on one thread, 0 for as many as it
+        likes.
       call_timeout_s: seconds a call may take, waits for the replay included, before its worker counts as hung.
       restarts: times that dead actors are replaced before the run gives up.
     """
@@ -73,6 +75,7 @@ class RayConfig:
     actor_cpus: float = 0.5
     learner_cpus: float = 0.5
     evaluator_cpus: float = 0.1
+    learner_gpus: float = 0.0
     actor_threads: int = 1
     learner_threads: int = 1
     evaluator_threads: int = 1
@@ -80,11 +83,12 @@ class RayConfig:
     restarts: int = 10
 
     def __post_init__(self) -> None:
-        for name in ("actor_cpus", "learner_cpus", "evaluator_cpus", "actor_threads", "learner_threads", "restarts"):
+        for name in ("actor_cpus", "learner_cpus", "evaluator_cpus", "learner_gpus", "restarts"):
             if getattr(self, name) < 0:
                 raise UserError(f"ray.{name} is {getattr(self, name)}; it must not be negative")
-        if self.evaluator_threads < 0:
-            raise UserError(f"ray.evaluator_threads is {self.evaluator_threads}; it must not be negative")
+        for name in ("actor_threads", "learner_threads", "evaluator_threads"):
+            if getattr(self, name) not in (0, 1):
+                raise UserError(f"ray.{name} is {getattr(self, name)}; it must be 0 or 1")
         if not self.call_timeout_s > 0:
             raise UserError(f"ray.call_timeout_s is {self.call_timeout_s}; it must be above 0")
 
@@ -94,7 +98,9 @@ def _network() -> NetworkConfig:
 
 
 def _replay() -> ReplayConfig:
-    return ReplayConfig(capacity=20_000, min_size=500, samples_per_insert=8.0, error_buffer=2_000.0)
+    return ReplayConfig(
+        capacity=20_000, min_size=500, samples_per_insert=8.0, error_buffer=2_000.0, insert_timeout_s=1.0
+    )
 
 
 @dataclass(frozen=True)

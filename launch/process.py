@@ -29,6 +29,7 @@ def train_in_process(session: Session) -> Params:
     trainer = _Trainer(session)
     if session.resumed is None and session.config.schedule.evaluate_period:
         trainer.evaluate()
+    session.start()
     while not session.finished:
         trainer.turn()
         if session.checkpoint_due:

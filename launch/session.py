@@ -109,6 +109,11 @@ class Session:
         self._pending = _Pending(self.counters.step, self.counters.moves)
         self._replay: ReplayStats | None = None
 
+    def start(self) -> None:
+        """Starts the clock: what was needed to get here is not training."""
+        self._begin = self._saved_at = time.monotonic()
+        self._pending = _Pending(self.counters.step, self.counters.moves)
+
     @property
     def _by_name(self) -> dict[str, Program]:
         return {program.name: program for program in self.programs}
