@@ -47,7 +47,7 @@ class GymnasiumGame(gymnasium.Env[NDArray[np.float32], np.int64]):
         saved_s, done = self.game.step(move)
         return self.game.observe(), saved_s / self.game.all_hbm_s, done, False, self._info(illegal)
 
-    def render(self) -> str:  # type: ignore[override]  # Gymnasium leaves the type of a frame open
+    def render(self) -> str:
         """Returns the decision at hand in words."""
         return self.game.describe()
 

@@ -226,7 +226,7 @@ def plan_prefetch(tables: Tables, state: State, access: int, owner: int, t: int)
 
 
 @njit(cache=True)
-def _keep_plan(state: State, start: int, offset: int, stall: float, victims: float) -> bool:
+def _keep_plan(state: State, start: int, offset: np.int64, stall: float, victims: float) -> bool:
     state.counters[C_PLAN_START] = start
     state.counters[C_PLAN_OFFSET] = offset
     state.sums[F_PLAN_STALL] = stall

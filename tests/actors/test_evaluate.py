@@ -1,0 +1,131 @@
+"""Evaluation, reference players and the store of best mappings: nothing counts before it is verified."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+from actor_cases import NETWORK, SEARCH, parameters, skips
+from mallocmuzero.actors.best import BestMappings
+from mallocmuzero.actors.evaluate import evaluate_mapping, evaluate_network, evaluate_references
+from mallocmuzero.actors.greedy import play_greedy, saved_before_access
+from mallocmuzero.actors.players import PLAYERS
+from mallocmuzero.actors.self_play import ActorConfig, EpisodeResult
+from mallocmuzero.env.errors import UserError
+from mallocmuzero.env.game import MallocGame
+from mallocmuzero.env.mapping import all_hbm
+from mallocmuzero.env.program import Program
+from mallocmuzero.env.verify import verify
+
+CONFIG = ActorConfig(games=2)
+
+
+def episode(program: Program, player: str, seed: int = 0) -> EpisodeResult:
+    game = MallocGame(program)
+    PLAYERS[player](game, np.random.default_rng(seed))
+    return EpisodeResult(program.name, game.latency_s, 0.0, list(game.actions), game.decisions, 0, 0, 1)
+
+
+@pytest.mark.parametrize("name", sorted(PLAYERS))
+def test_players_finish_with_legal_mappings(name: str) -> None:
+    program = skips()
+    game = MallocGame(program)
+    PLAYERS[name](game, np.random.default_rng(0))
+    assert game.done
+    assert verify(program, program.target, game.mapping()) == []
+    assert game.latency_s <= game.all_hbm_s
+
+
+def test_greedy_beats_random_and_plays_the_line_it_reports() -> None:
+    program = skips()
+    game = MallocGame(program)
+    play_greedy(game)
+    again = MallocGame(program)
+    again.play(game.actions)
+    assert again.latency_s == game.latency_s
+    randoms = [episode(program, "random", seed).latency_s for seed in range(10)]
+    assert game.latency_s < np.mean(randoms)
+
+
+def test_savings_before_each_access_are_the_games_own_account() -> None:
+    program = skips()
+    game = MallocGame(program, trivial_share=0.0)
+    rng = np.random.default_rng(1)
+    seen = {}
+    while not game.done:
+        seen[game.access] = game.saved_s
+        game.step(int(rng.choice(np.flatnonzero(game.legal))))
+    saved = saved_before_access(game)
+    for access, before in seen.items():
+        at_start = program.access_start[program.access_instruction[access]] == access
+        if not at_start:  # a wait of the instruction counts from its first access, the game books it with the move
+            continue
+        waited = game.state.step_f[program.access_instruction[access], 2]
+        assert saved[access] == pytest.approx(before - waited)
+    assert saved[-1] == pytest.approx(game.all_hbm_s - game.latency_s)
+
+
+def test_references_are_verified_and_production_is_among_them() -> None:
+    rows = {row.solver: row for row in evaluate_references(skips(), CONFIG, seed=0)}
+    assert set(rows) == {"all-hbm", "random", "greedy", "production"}
+    assert all(row.verified for row in rows.values())
+    assert rows["greedy"].latency_us < rows["all-hbm"].latency_us
+    assert rows["production"].latency_us == rows["all-hbm"].latency_us == rows["greedy"].production_us
+
+
+def test_an_illegal_mapping_is_reported_as_such() -> None:
+    program = skips()
+    lies = dataclasses.replace(all_hbm(program), access_fast=np.ones(program.num_accesses, bool))
+    assert not evaluate_mapping(program, lies, "liar").verified
+
+
+def test_policy_and_search_are_labelled_apart_and_repeat() -> None:
+    programs = [skips(3, "short"), skips(5, "long")]
+    for search, solver, simulations in ((None, "muzero-policy", 0), (SEARCH, "muzero-search", 4)):
+        rows = evaluate_network(NETWORK, parameters(), programs, CONFIG, search)
+        again = evaluate_network(NETWORK, parameters(), programs, CONFIG, search)
+        assert [row.program for row in rows] == ["short", "long"]
+        for row, twin in zip(rows, again, strict=True):
+            assert row.solver == solver
+            assert row.simulations == simulations
+            assert row.verified
+            assert row.latency_us == twin.latency_us
+
+
+def test_the_best_mapping_is_kept_verified_and_survives_a_restart(tmp_path: Path) -> None:
+    program = skips()
+    best = BestMappings([program], CONFIG)
+    good, bad = episode(program, "greedy"), episode(program, "random")
+    assert bad.latency_s > good.latency_s
+    assert best.offer(bad)
+    assert best.offer(good)
+    assert not best.offer(bad)
+    assert best["skips"].latency_s == good.latency_s
+    (path,) = best.save(tmp_path)
+    restarted = BestMappings([program], CONFIG)
+    restarted.load(tmp_path)
+    assert restarted["skips"].latency_s == good.latency_s
+    assert not restarted.offer(bad)
+    assert restarted.better_of("skips")[0] == "muzero"
+    other = BestMappings([skips(4, "skips")], CONFIG)
+    with pytest.raises(UserError, match="belongs to another program"):
+        other.load(tmp_path)
+    path.write_bytes(b"broken")
+    with pytest.raises(UserError, match="not a gzip file"):
+        BestMappings([program], CONFIG).load(tmp_path)
+
+
+def test_a_result_that_does_not_replay_is_an_error() -> None:
+    program = skips()
+    lie = dataclasses.replace(episode(program, "greedy"), latency_s=1e-9)
+    with pytest.raises(RuntimeError, match="replays to"):
+        BestMappings([program], CONFIG).offer(lie)
+
+
+def test_the_better_of_agent_and_production_is_production_where_it_is_faster() -> None:
+    program = skips()
+    best = BestMappings([program], CONFIG)
+    assert best.better_of("skips")[0] == "production"
+    object.__setattr__(program, "production", None)
+    with pytest.raises(UserError, match="has no mapping yet"):
+        BestMappings([program], CONFIG).better_of("skips")

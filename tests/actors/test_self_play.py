@@ -1,0 +1,158 @@
+"""Self-play: what reaches the replay is what was played, and an actor continues where it stood."""
+
+import numpy as np
+import pytest
+from actor_cases import NETWORK, SEARCH, parameters, skips
+from mallocmuzero.actors.reference import make_scale
+from mallocmuzero.actors.self_play import ActorConfig, PlayReport, SelfPlayActor
+from mallocmuzero.env.cost import floor_latency
+from mallocmuzero.env.errors import UserError
+from mallocmuzero.env.game import MallocGame
+from mallocmuzero.env.program import Program
+from mallocmuzero.replay.interface import ReplayTimeout
+from mallocmuzero.replay.segment import Step
+from programs import make_program
+
+
+class Recorder:
+    """A writer that keeps the steps of each episode, and refuses every `refuse`-th append once."""
+
+    def __init__(self, refuse: int = 0) -> None:
+        self.episodes: list[list[Step]] = [[]]
+        self._refuse = refuse
+        self._calls = 0
+
+    def append(self, step: Step) -> None:
+        self._calls += 1
+        if self._refuse and self._calls % self._refuse == 0:
+            raise ReplayTimeout("full")
+        self.episodes[-1].append(step)
+
+    def end_episode(self) -> None:
+        self.episodes.append([])
+
+    def flush(self, timeout_s: float) -> None:
+        del timeout_s
+
+    def close(self) -> None:
+        pass
+
+
+def make_actor(
+    programs: list[Program], games: int = 3, seed: int = 0, refuse: int = 0
+) -> tuple[SelfPlayActor, list[Recorder]]:
+    writers = [Recorder(refuse) for _ in range(games)]
+    actor = SelfPlayActor(programs, NETWORK, SEARCH, ActorConfig(games=games), writers, seed)
+    actor.set_parameters(parameters(), 7)
+    return actor, writers
+
+
+def steps(writer: Recorder) -> list[Step]:
+    return [step for episode in writer.episodes for step in episode]
+
+
+def play_persistently(actor: SelfPlayActor, moves: int) -> list[PlayReport]:
+    reports = []
+    for _ in range(1000):
+        try:
+            reports.append(actor.play(moves))
+        except ReplayTimeout:
+            continue
+        break
+    return reports
+
+
+def test_episodes_hold_what_was_played_and_rewards_are_the_score() -> None:
+    program = skips()
+    actor, writers = make_actor([program])
+    report = actor.play(3 * 40)
+    assert report.moves == 120 == actor.moves
+    assert report.version == 7
+    scale = make_scale(MallocGame(program))
+    finished = [episode for writer in writers for episode in writer.episodes if episode and episode[-1].discount == 0.0]
+    assert len(finished) == len(report.episodes) > 0
+    results = {tuple(result.actions): result for result in report.episodes}
+    for episode in finished:
+        result = results[tuple(step.action for step in episode)]
+        game = MallocGame(program)
+        for step in episode:
+            assert np.array_equal(step.legal, game.legal)
+            assert np.array_equal(step.observation, game.observe())
+            assert step.legal[step.action]
+            assert step.policy.sum() == pytest.approx(1.0, abs=1e-5)
+            assert not step.policy[~step.legal].any()
+            game.step(step.action)
+        assert game.done
+        assert game.latency_s == result.latency_s
+        assert sum(step.reward for step in episode) == pytest.approx(scale.score(game.latency_s), abs=1e-6)
+        assert [step.discount for step in episode] == [1.0] * (len(episode) - 1) + [0.0]
+
+
+def test_the_scale_puts_greedy_at_zero_and_the_floor_at_one_or_below() -> None:
+    program = skips()
+    game = MallocGame(program)
+    scale = make_scale(game)
+    assert scale.score(scale.reference_s) == 0.0
+    assert scale.score(floor_latency(program, program.target)) <= 1.0 + 1e-9
+    assert scale.saved_s[0] <= scale.saved_s[-1] == pytest.approx(game.all_hbm_s - game.latency_s)
+
+
+def test_several_programs_take_turns() -> None:
+    actor, _ = make_actor([skips(3, "short"), skips(4, "long")], games=2)
+    played = [result.program for result in actor.play(2 * 60).episodes]
+    assert {"short", "long"} == set(played)
+
+
+def test_a_held_replay_loses_nothing() -> None:
+    program = skips(3)
+    free, free_writers = make_actor([program])
+    held, held_writers = make_actor([program], refuse=5)
+    free.play(60)
+    while held.moves < 60:
+        play_persistently(held, 3)
+    play_persistently(held, 0)
+    for left, right in zip(free_writers, held_writers, strict=True):
+        assert [len(episode) for episode in left.episodes] == [len(episode) for episode in right.episodes]
+        for one, other in zip(steps(left), steps(right), strict=True):
+            assert one.action == other.action
+            assert one.reward == other.reward
+
+
+def test_an_actor_continues_where_it_stood() -> None:
+    program = skips()
+    through, through_writers = make_actor([program])
+    through.play(45)
+    first, _ = make_actor([program])
+    first.play(30)
+    state = first.state()
+    second, second_writers = make_actor([program], seed=99)
+    second.restore(state)
+    second.play(15)
+    for whole, rest in zip(through_writers, second_writers, strict=True):
+        tail = steps(whole)[10:]
+        again = steps(rest)
+        assert len(tail) == len(again) == 5
+        for one, other in zip(tail, again, strict=True):
+            assert one.action == other.action
+            assert one.value == other.value
+            assert np.array_equal(one.observation, other.observation)
+    with pytest.raises(UserError, match="has 3 games, the configuration 2"):
+        make_actor([program], games=2)[0].restore(state)
+    state["actions"][0] = [2, 2, 2, 2, 0, 0, 0, 0, 0, 0, 0, 0]
+    with pytest.raises(UserError, match="not legal on program 'skips'"):
+        second.restore(state)
+
+
+def test_a_program_without_decisions_is_refused_by_name() -> None:
+    program = make_program([("a", 1.0, [], ["x"])], {"x": {"size": 8, "fast_allowed": False}}, name="nothing")
+    with pytest.raises(UserError, match="'nothing' leaves nothing to decide"):
+        make_actor([program])
+
+
+def test_configuration_is_checked() -> None:
+    with pytest.raises(UserError, match="games must be at least 1"):
+        ActorConfig(games=0)
+    with pytest.raises(UserError, match="trivial_share"):
+        ActorConfig(trivial_share=1.5)
+    with pytest.raises(UserError, match="need as many writers"):
+        SelfPlayActor([skips()], NETWORK, SEARCH, ActorConfig(games=2), [Recorder()], 0)
