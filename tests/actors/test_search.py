@@ -54,7 +54,8 @@ def run(
     params: dict[str, jax.Array], legal: np.ndarray = ALL_LEGAL, config: SearchConfig = EXACT, key: int = 0
 ) -> SearchResult:
     observations = np.zeros((len(legal), 1), np.float32)
-    return SearchResult(*map(np.asarray, search(MODEL, params, jax.random.PRNGKey(key), observations, legal, config)))
+    found = search(MODEL, params, jax.random.PRNGKey(key), observations, legal, config)
+    return cast(SearchResult, jax.tree.map(np.asarray, found))
 
 
 def test_best_legal_move_of_each_row() -> None:

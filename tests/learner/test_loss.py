@@ -125,7 +125,7 @@ def test_root_policy_gets_no_gradient_on_illegal_moves_and_later_steps_do(params
     legal[:, 0] = [True, True, False]  # move 2 is illegal at every root
     policy = np.array(batch.policy)
     policy[:, :] = [0.5, 0.5, 0.0]
-    root_only = batch._replace(legal=legal, policy=policy, valid=only_root)
+    root_only = batch_of(legal=legal, policy=policy, valid=only_root)
     assert bias_gradient(root_only)[2] == 0.0
     assert bias_gradient(root_only._replace(valid=batch.valid))[2] > 0.0  # descent lowers the logit
 
@@ -137,12 +137,12 @@ def test_absorbing_steps_have_no_policy_or_consistency_loss_and_are_trained_to_z
     observation = np.array(batch.observation)
     observation[2, 2 : CONFIG.unroll_steps + 1] = 7.0
     before = loss_of(params, batch)[1].metrics
-    after = loss_of(params, batch._replace(policy=changed, observation=observation))[1].metrics
+    after = loss_of(params, batch_of(policy=changed, observation=observation))[1].metrics
     for name in ("loss_policy", "loss_consistency"):
         assert float(after[name]) == float(before[name])
     rewarded = np.array(batch.reward)
     rewarded[2, 2] = 0.5  # if an absorbing step paid, reward and value losses would change: they are trained there
-    paid = loss_of(params, batch._replace(reward=rewarded))[1].metrics
+    paid = loss_of(params, batch_of(reward=rewarded))[1].metrics
     assert float(paid["loss_reward"]) != float(before["loss_reward"])
     assert float(paid["loss_value"]) != float(before["loss_value"])
 
@@ -184,10 +184,10 @@ def test_gradient_halves_at_the_input_of_the_dynamics(params: Params) -> None:
 def test_policy_loss_is_least_at_the_target(optimum: bool) -> None:
     """With a uniform target over legal moves a fresh network's root KL is zero, with another it is not."""
     fresh = NETWORK.init(jax.random.PRNGKey(0))
-    batch = batch_of(legal=np.ones((3, CONFIG.segment_length, 3), bool))
-    policy = np.full(batch.policy.shape, 1 / 3, np.float32)
+    legal = np.ones((3, CONFIG.segment_length, 3), bool)
+    policy = np.full(legal.shape, 1 / 3, np.float32)
     if not optimum:
         policy[:] = [0.8, 0.1, 0.1]
-    metrics = loss_of(fresh, batch._replace(policy=policy))[1].metrics
+    metrics = loss_of(fresh, batch_of(legal=legal, policy=policy))[1].metrics
     assert (abs(float(metrics["policy_kl"])) < 1e-6) == optimum
     assert float(metrics["policy_entropy"]) == pytest.approx(np.log(3), rel=1e-5)

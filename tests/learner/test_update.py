@@ -39,7 +39,7 @@ def update() -> Update:
 def test_repeated_updates_fit_a_batch_and_repeat_bit_for_bit(update: Update) -> None:
     first = []
     for _ in range(2):
-        state, metrics = fresh_state(), {}
+        state = fresh_state()
         losses = []
         for _ in range(40):
             state, metrics, priorities = update(state, BATCH)
