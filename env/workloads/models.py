@@ -7,18 +7,24 @@ weights are made or fetched.
 
 from typing import Any
 
+# Side of the U-Nets' latent images: 256 x 256 pixels. Attention over larger ones makes tensors no fast memory holds.
+_LATENT = 32
+
 
 def tiny() -> tuple[Any, tuple[Any, ...]]:
-    """Four matrix products with tanh."""
-    import jax.numpy as jnp
+    """Twelve small layers with long skip connections: 24 MiB activations that do not all fit."""
+    import jax
 
     def f(x: Any, ws: Any) -> Any:
-        for w in ws:
-            x = jnp.tanh(x @ w)
+        skips = []
+        for w in ws[:6]:
+            x = jax.nn.relu(x @ w)
+            skips.append(x)
+        for w, skip in zip(ws[6:], reversed(skips), strict=True):
+            x = jax.nn.relu((x * skip) @ w)
         return x
 
-    shapes = ((1024, 4096), (4096, 4096), (4096, 1024), (1024, 1024))
-    return f, (_array((4096, 1024)), [_array(shape) for shape in shapes])
+    return f, (_array((49152, 256)), [_array((256, 256))] * 12)
 
 
 def resnet50_b128() -> tuple[Any, tuple[Any, ...]]:
@@ -125,7 +131,7 @@ def _unet(channels: tuple[int, ...]) -> Any:
     from diffusers import FlaxUNet2DConditionModel
 
     return FlaxUNet2DConditionModel(
-        sample_size=64,
+        sample_size=_LATENT,
         in_channels=4,
         out_channels=4,
         block_out_channels=channels,
@@ -140,7 +146,7 @@ def _unet_arguments(model: Any, batch: int) -> tuple[Any, ...]:
     import jax
 
     params = _half(jax.eval_shape(lambda: model.init_weights(jax.random.PRNGKey(0))))
-    return params, _array((batch, 4, 64, 64)), _array((batch,), "int32"), _array((batch, 77, 768))
+    return params, _array((batch, 4, _LATENT, _LATENT)), _array((batch,), "int32"), _array((batch, 77, 768))
 
 
 def _training_step(loss: Any, params: Any, *batch: Any) -> tuple[Any, tuple[Any, ...]]:

@@ -129,3 +129,24 @@ def _elapsed(program: Program, fast: NDArray[np.float64]) -> NDArray[np.float64]
     target = program.target
     memory = (program.bytes_total - moved) / target.hbm_bandwidth + moved / target.fast_bandwidth
     return np.maximum(program.compute_s, memory)
+
+
+def main() -> None:
+    """Prints the table of docs/physics-of-extraction.md."""
+    from mallocmuzero.env.workloads import load, names
+
+    print("| program | without copies, printed | emulated | with copies, printed | emulated |\n|---|---|---|---|---|")
+    for name in names():
+        program = load(name)
+        assert program.production is not None
+        figures = (
+            program.compiler["estimate_without_copies_s"],
+            without_copies(program, program.production),
+            program.compiler["estimate_with_copies_s"],
+            with_copies(program, program.production),
+        )
+        print(f"| {name} |", " | ".join(f"{seconds * 1e6:.2f}" for seconds in figures), "|")
+
+
+if __name__ == "__main__":
+    main()

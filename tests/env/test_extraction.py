@@ -48,8 +48,6 @@ def test_production_mapping_is_legal(name):
 def test_the_estimate_depends_on_every_part(name):
     """A figure that came out whatever the mapping would prove nothing."""
     program = load(name)
-    if name == "tiny":
-        pytest.skip("every instruction of `tiny` is bound by compute, whatever the mapping")
     changed = program.access_bytes * np.where(program.access_kind == OPERAND, 0.9, 1.0)
     program.access_bytes[:] = changed
     assert program.production is not None
