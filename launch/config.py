@@ -99,7 +99,7 @@ def _network() -> NetworkConfig:
 
 def _replay() -> ReplayConfig:
     return ReplayConfig(
-        capacity=20_000, min_size=500, samples_per_insert=8.0, error_buffer=2_000.0, insert_timeout_s=1.0
+        capacity=40_000, min_size=500, samples_per_insert=4.0, error_buffer=2_000.0, insert_timeout_s=1.0
     )
 
 
