@@ -237,7 +237,7 @@ class Overrides:
         found = [
             source
             for setting, source in self._sources.items()
-            if setting == name or setting.startswith(name if name.endswith(".") or not name else f"{name}.")
+            if setting == name.rstrip(".") or setting.startswith(name if name.endswith(".") or not name else f"{name}.")
         ]
         return ", ".join(dict.fromkeys(found)) or "the configuration"
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -18,12 +19,14 @@ from programs import make_program
 
 
 def error_of(*arguments: str) -> str:
-    """Calls the command line, which must refuse, and returns its one line."""
+    """Calls the command line, which must refuse, and returns the one line of the error."""
     status, output, errors = call(*arguments)
     assert status == 2
     assert output == ""
-    (line,) = errors.splitlines()
+    # `train` may have said where it stands before it found out.
+    *_, line = errors.splitlines()
     assert line.startswith("mallocmuzero: error: ")
+    assert "Traceback" not in errors
     return line
 
 
@@ -38,15 +41,13 @@ def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def copied_run(run_dir: Path, tmp_path: Path) -> Path:
     """A copy of it, to be damaged."""
-    import shutil
-
     folder = tmp_path / "copy"
     shutil.copytree(run_dir, folder)
     return folder
 
 
 def test_unknown_workload_lists_the_names(tmp_path: Path) -> None:
-    line = error_of(*train_arguments(tmp_path / "run", workload="resnet51"))
+    line = error_of(*train_arguments(tmp_path / "run", "--steps", "1", workload="resnet51"))
     assert "'resnet51'" in line
     assert all(name in line for name in workloads.names())
     assert not (tmp_path / "run").exists()
@@ -89,9 +90,12 @@ def test_json_into_a_folder_that_does_not_exist(tmp_path: Path) -> None:
 
 
 def test_a_program_without_decisions_cannot_be_trained_on(tmp_path: Path) -> None:
-    path = tmp_path / "nothing.json.gz"
-    write_program(make_program([("a", 1.0, [], ["x"])], {"x": {"size": 8, "fast_allowed": False}}), path)
-    assert "nothing to decide" in error_of(*train_arguments(tmp_path / "run", workload=str(path)))
+    program = make_program(
+        [("add", 1.0, ["x"], ["y"])], {"x": {"size": 8, "input": True}, "y": {"size": 8, "output": True}}
+    )
+    path = tmp_path / "program.json.gz"
+    write_program(program, path)
+    assert "nothing to decide" in error_of(*train_arguments(tmp_path / "run", "--steps", "1", workload=str(path)))
 
 
 def test_a_run_directory_that_is_none(tmp_path: Path) -> None:
@@ -100,7 +104,7 @@ def test_a_run_directory_that_is_none(tmp_path: Path) -> None:
     assert "no such run directory" in error_of("train", "--run-dir", str(tmp_path / "nowhere"), "--resume")
     assert not (tmp_path / "nowhere").exists()
     (tmp_path / "mine.txt").write_text("not to be mixed with a run")
-    assert "holds mine.txt but no run" in error_of(*train_arguments(tmp_path))
+    assert "holds mine.txt but no run" in error_of(*train_arguments(tmp_path, "--steps", "1"))
 
 
 def test_an_existing_run_is_not_overwritten(run_dir: Path) -> None:
@@ -172,21 +176,23 @@ def listener() -> Iterator[str]:
 def test_a_dead_ray_address(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
-    line = error_of(*train_arguments(tmp_path / "run", "--topology", "ray", "--address", address))
+    line = error_of(*train_arguments(tmp_path / "run", "--steps", "1", "--topology", "ray", "--address", address))
     assert f"--address {address}: no Ray cluster answers" in line
     assert not (tmp_path / "run" / "manifest.json").exists()
 
 
 def test_an_address_where_no_ray_is(tmp_path: Path, listener: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mallocmuzero.launch.ray_cluster._CONNECT_TIMEOUT_S", 1.0)
-    line = error_of(*train_arguments(tmp_path / "run", "--topology", "ray", "--address", listener))
+    line = error_of(*train_arguments(tmp_path / "run", "--steps", "1", "--topology", "ray", "--address", listener))
     assert "it is no Ray cluster" in line
 
 
 def test_an_address_that_is_none(tmp_path: Path) -> None:
-    line = error_of(*train_arguments(tmp_path / "run", "--topology", "ray", "--address", "ray://somewhere"))
+    line = error_of(
+        *train_arguments(tmp_path / "run", "--steps", "1", "--topology", "ray", "--address", "ray://somewhere")
+    )
     assert "is not `auto` or HOST:PORT" in line
-    assert "topology is 'process'" in error_of(*train_arguments(tmp_path / "run", "--address", "auto"))
+    assert "topology is 'process'" in error_of(*train_arguments(tmp_path / "run", "--steps", "1", "--address", "auto"))
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["workloads", "--json", "-"], ["verify", WORKLOAD, "production"]])
