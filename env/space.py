@@ -100,17 +100,29 @@ def find_offset(
             lost[k + 1] = lost[k] + (0.0 if held else victim_cost(tables, state, other, now, access))
             k += 1
     best_cost = np.inf
-    for k in range(-1, 2 * (holders + gone)):
-        if k < 0:
-            position = base
-        elif k < holders:
-            position = high[k]
-        elif k < 2 * holders:
-            position = low[k - holders] - size
-        elif k < 2 * holders + gone:
-            position = gone_high[k - 2 * holders]
-        else:
-            position = gone_low[k - 2 * holders - gone] - size
+    begin, end, over = 0, 0, 0
+    for k in range(-1, holders):  # flush against the bottom, or against the upper end of resident `k`
+        position = base if k < 0 else high[k]
+        begin = k + 1
+        while end < holders and low[end] < position + size:
+            end += 1
+        while over < gone and gone_high[over] <= position:
+            over += 1
+        blocked = hard[end] > hard[begin] or (over < gone and gone_low[over] < position + size)
+        if base <= position <= fast_bytes - size and not blocked and lost[end] - lost[begin] < best_cost:
+            best, best_cost = position, lost[end] - lost[begin]
+    begin, over = 0, 0
+    for k in range(holders):  # flush against the lower end of resident `k`
+        position = low[k] - size
+        while begin < holders and high[begin] <= position:
+            begin += 1
+        while over < gone and gone_high[over] <= position:
+            over += 1
+        blocked = hard[k] > hard[begin] or (over < gone and gone_low[over] < low[k])
+        if position >= base and not blocked and lost[k] - lost[begin] < best_cost:
+            best, best_cost = position, lost[k] - lost[begin]
+    for k in range(2 * gone):  # flush against what left within the window
+        position = gone_high[k] if k < gone else gone_low[k - gone] - size
         if position < base or position + size > fast_bytes:
             continue
         begin = np.searchsorted(high, position, side="right")
@@ -118,9 +130,8 @@ def find_offset(
         if hard[end] > hard[begin] or lost[end] - lost[begin] >= best_cost:
             continue
         over = np.searchsorted(gone_high, position, side="right")
-        if over < gone and gone_low[over] < position + size:
-            continue
-        best, best_cost = position, lost[end] - lost[begin]
+        if over == gone or gone_low[over] >= position + size:
+            best, best_cost = position, lost[end] - lost[begin]
     return best, best_cost if best >= 0 else 0.0
 
 
