@@ -39,6 +39,8 @@ def import_ray() -> ModuleType:
     """Returns the `ray` module. Raises UserError if it is not installed."""
     # Read on import; Ray would otherwise hide accelerators from workers that ask for none, and warn about it.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    # A cluster that is started for a training run tells nobody about it.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         return importlib.import_module("ray")
     except ImportError as error:
@@ -88,8 +90,13 @@ def _start(ray: ModuleType, config: TrainConfig) -> None:
     try:
         ray.init(**options)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        where = "this machine" if config.ray.address is None else config.ray.address
-        raise UserError(f"Ray on {where}: {str(error).splitlines()[0]}") from error
+        reason = str(error).strip().splitlines()[0]
+        if config.ray.address is None:
+            raise UserError(f"Ray cannot be started on this machine: {reason}") from error
+        raise UserError(
+            f"--address {config.ray.address}: {reason}; is the cluster running, and where it asks for a token "
+            "(RAY_AUTH_MODE=token), has this machine been given it (Ray's documentation, token authentication)?"
+        ) from error
 
 
 def _check_address(address: str) -> None:

@@ -111,8 +111,6 @@ class _Driver:
         """Trains until the session is finished. Raises _Lost."""
         session = self._session
         session.start()
-        for index in range(len(self._actors)):
-            self._play(index)
         self._learn()
         while not session.finished:
             self._evaluate_if_due()
@@ -168,12 +166,13 @@ class _Driver:
     def _start_actor(self, index: int) -> Any:
         config = self._config
         # A seed of its own for every start: an actor that replaces a dead one must not repeat its games.
-        seed = seed_of(config.seed, Role.ACTOR, index + len(self._actor_states) * self._begun[index])
+        seed = seed_of(config.seed, Role.ACTOR, index + config.actors * self._begun[index])
         self._begun[index] += 1
-        handle = self._start(ActorWorker, "actor", config, self._session.programs, self._server.address, seed)
-        state = self._actor_states[index]
-        if state is not None:
-            handle.restore.remote(state)
+        handle = self._start(ActorWorker, "actor")
+        begun = handle.begin.remote(
+            config, self._session.programs, self._server.address, seed, self._actor_states[index]
+        )
+        self._calls[begun] = _Call("actor", index, time.monotonic())
         return handle
 
     def _kill(self, handle: Any) -> None:
@@ -207,7 +206,8 @@ class _Driver:
                 self._failed(call, error, again)
                 continue
             if call.role == "actor":
-                self._played(call.index, result)
+                if result is not None:  # None says that it has begun.
+                    self._played(call.index, result)
                 if again:
                     self._play(call.index)
             elif call.role == "learner":
@@ -261,7 +261,6 @@ class _Driver:
         if call.role == "actor":
             self._kill(self._actors[call.index])
             self._actors[call.index] = self._start_actor(call.index)
-            self._play(call.index)
         else:
             self._kill(self._evaluator)
             self._evaluator = self._start(EvaluatorWorker, "evaluator", self._config, self._session.programs)

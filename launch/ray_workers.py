@@ -99,17 +99,20 @@ class _Blocked:
 class ActorWorker:
     """Plays games and writes them to the replay."""
 
-    def __init__(self, config: TrainConfig, programs: list[Program], address: str, seed: int) -> None:
-        self._network = Network(config.network)
+    def begin(
+        self, config: TrainConfig, programs: list[Program], address: str, seed: int, state: dict[str, Any] | None
+    ) -> None:
+        """Begins all games, or goes on where an earlier actor stood. Before anything else.
+
+        Not the constructor: what goes wrong here shall reach the driver as what it is.
+        """
         self._replay = ReverbReplay(address, config.replay, config.segment_spec)
         self._writers = [self._replay.writer() for _ in range(config.actor.games)]
-        self._actor = SelfPlayActor(programs, self._network, config.search, config.actor, self._writers, seed)
+        self._actor = SelfPlayActor(programs, Network(config.network), config.search, config.actor, self._writers, seed)
+        if state is not None:
+            self._actor.restore(state)
         self._version = -1
         self._blocked = _Blocked(self._replay)
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Goes on where an earlier actor stood."""
-        self._actor.restore(state)
 
     def play(self, moves: int, publication: Publication) -> Played:
         """Makes about `moves` moves with the published parameters, fewer if the replay takes no more."""

@@ -64,20 +64,20 @@ def test_half_a_run_and_its_other_half_are_the_run(tmp_path: Path) -> None:
 
 def test_killed_run_resumes_from_its_last_checkpoint_and_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    assert call(*train_arguments(whole, "--steps", "400"))[0] == 0
+    assert call(*train_arguments(whole, "--steps", "150", schedule__evaluate_period=0))[0] == 0
     # Saving all the time, so that the kill probably hits it in the middle of a checkpoint.
     process = start(
-        train_arguments(killed, "--steps", "400", schedule__checkpoint_minutes=0.001),
+        train_arguments(killed, "--steps", "150", schedule__checkpoint_minutes=0.001, schedule__evaluate_period=0),
         tmp_path / "log",
         PYTHONHASHSEED="1",
     )
     deadline = time.monotonic() + _WAIT_S
-    while not (killed / "checkpoints" / "000003").exists() and time.monotonic() < deadline:
+    while not (killed / "checkpoints" / "000002").exists() and time.monotonic() < deadline:
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     saved = counters(killed)
-    assert 0 < saved["step"] < 400, (tmp_path / "log").read_text()
+    assert 0 < saved["step"] < 150, (tmp_path / "log").read_text()
     status, _, errors = call("train", "--run-dir", str(killed), "--resume", "--set", "schedule.checkpoint_minutes=10.0")
     assert status == 0
     assert f"going on from update {saved['step']}" in errors
