@@ -4,8 +4,10 @@ import contextlib
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -53,16 +55,22 @@ def call(*arguments: str) -> tuple[int, str, str]:
     return status, output.getvalue(), errors.getvalue()
 
 
-def start(arguments: list[str], log: Path, **environment: str) -> subprocess.Popen[bytes]:
-    """Starts the command line in a process group of its own; its output goes to `log`."""
+@contextlib.contextmanager
+def started(arguments: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Runs the command line in a process group of its own, which ends with the context; its output goes to `log`."""
     with log.open("wb") as file:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", "mallocmuzero.launch.cli", *arguments],
             stdout=file,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            env={**os.environ, **environment},
         )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def last_checkpoint(run_dir: Path) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from launch_cases import WORKLOAD, call, counters, last_checkpoint, metric_lines, start, train_arguments
+from launch_cases import WORKLOAD, call, counters, last_checkpoint, metric_lines, started, train_arguments
 from mallocmuzero.launch.config import config_from_json
 from mallocmuzero.launch.learning import initial_state
 from mallocmuzero.launch.run_directory import RunDirectory, read_json_file
@@ -66,16 +66,15 @@ def test_killed_run_resumes_from_its_last_checkpoint_and_ends_as_if_nothing_had_
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     assert call(*train_arguments(whole, "--steps", "150", schedule__evaluate_period=0))[0] == 0
     # Saving all the time, so that the kill probably hits it in the middle of a checkpoint.
-    process = start(
-        train_arguments(killed, "--steps", "150", schedule__checkpoint_minutes=0.001, schedule__evaluate_period=0),
-        tmp_path / "log",
-        PYTHONHASHSEED="1",
+    arguments = train_arguments(
+        killed, "--steps", "150", schedule__checkpoint_minutes=0.001, schedule__evaluate_period=0
     )
-    deadline = time.monotonic() + _WAIT_S
-    while not (killed / "checkpoints" / "000002").exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    with started(arguments, tmp_path / "log") as process:
+        deadline = time.monotonic() + _WAIT_S
+        while not (killed / "checkpoints" / "000002").exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
     saved = counters(killed)
     assert 0 < saved["step"] < 150, (tmp_path / "log").read_text()
     status, _, errors = call("train", "--run-dir", str(killed), "--resume", "--set", "schedule.checkpoint_minutes=10.0")
@@ -86,12 +85,12 @@ def test_killed_run_resumes_from_its_last_checkpoint_and_ends_as_if_nothing_had_
 
 def test_ctrl_c_saves_and_the_run_can_be_resumed(tmp_path: Path) -> None:
     run_dir, log = tmp_path / "run", tmp_path / "log"
-    process = start(train_arguments(run_dir), log)  # Without an end.
-    deadline = time.monotonic() + _WAIT_S
-    while not (run_dir / "best" / f"{WORKLOAD}.mapping.json.gz").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGINT)
-    assert process.wait(_WAIT_S) == 130
+    with started(train_arguments(run_dir), log) as process:  # Without an end.
+        deadline = time.monotonic() + _WAIT_S
+        while not (run_dir / "best" / f"{WORKLOAD}.mapping.json.gz").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(_WAIT_S) == 130
     text = log.read_text()
     assert "Traceback" not in text
     assert "--resume" in text

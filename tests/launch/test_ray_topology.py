@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from launch_cases import WORKLOAD, counters, last_checkpoint, metric_lines, start, train_arguments
+from launch_cases import WORKLOAD, counters, last_checkpoint, metric_lines, started, train_arguments
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None or importlib.util.find_spec("reverb") is None,
@@ -63,15 +63,15 @@ def wait_for_moves(run_dir: Path, count: int, process_id: int) -> None:
 def test_run_loses_an_actor_is_interrupted_and_resumed(tmp_path: Path) -> None:
     run_dir, log = tmp_path / "run", tmp_path / "log"
     arguments = train_arguments(run_dir, "--topology", "ray", "--actors", "2")
-    process = start(arguments, log)  # Without an end.
-    wait_for_moves(run_dir, 400, process.pid)
-    family = children(process.pid)
-    first, *_ = named(family, "ray::ActorWorker")
-    first.kill()
-    wait_for_moves(run_dir, moves_so_far(run_dir) + 200, process.pid)
-    family = list({*family, *children(process.pid)})
-    os.killpg(process.pid, signal.SIGINT)
-    assert process.wait(_WAIT_S) == 130, log.read_text()
+    with started(arguments, log) as process:  # Without an end.
+        wait_for_moves(run_dir, 400, process.pid)
+        family = children(process.pid)
+        first, *_ = named(family, "ray::ActorWorker")
+        first.kill()
+        wait_for_moves(run_dir, moves_so_far(run_dir) + 200, process.pid)
+        family = list({*family, *children(process.pid)})
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(_WAIT_S) == 130, log.read_text()
     assert_all_gone(family)
     text = log.read_text()
     assert "died" in text
@@ -84,8 +84,8 @@ def test_run_loses_an_actor_is_interrupted_and_resumed(tmp_path: Path) -> None:
     # The other half: everything goes on where it stood, with one actor now.
     goal = str(saved["step"] + 12)
     log = tmp_path / "log-2"
-    process = start(["train", "--run-dir", str(run_dir), "--resume", "--actors", "1", "--steps", goal], log)
-    assert process.wait(_WAIT_S) == 0, log.read_text()
+    with started(["train", "--run-dir", str(run_dir), "--resume", "--actors", "1", "--steps", goal], log) as process:
+        assert process.wait(_WAIT_S) == 0, log.read_text()
     text = log.read_text()
     assert f"going on from update {saved['step']}" in text
     assert "muzero-or-production" in text
@@ -103,12 +103,13 @@ def test_run_loses_an_actor_is_interrupted_and_resumed(tmp_path: Path) -> None:
 
 def test_run_ends_with_a_clear_line_when_the_replay_server_dies(tmp_path: Path) -> None:
     run_dir, log = tmp_path / "run", tmp_path / "log"
-    process = start(train_arguments(run_dir, "--topology", "ray", schedule__evaluate_period=0), log)
-    wait_for_moves(run_dir, 200, process.pid)
-    family = children(process.pid)
-    (server,) = named(family, "replay.server_process")
-    server.kill()
-    assert process.wait(_WAIT_S) == 2, log.read_text()
+    arguments = train_arguments(run_dir, "--topology", "ray", schedule__evaluate_period=0)
+    with started(arguments, log) as process:
+        wait_for_moves(run_dir, 200, process.pid)
+        family = children(process.pid)
+        (server,) = named(family, "replay.server_process")
+        server.kill()
+        assert process.wait(_WAIT_S) == 2, log.read_text()
     assert_all_gone(family)
     *_, line = log.read_text().splitlines()
     assert line.startswith("mallocmuzero: error: the replay server died")
