@@ -86,7 +86,9 @@ def main() -> None:
     table = Table("workload", *next(iter(rows.values())), "decision, x shortest")
     for name, row in sorted(rows.items(), key=lambda item: item[1]["instructions"]):
         ratio = row["decision with observation, us"] / base["decision with observation, us"]
-        table.add_row(name, *(f"{value:,.1f}" if value % 1 else f"{value:,.0f}" for value in row.values()), f"{ratio:.2f}")
+        table.add_row(
+            name, *(f"{value:,.1f}" if value % 1 else f"{value:,.0f}" for value in row.values()), f"{ratio:.2f}"
+        )
     Console(width=160).print(table)
 
 

@@ -1,4 +1,4 @@
-"""The rooms keep to themselves: what a room may import, read from its source and from what importing it really loads."""
+"""The rooms keep to themselves: what a room may import, read from its source and from what importing it loads."""
 
 import ast
 import pkgutil
@@ -55,6 +55,11 @@ def test_a_room_imports_only_what_the_house_allows(room: str) -> None:
 
 @pytest.mark.parametrize("room", sorted(HEAVY))
 def test_importing_a_room_loads_nothing_heavy(room: str) -> None:
-    code = f"import sys\nfor name in {modules(room)!r}: __import__(name)\nprint([n for n in {HEAVY[room]!r} if n in sys.modules])"
+    code = f"""
+import sys
+for name in {modules(room)!r}:
+    __import__(name)
+print([name for name in {HEAVY[room]!r} if name in sys.modules])
+"""
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
