@@ -122,41 +122,45 @@ def _next_access(tables: Tables, state: State, owner: int, access: int) -> int:
 
 
 @njit(cache=True)
-def _paint(out: np.ndarray, low: int, high: int, fast_bytes: int, column: int, channel: int) -> None:
-    """Adds the share that bytes `low..high` cover of each offset bin of a column."""
-    scale = ROWS / fast_bytes
-    first, last = low * scale, high * scale
-    for row in range(int(first), min(ROWS, int(np.ceil(last)))):
-        covered = min(last, row + 1.0) - max(first, float(row))
-        out[(row * COLUMNS + column) * CHANNELS + channel] += covered
+def _paint(edges: np.ndarray, low: float, high: float, first: int, last: int, channel: int) -> None:
+    """Notes that rows `low..high` are covered in columns `first..last`: where that begins and where it ends."""
+    if first > last:
+        return
+    for row in range(int(low), min(ROWS, int(np.ceil(high)))):
+        covered = min(high, row + 1.0) - max(low, float(row))
+        edges[row, first, channel] += covered
+        edges[row, last + 1, channel] -= covered
 
 
 @njit(cache=True)
 def _paint_grid(tables: Tables, state: State, now: int, out: np.ndarray) -> None:
-    fast_bytes = tables.limits[L_FAST]
+    scale = ROWS / tables.limits[L_FAST]
+    edges = np.zeros((ROWS, COLUMNS + 1, CHANNELS))
     for slot in range(state.counters[C_HOLDERS]):
         owner = state.holders[slot]
-        low = state.buffer[owner, S_OFFSET]
-        high = low + tables.buffer[owner, B_ALIGNED]
-        release = state.buffer[owner, S_RELEASE]
-        last = tables.access[tables.buffer[owner, B_LAST], A_INSTRUCTION]
-        for column in range(COLUMNS):
-            t = now + _OFFSETS[column]
-            if t < state.buffer[owner, S_START] or t >= tables.limits[L_INSTRUCTIONS]:
-                continue
-            if t <= now or t <= last:
-                _paint(out, low, high, fast_bytes, column, 0 if release >= t else 1)
+        low = state.buffer[owner, S_OFFSET] * scale
+        high = low + tables.buffer[owner, B_ALIGNED] * scale
+        wanted_until = max(now, tables.access[tables.buffer[owner, B_LAST], A_INSTRUCTION])
+        begin = np.searchsorted(_OFFSETS, state.buffer[owner, S_START] - now, side="left")
+        end = np.searchsorted(_OFFSETS, wanted_until - now, side="right") - 1
+        hard_end = min(end, np.searchsorted(_OFFSETS, state.buffer[owner, S_RELEASE] - now, side="right") - 1)
+        _paint(edges, low, high, begin, hard_end, 0)
+        _paint(edges, low, high, max(begin, hard_end + 1), end, 1)
     # Residencies that ended lately still block windows that reach back to them.
     for column in range(_NOW):
-        first = max(0, now + _OFFSETS[column])
-        following = max(0, now + _OFFSETS[column + 1])
-        for t in range(first, following):
+        for t in range(max(0, now + _OFFSETS[column]), max(0, now + _OFFSETS[column + 1])):
             ended = state.step[t, D_ENDED]
             while ended >= 0:
-                low = state.residency[ended, RESIDENCY_OFFSET]
-                high = low + tables.buffer[state.residency[ended, RESIDENCY_BUFFER], B_ALIGNED]
-                _paint(out, low, high, fast_bytes, column, 0)
+                low = state.residency[ended, RESIDENCY_OFFSET] * scale
+                high = low + tables.buffer[state.residency[ended, RESIDENCY_BUFFER], B_ALIGNED] * scale
+                _paint(edges, low, high, column, column, 0)
                 ended = state.residency[ended, RESIDENCY_NEXT]
+    for row in range(ROWS):
+        for channel in range(CHANNELS):
+            covered = 0.0
+            for column in range(COLUMNS):
+                covered += edges[row, column, channel]
+                out[(row * COLUMNS + column) * CHANNELS + channel] = max(0.0, covered)
 
 
 @njit(cache=True)
@@ -261,15 +265,22 @@ def _others(tables: Tables, state: State, access: int, now: int, out: np.ndarray
 
 @njit(cache=True)
 def _holders(tables: Tables, state: State, access: int, now: int, out: np.ndarray) -> None:
-    count = state.counters[C_HOLDERS]
-    shown = np.zeros(count, np.bool_)
-    for row in range(min(HOLDERS, count)):
-        largest, size = -1, -1
-        for slot in range(count):
-            if not shown[slot] and tables.buffer[state.holders[slot], B_ALIGNED] > size:
-                largest, size = slot, tables.buffer[state.holders[slot], B_ALIGNED]
-        shown[largest] = True
-        owner = state.holders[largest]
+    largest = np.empty(HOLDERS, np.int64)
+    sizes = np.empty(HOLDERS, np.int64)
+    rows = 0
+    for slot in range(state.counters[C_HOLDERS]):
+        owner = state.holders[slot]
+        size = tables.buffer[owner, B_ALIGNED]
+        if rows == HOLDERS and size <= sizes[rows - 1]:
+            continue
+        rows = min(rows + 1, HOLDERS)
+        row = rows - 1
+        while row > 0 and sizes[row - 1] < size:
+            largest[row], sizes[row] = largest[row - 1], sizes[row - 1]
+            row -= 1
+        largest[row], sizes[row] = owner, size
+    for row in range(rows):
+        owner, size = largest[row], sizes[row]
         out[5 * row] = size / tables.limits[L_FAST]
         out[5 * row + 4] = 1.0 if state.buffer[owner, S_RELEASE] >= now else 0.0
         following = _next_access(tables, state, owner, access)
