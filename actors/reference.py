@@ -22,12 +22,14 @@ class RewardScale:
     Attributes:
       saved_s: `[A + 1]` weighted seconds that the reference had saved before each access; the last entry in all.
       unit_s: seconds of one unit of reward.
+      room_s: seconds between the reference line and the floor.
       reference_s: latency of the reference line.
       floor_s: the lower bound.
     """
 
     saved_s: NDArray[np.float64]
     unit_s: float
+    room_s: float
     reference_s: float
     floor_s: float
 
@@ -36,18 +38,20 @@ class RewardScale:
         return float((saved_s - (self.saved_s[until] - self.saved_s[since])) / self.unit_s)
 
     def score(self, latency_s: float) -> float:
-        """Returns the sum of rewards of a game with this latency."""
-        return (self.reference_s - latency_s) / self.unit_s
+        """Returns how good a latency is: 0 is as good as greedy, 1 cannot be beaten."""
+        return (self.reference_s - latency_s) / self.room_s
 
 
-# Where greedy is within this share of its latency from the floor, the unit is that share: else noise would be
-# magnified.
-_LEAST_UNIT = 0.01
+# Where greedy is within this share of its latency from the floor, that share counts: else noise would be magnified.
+_LEAST_ROOM = 0.01
+# Decisions that share one unit of the room.
+_DECISIONS_PER_UNIT = 64
 
 
 def make_scale(game: MallocGame) -> RewardScale:
     """Returns the scale for the program of `game`, which it plays."""
     play_greedy(game)
     floor_s = floor_latency(game.program, game.target, game.model)
-    unit_s = max(game.latency_s - floor_s, _LEAST_UNIT * game.latency_s)
-    return RewardScale(saved_before_access(game), unit_s, game.latency_s, floor_s)
+    room_s = max(game.latency_s - floor_s, _LEAST_ROOM * game.latency_s)
+    unit_s = room_s * _DECISIONS_PER_UNIT / max(game.decisions, _DECISIONS_PER_UNIT)
+    return RewardScale(saved_before_access(game), unit_s, room_s, game.latency_s, floor_s)

@@ -58,7 +58,7 @@ class EpisodeResult:
     Attributes:
       program: name of the program.
       latency_s: simulated seconds.
-      score: sum of its rewards: 0 is the greedy player, 1 the floor.
+      score: 0 is as good as the greedy player, 1 is the floor.
       actions: the moves.
       decisions, evictions, stalled_copies: counts of the game.
       version: version of the parameters at its last move.

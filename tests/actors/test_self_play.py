@@ -62,7 +62,7 @@ def play_persistently(actor: SelfPlayActor, moves: int) -> list[PlayReport]:
     return reports
 
 
-def test_episodes_hold_what_was_played_and_rewards_are_the_score() -> None:
+def test_episodes_hold_what_was_played_and_rewards_are_what_it_saved() -> None:
     program = skips()
     actor, writers = make_actor([program])
     report = actor.play(3 * 40)
@@ -84,7 +84,9 @@ def test_episodes_hold_what_was_played_and_rewards_are_the_score() -> None:
             game.step(step.action)
         assert game.done
         assert game.latency_s == result.latency_s
-        assert sum(step.reward for step in episode) == pytest.approx(scale.score(game.latency_s), abs=1e-6)
+        earned_s = sum(step.reward for step in episode) * scale.unit_s
+        assert earned_s == pytest.approx(scale.reference_s - game.latency_s, abs=1e-9)
+        assert result.score == scale.score(game.latency_s) == pytest.approx(earned_s / scale.room_s, abs=1e-6)
         assert [step.discount for step in episode] == [1.0] * (len(episode) - 1) + [0.0]
 
 
@@ -95,6 +97,15 @@ def test_the_scale_puts_greedy_at_zero_and_the_floor_at_one_or_below() -> None:
     assert scale.score(scale.reference_s) == 0.0
     assert scale.score(floor_latency(program, program.target)) <= 1.0 + 1e-9
     assert scale.saved_s[0] <= scale.saved_s[-1] == pytest.approx(game.all_hbm_s - game.latency_s)
+
+
+def test_the_unit_is_shared_out_among_the_decisions_of_long_games() -> None:
+    short, long = make_scale(MallocGame(skips(5))), make_scale(MallocGame(skips(60), trivial_share=0.0))
+    assert short.unit_s == short.room_s
+    game = MallocGame(skips(60), trivial_share=0.0)
+    make_scale(game)
+    assert game.decisions > 64
+    assert long.unit_s == pytest.approx(long.room_s * 64 / game.decisions)
 
 
 def test_several_programs_take_turns() -> None:
