@@ -68,7 +68,7 @@ def read_program(path: str | os.PathLike[str]) -> Program:
         family=door.get("family", str),
         target=_target(door),
         compiler=door.get("compiler", dict),
-        cycles=door.document.get("cycles"),
+        cycles=door.get("cycles", dict) if door.document.get("cycles") is not None else None,
         provenance=door.get("provenance", dict),
         **values,
     )
