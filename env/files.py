@@ -3,7 +3,6 @@
 import gzip
 import json
 import os
-import tempfile
 import zlib
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .durable import write_atomically
 from .errors import FormatError, UserError
 from .mapping import COPY_FIELDS, RESIDENCY_FIELDS, Mapping
 from .program import PROBLEM_FIELDS, Program, problem_dict
@@ -315,25 +315,3 @@ def _write(document: dict[str, Any], path: Path) -> None:
     data = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
     packed = gzip.compress(data, compresslevel=9, mtime=0)
     write_atomically(path, packed)
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Writes `data` to `path` through a temporary file beside it, so that a reader never sees half of it.
-
-    Raises:
-      UserError: the folder or the disk does not take it.
-    """
-    temporary: str | None = None
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            temporary = file.name
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except OSError as error:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
-        raise UserError(f"{path}: cannot be written ({error.strerror or error})") from error

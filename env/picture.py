@@ -18,8 +18,8 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
+from .durable import write_atomically
 from .errors import UserError
-from .files import write_atomically
 from .mapping import PREFETCH, WRITE_BACK, Mapping, all_hbm
 from .program import Program
 from .simulate import Timeline, simulate

@@ -32,8 +32,8 @@ class Target:
         return -(-size // self.alignment) * self.alignment
 
 
-# Production values read from the compiler's log (libtpu 0.0.51). Bandwidths of v4 and v5e are what its cost lines divide
-# out to, to five digits (docs/physics-of-extraction.md); those of v5p and v6e are rougher.
+# Production values read from the compiler's log (libtpu 0.0.51). Bandwidths of v4 and v5e are what its cost lines
+# divide out to, to five digits (docs/physics-of-extraction.md); those of v5p and v6e are rougher.
 _GENERATIONS = (
     Target("v4", 67_108_864, 4096, 4.9124e11, 2.9474e12, 40, 40, 1.05e9),
     Target("v5e", 117_440_512, 4096, 7.3766e11, 1.6597e13, 40, 40, 1.5e9),

@@ -12,7 +12,6 @@ The learner's and the replay's own manifests hash their large files; here those 
 numbered; a folder with a number is whole unless someone damaged it later: it is written under another name and renamed.
 """
 
-import hashlib
 import json
 import os
 import shutil
@@ -21,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ..env.durable import sha256_of, sync_and_hash, sync_folder
 from ..env.errors import FormatError, UserError
 from .code_version import code_version
 from .run_directory import check_format, read_json_file
@@ -73,14 +73,14 @@ class RunCheckpoints:
                 "version": FORMAT_VERSION,
                 "code": code_version(),
                 **entries,
-                "files": {str(path.relative_to(scratch)): _sync_and_hash(path) for path in _parts(scratch)},
+                "files": {str(path.relative_to(scratch)): sync_and_hash(path) for path in _parts(scratch)},
             }
             with (scratch / MANIFEST).open("w", encoding="utf-8") as file:
                 json.dump(manifest, file, indent=1)
                 file.flush()
                 os.fsync(file.fileno())
             scratch.rename(final)
-            _sync_folder(self._directory)
+            sync_folder(self._directory)
             for old in self.numbers()[: -self._keep]:
                 shutil.rmtree(self.path(old))
         except OSError as error:
@@ -110,7 +110,7 @@ class RunCheckpoints:
             raise FormatError(f"{folder / MANIFEST}: field `files` is missing; {mend}")
         for name, expected in manifest["files"].items():
             try:
-                found = _hash(folder / name)
+                found = sha256_of(folder / name)
             except OSError as error:
                 raise FormatError(f"{folder / name}: cannot be read ({error.strerror}); {mend}") from error
             if found != expected:
@@ -126,22 +126,3 @@ def _parts(folder: Path) -> list[Path]:
         if own is None or path.name == own:
             parts.append(path)
     return parts
-
-
-def _hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _sync_and_hash(path: Path) -> str:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-    return _hash(path)
-
-
-def _sync_folder(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -18,8 +18,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..env.durable import write_atomically
 from ..env.errors import FormatError, UserError
-from ..env.files import read_program, write_atomically, write_program
+from ..env.files import read_program, write_program
 from ..env.program import Program
 from .code_version import code_version
 from .config import TrainConfig, config_from_json

@@ -8,7 +8,6 @@ It is written under a temporary name and renamed when whole, so a folder with a 
 damaged it later, which the hashes show.
 """
 
-import hashlib
 import json
 import os
 import shutil
@@ -19,6 +18,7 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
+from ..env.durable import sha256_of
 from ..env.errors import FormatError, UserError
 from ..version import VERSION
 from .networks import Network, NetworkConfig, Params
@@ -244,7 +244,7 @@ def _fill(path: Path, template: Any, manifest: dict[str, Any], arrays: dict[str,
 
 def _hash_files(directory: Path) -> dict[str, str]:
     files = sorted(file for file in directory.rglob("*") if file.is_file())
-    return {file.relative_to(directory).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+    return {file.relative_to(directory).as_posix(): sha256_of(file) for file in files}
 
 
 def _write_synced(path: Path, text: str) -> None:

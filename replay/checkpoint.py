@@ -1,6 +1,5 @@
 """Checkpoint folders of a replay: appear whole or not at all, carry a version, a kind and the hash of every file."""
 
-import hashlib
 import json
 import os
 import shutil
@@ -12,6 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from ..env.durable import sha256_of, sync_and_hash, sync_folder
 from ..env.errors import FormatError, UserError
 from .interface import ReplayConfig
 from .segment import SegmentSpec
@@ -40,7 +40,7 @@ def publish(
         try:
             extra: dict[str, Any] = {}
             yield scratch, extra
-            hashes = {str(path.relative_to(scratch)): _sync_and_hash(path) for path in _files(scratch)}
+            hashes = {str(path.relative_to(scratch)): sync_and_hash(path) for path in _files(scratch)}
             manifest = {
                 "format": "mallocmuzero-replay",
                 "version": VERSION,
@@ -51,10 +51,10 @@ def publish(
                 **extra,
             }
             (scratch / MANIFEST).write_text(json.dumps(manifest, indent=1))
-            _sync_and_hash(scratch / MANIFEST)
+            sync_and_hash(scratch / MANIFEST)
             os.chmod(scratch, 0o755)  # mkdtemp makes it private.
             os.rename(scratch, target)
-            _sync_folder(target.parent)
+            sync_folder(target.parent)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
     except OSError as error:
@@ -88,7 +88,7 @@ def read(
                 f"{path}: kind is {manifest['kind']!r}, {kind!r} is needed here; resume in the topology that wrote it"
             )
         for name, expected in manifest["files"].items():
-            if _hash(folder / name) != expected:
+            if sha256_of(folder / name) != expected:
                 raise FormatError(f"{folder / name}: differs from the hash in {MANIFEST}; take another checkpoint")
         old_config, old_spec = ReplayConfig(**manifest["config"]), SegmentSpec(**manifest["spec"])
     except OSError as error:
@@ -116,22 +116,3 @@ def load_manifest(directory: Path) -> dict:
 
 def _files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
-
-
-def _hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _sync_and_hash(path: Path) -> str:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-    return _hash(path)
-
-
-def _sync_folder(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

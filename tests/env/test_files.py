@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from mallocmuzero.env import files
+from mallocmuzero.env import durable, files
 from mallocmuzero.env.errors import FormatError, UserError
 from mallocmuzero.env.files import read_mapping, read_program, write_mapping, write_program
 from mallocmuzero.env.mapping import all_hbm
@@ -168,7 +168,7 @@ def test_a_disk_that_takes_nothing_leaves_the_old_file(tmp_path: Path, monkeypat
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(files.os, "fsync", full)
+    monkeypatch.setattr(durable.os, "fsync", full)
     with pytest.raises(UserError, match="No space left on device"):
         write_program(small(), path)
     assert path.read_bytes() == before
