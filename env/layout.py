@@ -115,11 +115,6 @@ class State(NamedTuple):
     counters: NDArray[np.int64]
     sums: NDArray[np.float64]
 
-    def copy_from(self, other: "State") -> None:
-        """Takes over every value of `other`, a state of the same program."""
-        for name, mine in self._asdict().items():
-            mine[...] = getattr(other, name)
-
 
 def build_tables(program: Program, target: Target, max_window: int, trivial_share: float) -> Tables:
     """Returns the static tables of `program` on `target`.
@@ -184,7 +179,7 @@ def build_tables(program: Program, target: Target, max_window: int, trivial_shar
             access_f[following, AF_AHEAD] if following >= 0 else 0
         )
 
-    reserved = -(-int(program.reserved.max(initial=0)) // target.alignment) * target.alignment
+    reserved = target.align(int(program.reserved.max(initial=0)))
     room = target.fast_bytes - reserved
     used = buffer[:, B_LAST] >= 0
     buffer[:, B_PLAYED] = (
@@ -259,10 +254,10 @@ def _earliest_starts(program: Program) -> NDArray[np.int64]:
 def _crosses_loops(program: Program) -> NDArray[np.bool_]:
     """`[N]` the buffer is touched inside a loop and lives longer than one pass of the loop body."""
     crosses = np.zeros(program.num_buffers, bool)
+    everywhere = np.bincount(program.access_buffer, minlength=program.num_buffers)
     for first, last in zip(program.loop_first, program.loop_last, strict=True):
         low, high = program.access_start[first], program.access_start[last + 1]
         inside = np.bincount(program.access_buffer[low:high], minlength=program.num_buffers)
-        everywhere = np.bincount(program.access_buffer, minlength=program.num_buffers)
         touched = inside > 0
         crosses |= touched & ((inside < everywhere) | (program.definition < 0) | program.is_output)
         # Read before it is written: the value comes from the previous pass.

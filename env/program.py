@@ -114,12 +114,6 @@ class Program:
         return per_loop[self.loop]
 
     @cached_property
-    def aligned_size(self) -> NDArray[np.int64]:
-        """`[N]` bytes a buffer takes in fast memory."""
-        alignment = self.target.alignment
-        return -(-self.size // alignment) * alignment
-
-    @cached_property
     def sha256(self) -> str:
         """Hash of the problem itself: not of its name, its provenance, production mapping or cycle table."""
         return hashlib.sha256(
