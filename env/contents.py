@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .mapping import CROSS_PROGRAM, PREFETCH, WRITE_BACK
+from .mapping import CROSS_PROGRAM, PREFETCH, WRITE_BACK, replaced_pair
 from .program import OPERAND, Program
 from .violation import DIRECTION_NAMES, Kind, Report
 
@@ -159,10 +159,8 @@ def _check_replaces(program: Program, copy: _Copy, accesses_of: list[list[_Acces
     """A copy from another buffer must have the same effect as the synchronous copy instruction it replaces."""
     words = f"copy {copy.number} from {report.buffer(copy.source)} to {report.buffer(copy.buffer)}"
     target = copy.replaces
-    rows = slice(program.access_start[target], program.access_start[target + 1])
-    does = [(int(b), int(k)) for b, k in zip(program.access_buffer[rows], program.access_kind[rows], strict=True)]
-    if does != [(copy.source, OPERAND), (copy.buffer, 1 - OPERAND)]:
-        trouble = f"replaces {report.instruction(target)}, which has other operands or results"
+    if replaced_pair(program, target) != (copy.source, copy.buffer):
+        trouble = f"replaces {report.instruction(target)}, which is no copy of that one buffer to the other"
         report.add(Kind.REPLACES, f"{words} {trouble}.", target, copy.buffer)
     for first, last in zip(program.loop_first.tolist(), program.loop_last.tolist(), strict=True):
         if (first <= target <= last) != (first <= copy.start and copy.end <= last):

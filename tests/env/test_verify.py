@@ -68,12 +68,12 @@ LOOP = make_program(
     },
     loops=[(2, 4, 5)],
 )
-# `move` is a synchronous copy of `x` to `y`.
+# `copy` is a synchronous copy of `x` to `y`.
 COPY = make_program(
     [
         ("make", 1.0, [], ["x"]),
         ("busy", 1.0, [], ["t"]),
-        ("move", 1.0, ["x"], ["y"]),
+        ("copy", 1.0, ["x"], ["y"]),
         ("busier", 1.0, ["t"], ["k"]),
         ("use", 1.0, ["y"], ["out"]),
     ],
@@ -82,7 +82,7 @@ COPY = make_program(
 COPY_AGAIN = make_program(
     [
         ("make", 1.0, [], ["x"]),
-        ("move", 1.0, ["x"], ["y"]),
+        ("copy", 1.0, ["x"], ["y"]),
         ("again", 1.0, [], ["x"]),
         ("busy", 1.0, [], ["t"]),
         ("use", 1.0, ["y"], ["out"]),
@@ -93,13 +93,13 @@ COPY_OLD = make_program(
     [
         ("make", 1.0, [], ["x", "y"]),
         ("peek", 1.0, ["y"], ["p"]),
-        ("move", 1.0, ["x"], ["y"]),
+        ("copy", 1.0, ["x"], ["y"]),
         ("use", 1.0, ["y"], ["o"]),
     ],
     {"x": 16, "y": 16, "p": 16, "o": {"size": 16, "output": True}},
 )
 COPY_LOOP = make_program(
-    [("make", 1.0, [], ["x"]), ("move", 1.0, ["x"], ["y"]), ("use", 1.0, ["y"], ["z"]), ("end", 1.0, [], ["o"])],
+    [("make", 1.0, [], ["x"]), ("copy", 1.0, ["x"], ["y"]), ("use", 1.0, ["y"], ["z"]), ("end", 1.0, [], ["o"])],
     {"x": 16, "y": 16, "z": 16, "o": {"size": 16, "output": True}},
     loops=[(1, 2, 3)],
 )
@@ -596,47 +596,52 @@ CASES = [
         {
             "fast": [("use", "y")],
             "residencies": [("y", 1, 4, 0)],
-            "copies": [prefetch("y", 0, 3, source="x", replaces="move")],
+            "copies": [prefetch("y", 0, 3, source="x", replaces="copy")],
         },
     ),
     Case(
-        "replaces, but reads the same buffer", COPY, Kind.REPLACES, "move", "x",
-        {"residencies": [("x", 1, 4, 0)], "copies": [prefetch("x", 0, 3, replaces="move")]},
+        "replaces, but reads the same buffer", COPY, Kind.REPLACES, "copy", "x",
+        {"residencies": [("x", 1, 4, 0)], "copies": [prefetch("x", 0, 3, replaces="copy")]},
         {"residencies": [("x", 1, 4, 0)], "copies": [prefetch("x", 0, 3)]},
     ),
     Case(
-        "replaces, but is a write-back", COPY, Kind.REPLACES, "move", "y",
-        {"residencies": [("y", 1, 4, 0)], "copies": [write_back("y", 0, 3, source="x", replaces="move")]},
+        "replaces, but is a write-back", COPY, Kind.REPLACES, "copy", "y",
+        {"residencies": [("y", 1, 4, 0)], "copies": [write_back("y", 0, 3, source="x", replaces="copy")]},
         {
             "fast": [("use", "y")],
             "residencies": [("y", 1, 4, 0)],
-            "copies": [prefetch("y", 0, 3, source="x", replaces="move")],
+            "copies": [prefetch("y", 0, 3, source="x", replaces="copy")],
         },
     ),
     Case(
-        "replaces what has another operand", COPY, Kind.REPLACES, "move", "y",
+        "replaces what has another operand", COPY, Kind.REPLACES, "copy", "y",
         {
             "fast": [("use", "y")],
             "residencies": [("y", 2, 4, 0)],
-            "copies": [prefetch("y", 1, 4, source="t", replaces="move")],
+            "copies": [prefetch("y", 1, 4, source="t", replaces="copy")],
         },
         {
             "fast": [("use", "y")],
             "residencies": [("y", 2, 4, 0)],
-            "copies": [prefetch("y", 1, 4, source="x", replaces="move")],
+            "copies": [prefetch("y", 1, 4, source="x", replaces="copy")],
         },
+    ),
+    Case(
+        "replaces what computes", COPY, Kind.REPLACES, "busier", "k",
+        {"residencies": [("k", 2, 4, 0)], "copies": [prefetch("k", 1, 4, source="t", replaces="busier")]},
+        {"residencies": [("y", 1, 4, 0)], "copies": [prefetch("y", 0, 4, source="x", replaces="copy")], "fast": [("use", "y")]},
     ),
     Case(
         "replaces, but is complete after the first read", COPY, Kind.FAST_CONTENT, "use", "y",
         {
             "fast": [("use", "y")],
             "residencies": [("y", 1, 4, 0)],
-            "copies": [prefetch("y", 0, 5, source="x", replaces="move")],
+            "copies": [prefetch("y", 0, 5, source="x", replaces="copy")],
         },
         {
             "fast": [("use", "y")],
             "residencies": [("y", 1, 4, 0)],
-            "copies": [prefetch("y", 0, 4, source="x", replaces="move")],
+            "copies": [prefetch("y", 0, 4, source="x", replaces="copy")],
         },
     ),
     Case(
@@ -644,23 +649,23 @@ CASES = [
         {
             "fast": [("use", "y")],
             "residencies": [("y", 1, 4, 0)],
-            "copies": [prefetch("y", 0, 4, high=8, source="x", replaces="move")],
+            "copies": [prefetch("y", 0, 4, high=8, source="x", replaces="copy")],
         },
         {
             "fast": [("use", "y")],
             "residencies": [("y", 1, 4, 0)],
             "copies": [
-                prefetch("y", 0, 4, high=8, source="x", replaces="move"),
-                prefetch("y", 1, 4, low=8, source="x", replaces="move"),
+                prefetch("y", 0, 4, high=8, source="x", replaces="copy"),
+                prefetch("y", 1, 4, low=8, source="x", replaces="copy"),
             ],
         },
     ),
     Case(
         "replaces, and fills fast memory only", COPY, Kind.HBM_CONTENT, "use", "y",
-        {"residencies": [("y", 1, 4, 0)], "copies": [prefetch("y", 0, 2, source="x", replaces="move")]},
+        {"residencies": [("y", 1, 4, 0)], "copies": [prefetch("y", 0, 2, source="x", replaces="copy")]},
         {
             "residencies": [("y", 1, 4, 0)],
-            "copies": [prefetch("y", 0, 2, source="x", replaces="move"), write_back("y", 2, 4)],
+            "copies": [prefetch("y", 0, 2, source="x", replaces="copy"), write_back("y", 2, 4)],
         },
     ),
     Case(
@@ -668,12 +673,12 @@ CASES = [
         {
             "fast": [("make", "x"), ("use", "y")],
             "residencies": [("x", 0, 2, 32), ("y", 1, 4, 0)],
-            "copies": [prefetch("y", 0, 4, source="x", replaces="move")],
+            "copies": [prefetch("y", 0, 4, source="x", replaces="copy")],
         },
         {
             "fast": [("make", "x"), ("use", "y")],
             "residencies": [("x", 0, 2, 32), ("y", 2, 4, 0)],
-            "copies": [write_back("x", 0, 1), prefetch("y", 1, 4, source="x", replaces="move")],
+            "copies": [write_back("x", 0, 1), prefetch("y", 1, 4, source="x", replaces="copy")],
         },
     ),
     Case(
@@ -681,12 +686,12 @@ CASES = [
         {
             "fast": [("use", "y")],
             "residencies": [("y", 1, 4, 0)],
-            "copies": [prefetch("y", 0, 4, source="x", replaces="move")],
+            "copies": [prefetch("y", 0, 4, source="x", replaces="copy")],
         },
         {
             "fast": [("use", "y")],
             "residencies": [("y", 1, 4, 0)],
-            "copies": [prefetch("y", 0, 2, source="x", replaces="move")],
+            "copies": [prefetch("y", 0, 2, source="x", replaces="copy")],
         },
     ),
     Case(
@@ -694,12 +699,12 @@ CASES = [
         {
             "fast": [("use", "y")],
             "residencies": [("y", 3, 4, 0)],
-            "copies": [prefetch("y", 2, 4, source="x", replaces="move")],
+            "copies": [prefetch("y", 2, 4, source="x", replaces="copy")],
         },
         {
             "fast": [("use", "y")],
             "residencies": [("y", 2, 4, 0)],
-            "copies": [prefetch("y", 1, 2, source="x", replaces="move")],
+            "copies": [prefetch("y", 1, 2, source="x", replaces="copy")],
         },
     ),
     Case(
@@ -707,25 +712,25 @@ CASES = [
         {
             "fast": [("peek", "y"), ("use", "y")],
             "residencies": [("y", 1, 3, 0)],
-            "copies": [prefetch("y", 0, 1, source="x", replaces="move")],
+            "copies": [prefetch("y", 0, 1, source="x", replaces="copy")],
         },
         {
             "fast": [("use", "y")],
             "residencies": [("y", 2, 3, 0)],
-            "copies": [prefetch("y", 1, 3, source="x", replaces="move")],
+            "copies": [prefetch("y", 1, 3, source="x", replaces="copy")],
         },
     ),
     Case(
-        "replaces what is in a loop", COPY_LOOP, Kind.REPLACES, "move", "y",
+        "replaces what is in a loop", COPY_LOOP, Kind.REPLACES, "copy", "y",
         {
             "fast": [("use", "y")],
             "residencies": [("y", 1, 2, 0)],
-            "copies": [prefetch("y", 0, 1, source="x", replaces="move")],
+            "copies": [prefetch("y", 0, 1, source="x", replaces="copy")],
         },
         {
             "fast": [("use", "y")],
             "residencies": [("y", 2, 2, 0)],
-            "copies": [prefetch("y", 1, 2, source="x", replaces="move")],
+            "copies": [prefetch("y", 1, 2, source="x", replaces="copy")],
         },
     ),
 ]
