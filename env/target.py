@@ -32,13 +32,15 @@ class Target:
         return -(-size // self.alignment) * self.alignment
 
 
-# Production values read from the compiler's log (libtpu 0.0.51). Bandwidths of v4 and v5e are what its cost lines
-# divide out to, to five digits (docs/physics-of-extraction.md); those of v5p and v6e are rougher.
+# Production values read from the compiler's log (libtpu 0.0.51). Bandwidths are what its cost lines divide out to, to
+# five digits (docs/physics-of-extraction.md). Clocks: the published peak (bf16 operations per second and core) over the
+# operations per cycle that the code generator reaches on large matrix products (2^17 on v4 and v5e, 2^18 on v5p with its
+# two cores in one, 2^19 on v6e), which on v4 and v5e is the published clock.
 _GENERATIONS = (
     Target("v4", 67_108_864, 4096, 4.9124e11, 2.9474e12, 40, 40, 1.05e9),
     Target("v5e", 117_440_512, 4096, 7.3766e11, 1.6597e13, 40, 40, 1.5e9),
-    Target("v5p", 50_266_112, 4096, 2.350e12, 1.81e13, 40, 40),
-    Target("v6e", 100_597_760, 4096, 1.638e12, 2.13e13, 40, 40),
+    Target("v5p", 50_266_112, 4096, 2.3504e12, 1.8098e13, 40, 40, 1.75e9),
+    Target("v6e", 100_597_760, 4096, 1.6380e12, 2.1294e13, 40, 40, 1.75e9),
 )
 GENERATIONS: dict[str, Target] = {target.name: target for target in _GENERATIONS}
 
