@@ -15,7 +15,7 @@ CROSS_PROGRAM = 2
 RESIDENCY_FIELDS = ("buffer", "start", "end", "offset", "low", "high")
 COPY_FIELDS = ("buffer", "direction", "start", "end", "low", "high", "source", "replaces")
 
-# Synchronous instructions that only move bytes. What else has one operand and one result computes: no copy does its work.
+# Synchronous instructions that only move bytes. Others with one operand and one result compute: no copy does that.
 REPLACEABLE_OPCODES = ("copy", "slice")
 
 

@@ -629,7 +629,8 @@ CASES = [
     Case(
         "replaces what computes", COPY, Kind.REPLACES, "busier", "k",
         {"residencies": [("k", 2, 4, 0)], "copies": [prefetch("k", 1, 4, source="t", replaces="busier")]},
-        {"residencies": [("y", 1, 4, 0)], "copies": [prefetch("y", 0, 4, source="x", replaces="copy")], "fast": [("use", "y")]},
+        {"residencies": [("y", 1, 4, 0)], "copies": [prefetch("y", 0, 4, source="x", replaces="copy")],
+         "fast": [("use", "y")]},
     ),
     Case(
         "replaces, but is complete after the first read", COPY, Kind.FAST_CONTENT, "use", "y",
