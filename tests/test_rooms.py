@@ -24,7 +24,7 @@ def modules(room: str) -> list[str]:
     """Every module of a room but the stand-alone ones, which run in the capture environment."""
     found = [f"mallocmuzero.{room}"]
     for info in pkgutil.walk_packages([str(ROOT / room)], f"mallocmuzero.{room}."):
-        if info.name not in ("mallocmuzero.env.capture.worker", "mallocmuzero.env.workloads.models"):
+        if not info.name.startswith(("mallocmuzero.env.capture.worker", "mallocmuzero.env.workloads.models")):
             found.append(info.name)
     return found
 

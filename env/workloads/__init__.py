@@ -12,8 +12,8 @@ from ..program import Program
 SPLITS = ("train", "validation", "heldout", "control")
 _FOLDER = Path(__file__).parent
 PROGRAMS_FOLDER = _FOLDER / "programs"
-# Model code runs in the capture environment, which knows nothing of this package: the module stands alone there.
-MODELS_FILE = _FOLDER / "models.py"
+# Model code runs in the capture environment, which knows nothing of this package: the worker imports `models` here.
+MODELS_PARENT = _FOLDER
 
 
 @dataclass(frozen=True)
@@ -25,16 +25,25 @@ class Workload:
       family: model family.
       split: one of `SPLITS`; a family never sits in two.
       target: hardware generation it is compiled for.
-      function: function of `models.py` that makes it.
+      module: module of the package `models` that makes it.
+      function: function of the module.
       description: for people.
+      source: where the model's code comes from: a package, or a publication.
     """
 
     name: str
     family: str
     split: str
     target: str
+    module: str
     function: str
     description: str
+    source: str
+
+    @property
+    def reference(self) -> str:
+        """`PACKAGE.MODULE:FUNCTION`, as `capture` takes it with `MODELS_PARENT` for its working folder."""
+        return f"models.{self.module}:{self.function}"
 
     @property
     def path(self) -> Path:
@@ -55,7 +64,12 @@ def packages() -> dict[str, str]:
 
 
 def names() -> list[str]:
-    """Returns the names of the committed workloads, in the order of the manifest."""
+    """Returns the names of the workloads whose programs are here, in the order of the manifest."""
+    return [name for name, entry in _manifest().items() if entry.path.exists()]
+
+
+def all_names() -> list[str]:
+    """Returns the names of all workloads of the manifest, captured or not, in its order."""
     return list(_manifest())
 
 
@@ -66,7 +80,7 @@ def workload(name: str) -> Workload:
       UserError: there is no such workload.
     """
     if name not in _manifest():
-        raise UserError(f"no workload is called {name!r}; the names are {', '.join(names())}")
+        raise UserError(f"no workload is called {name!r}; the names are {', '.join(all_names())}")
     return _manifest()[name]
 
 
@@ -83,11 +97,17 @@ def load(name_or_path: str | Path) -> Program:
     """Reads a program: a committed workload by its name, or any program file by its path.
 
     Raises:
-      UserError: it is neither a workload nor a file.
+      UserError: it is neither a workload nor a file, or a workload whose program is not here.
       FormatError: the file is not a program file.
     """
     if str(name_or_path) in _manifest():
-        return read_program(_manifest()[str(name_or_path)].path)
+        path = _manifest()[str(name_or_path)].path
+        if not path.exists():
+            raise UserError(
+                f"{path}: workload {str(name_or_path)!r} is not captured yet; "
+                f"run `python -m mallocmuzero.env.workloads.regenerate {name_or_path}`"
+            )
+        return read_program(path)
     if Path(name_or_path).exists():
         return read_program(name_or_path)
     raise UserError(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..capture.run import capture
 from ..errors import UserError
-from . import MODELS_FILE, Workload, load, names, workload
+from . import MODELS_PARENT, Workload, all_names, load, workload
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -21,7 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--python", type=Path, help="interpreter of the capture environment")
     options = parser.parse_args(arguments)
     try:
-        chosen = [workload(name) for name in options.names or names()]
+        chosen = [workload(name) for name in options.names or all_names()]
         same = [_regenerate(entry, options.python, options.check) for entry in chosen]
     except UserError as error:
         print(f"regenerate: {error}", file=sys.stderr)
@@ -35,13 +35,13 @@ def _regenerate(entry: Workload, python: Path | None, check: bool) -> bool:
         output = Path(folder) / "program.json.gz" if check else entry.path
         before = load(entry.name).sha256 if entry.path.exists() else "nothing"
         program = capture(
-            f"{MODELS_FILE.stem}:{entry.function}",
+            entry.reference,
             entry.target,
             output,
             python=python,
             name=entry.name,
             family=entry.family,
-            working_folder=MODELS_FILE.parent,
+            working_folder=MODELS_PARENT,
             progress=lambda line: print(f"{entry.name}: {line}", flush=True),
         )
     same = program.sha256 == before

@@ -11,7 +11,7 @@ from mallocmuzero.env.capture import environment, worker
 from mallocmuzero.env.capture.run import capture
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.verify import verify
-from mallocmuzero.env.workloads import MODELS_FILE, load, packages
+from mallocmuzero.env.workloads import MODELS_PARENT, load, packages
 from mallocmuzero.env.workloads.regenerate import main as regenerate
 
 SMALL = Path(__file__).parent / "data" / "small"
@@ -206,7 +206,7 @@ def test_the_real_compiler_gives_the_committed_program(tmp_path: Path):
     if subprocess.run([python, "-c", "import libtpu"], capture_output=True, check=False).returncode:
         pytest.skip(f"{python} has no libtpu")
     output = tmp_path / "tiny.json.gz"
-    program = capture("models:tiny", "v5e", output, python=python, working_folder=MODELS_FILE.parent)
+    program = capture("models.tiny:tiny", "v5e", output, python=python, working_folder=MODELS_PARENT)
     assert program.sha256 == load("tiny").sha256
     assert program.production is not None
     assert verify(program, program.target, program.production) == []

@@ -1,0 +1,42 @@
+"""BART: the Flax model of `transformers`."""
+
+from typing import Any
+
+from .common import Described, array, cross_entropy, training_step, transformers_model
+
+
+def bart_base_b8_s512() -> Described:
+    """BART-base inference, batch 8, 512 tokens in and 128 out."""
+    model, params = _model(6)
+
+    def f(params: Any, ids: Any, given: Any) -> Any:
+        return model(ids, decoder_input_ids=given, params=params, train=False).logits
+
+    return f, (params, array((8, 512), "int32"), array((8, 128), "int32"))
+
+
+def bart_train_b8() -> Described:
+    """Training step of BART-base with four of six layers on each side, batch 8, 256 tokens in and 128 out."""
+    model, params = _model(4)
+
+    def loss(params: Any, ids: Any, given: Any, labels: Any) -> Any:
+        return cross_entropy(model(ids, decoder_input_ids=given, params=params, train=False).logits, labels)
+
+    ids = array((8, 128), "int32")
+    return training_step(loss, params, array((8, 256), "int32"), ids, ids)
+
+
+def _model(layers: int) -> tuple[Any, Any]:
+    from transformers import BartConfig, FlaxBartForConditionalGeneration
+
+    config = BartConfig(
+        d_model=768,
+        encoder_layers=layers,
+        decoder_layers=layers,
+        encoder_attention_heads=12,
+        decoder_attention_heads=12,
+        encoder_ffn_dim=3072,
+        decoder_ffn_dim=3072,
+        dropout=0.0,
+    )
+    return transformers_model(FlaxBartForConditionalGeneration, config, (1, 8))

@@ -1,0 +1,62 @@
+"""BERT: the Flax model of `transformers`."""
+
+from typing import Any
+
+from .common import Described, array, cross_entropy, training_step, transformers_model
+
+_LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
+
+
+def bert_train_b8() -> Described:
+    """Training step of BERT-base (masked language model), batch 8, length 128."""
+    return _training(8, 128)
+
+
+def bert_train_b4_s512() -> Described:
+    """Training step of BERT-base with six of its layers, batch 4, length 512."""
+    return _training(4, 512, num_hidden_layers=6)
+
+
+def bert_b32_s384() -> Described:
+    """BERT-base inference, batch 32, length 384."""
+    return _inference(32, 384)
+
+
+def bert_large_b8_s384() -> Described:
+    """BERT-large inference, batch 8, length 384."""
+    return _inference(8, 384, **_LARGE)
+
+
+def bert_large_train_b4() -> Described:
+    """Training step of BERT-large with eight of its layers, batch 4, length 256."""
+    return _training(4, 256, **{**_LARGE, "num_hidden_layers": 8})
+
+
+def _config(**sizes: Any) -> Any:
+    from transformers import BertConfig
+
+    return BertConfig(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, **sizes)
+
+
+def _inference(batch: int, length: int, **sizes: Any) -> Described:
+    from transformers import FlaxBertModel
+
+    model, params = transformers_model(FlaxBertModel, _config(**sizes), (1, 128))
+
+    def f(params: Any, ids: Any, mask: Any) -> Any:
+        return model(ids, attention_mask=mask, params=params, train=False).last_hidden_state
+
+    ids = array((batch, length), "int32")
+    return f, (params, ids, ids)
+
+
+def _training(batch: int, length: int, **sizes: Any) -> Described:
+    from transformers import FlaxBertForMaskedLM
+
+    model, params = transformers_model(FlaxBertForMaskedLM, _config(**sizes), (1, 128))
+
+    def loss(params: Any, ids: Any, mask: Any, labels: Any) -> Any:
+        return cross_entropy(model(ids, attention_mask=mask, params=params, train=False).logits, labels)
+
+    ids = array((batch, length), "int32")
+    return training_step(loss, params, ids, ids, ids)
