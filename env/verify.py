@@ -257,11 +257,12 @@ def _check_limits(program: Program, target: Target, copies: NDArray[np.int64], r
 
 
 def _check_loops(program: Program, residencies: NDArray[np.int64], copies: NDArray[np.int64], report: Report) -> None:
-    """A residency is inside a loop, apart from it, or covers it; a copy is inside or apart.
+    """A residency is inside a loop, apart from it, or covers it; so is a copy.
 
     A copy is inside if it starts after an instruction of the loop and ends before one (`first <= start`,
     `end <= last`). It is apart if no instruction of the loop runs while it is in flight, from a start before or at the
-    loop's end: `end <= first` or `last <= start`.
+    loop's end: `end <= first` or `last <= start`. It covers the loop if it is in flight throughout: `start < first` and
+    `last < end`.
     """
     for loop, (first, last) in enumerate(zip(program.loop_first.tolist(), program.loop_last.tolist(), strict=True)):
         start, end = residencies[:, 1], residencies[:, 2]
@@ -275,7 +276,8 @@ def _check_loops(program: Program, residencies: NDArray[np.int64], copies: NDArr
                 residencies[row, 0],
             )
         start, end = copies[:, 2], copies[:, 3]
-        for row in np.flatnonzero(~((end <= first) | (last <= start) | ((first <= start) & (end <= last)))):
+        apart, inside = (end <= first) | (last <= start), (first <= start) & (end <= last)
+        for row in np.flatnonzero(~(apart | inside | ((start < first) & (last < end)))):
             report.add(
                 Kind.COPY_LOOP,
                 f"{_copy(report, copies[row])} crosses the border of loop {loop}, which is instructions "

@@ -68,7 +68,8 @@ def fit_to_loops(residencies: NDArray[np.int64], program: Program, inexpressible
 
 
 def _same_place(row: Row, other: Row) -> bool:
-    return row[0] == other[0] and row[3:] == other[3:]
+    """Whether two rows are of one buffer at one place: then a slice's bytes lie where the whole buffer has them."""
+    return row[0] == other[0] and row[3] == other[3]
 
 
 def _clash(row: Row, other: Row) -> bool:

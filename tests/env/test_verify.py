@@ -557,9 +557,14 @@ CASES = [
         {"residencies": [("w", 3, 4, 0)], "copies": [prefetch("w", 2, 4)]},
     ),
     Case(
-        "copy spans a loop", LOOP, Kind.COPY_LOOP, "head", "r",
-        {"residencies": [("r", 2, 6, 0)], "copies": [prefetch("r", 1, 6)], "fast": [("end", "r")]},
-        {"residencies": [("r", 5, 6, 0)], "copies": [prefetch("r", 4, 6)], "fast": [("end", "r")]},
+        "copy over a loop ends at the loop's last instruction", LOOP, Kind.COPY_LOOP, "head", "r",
+        {"residencies": [("r", 2, 6, 0)], "copies": [prefetch("r", 1, 4)], "fast": [("end", "r")]},
+        {"residencies": [("r", 2, 6, 0)], "copies": [prefetch("r", 1, 5)], "fast": [("end", "r")]},
+    ),
+    Case(
+        "loop reads what a copy over it is still bringing", LOOP, Kind.FAST_CONTENT, "head", "w",
+        {"residencies": [("w", 1, 5, 0)], "copies": [prefetch("w", 0, 5)], "fast": [("head", "w")]},
+        {"residencies": [("w", 1, 5, 0)], "copies": [prefetch("w", 0, 2)], "fast": [("head", "w")]},
     ),
     Case(
         "HBM holds the value in the first iteration only", LOOP, Kind.LOOP_CONTENT, "head", "s",
