@@ -1,0 +1,1 @@
+"""Solvers: whatever turns a program into a mapping within a budget."""

@@ -1,0 +1,129 @@
+"""Offsets for a packing problem, or the proof that there are none: rules first, then the exact search."""
+
+import threading
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import UserError
+from . import exact
+from .best_fit import best_fit
+from .problem import Packing, collisions
+
+FEASIBLE = "feasible"
+INFEASIBLE = "infeasible"
+UNDECIDED = "undecided"
+
+# A first try may take this many nodes; each further round twice as many, by every order in turn.
+_FIRST_NODES = 4000
+
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """What packing has led to.
+
+    Attributes:
+      status: `feasible` (there are `offsets`), `infeasible` (proved), or `undecided` (the limit came first).
+      offsets: `[n]` bytes, checked; None without a solution.
+      method: `best-fit`, `exact`, or `load` (more bytes are alive at once than there are).
+      load: most bytes alive at once.
+      best_fit_peak: bytes that the best rule needs.
+      nodes: of the exact search.
+      seconds: in all.
+    """
+
+    status: str
+    offsets: NDArray[np.int64] | None
+    method: str
+    load: int
+    best_fit_peak: int
+    nodes: int
+    seconds: float
+
+
+def pack(packing: Packing, seconds: float | None = 60.0, nodes: int | None = None, rules: bool = True) -> Packed:
+    """Packs.
+
+    Args:
+      packing: the problem.
+      seconds: limit of the exact search; None for none.
+      nodes: another limit, which a slow machine does not change; None for none.
+      rules: try best fit first.
+
+    Raises:
+      UserError: a limit is negative.
+      KeyboardInterrupt: Ctrl-C; the search has ended.
+    """
+    if (seconds is not None and not seconds >= 0) or (nodes is not None and nodes < 0):
+        raise UserError(f"limits of {seconds} seconds and {nodes} nodes cannot be kept; give positive ones")
+    begin = time.perf_counter()
+    placed = best_fit(packing)
+
+    def result(status: str, offsets: NDArray[np.int64] | None, method: str, done: int) -> Packed:
+        if offsets is not None:
+            wrong = collisions(packing, offsets)
+            if wrong:
+                raise RuntimeError(f"the {method} packer broke the rules: {wrong[0]}")
+        return Packed(status, offsets, method, packing.load, placed.peak, done, time.perf_counter() - begin)
+
+    if packing.load > -(-packing.capacity // packing.alignment) * packing.alignment:
+        return result(INFEASIBLE, None, "load", 0)
+    if rules and placed.peak <= packing.capacity:
+        return result(FEASIBLE, placed.offsets, "best-fit", 0)
+    search = _Search(packing)
+    status = search.run(None if seconds is None else begin + seconds, nodes)
+    if status == exact.SOLVED:
+        return result(FEASIBLE, search.work.offset * packing.alignment, "exact", search.nodes)
+    return result(INFEASIBLE if status == exact.INFEASIBLE else UNDECIDED, None, "exact", search.nodes)
+
+
+class _Search:
+    """The exact search in a thread of its own: compiled code lets go of the interpreter, so that the clock and Ctrl-C
+    can stop it."""
+
+    def __init__(self, packing: Packing) -> None:
+        self._packing = packing
+        self.work = exact.new_work(packing)
+        self.nodes = 0
+        self._tables = [exact.tables_of(packing, rank) for rank in exact.rankings(packing)]
+        self._lowest = packing.lowest
+        self._status = exact.STOPPED
+        self._error: BaseException | None = None
+
+    def run(self, until: float | None, nodes: int | None) -> int:
+        thread = threading.Thread(target=self._rounds, args=(nodes,), daemon=True)
+        thread.start()
+        try:
+            while thread.is_alive():
+                left = 0.2 if until is None else until - time.perf_counter()
+                if left <= 0:
+                    self.work.stop[0] = 1
+                    left = 0.2
+                thread.join(min(left, 0.2))
+        except BaseException:
+            self.work.stop[0] = 1
+            thread.join()
+            raise
+        if self._error is not None:
+            raise self._error
+        return self._status
+
+    def _rounds(self, nodes: int | None) -> None:
+        try:
+            allowed = _FIRST_NODES
+            generator = np.random.default_rng(0)
+            while True:
+                shaken = exact.rankings(self._packing, generator)
+                for tables in (*self._tables, *(exact.tables_of(self._packing, rank) for rank in shaken)):
+                    most = allowed if nodes is None else min(allowed, nodes - self.nodes)
+                    status = exact.search(tables, self.work, self._lowest, most)
+                    self.nodes += int(min(self.work.nodes[0], most))
+                    out_of_nodes = nodes is not None and self.nodes >= nodes
+                    if status != exact.STOPPED or self.work.stop[0] or out_of_nodes:
+                        self._status = status
+                        return
+                allowed *= 2
+        except BaseException as error:  # noqa: BLE001 - handed to the caller's thread
+            self._error = error

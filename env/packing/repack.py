@@ -1,0 +1,112 @@
+"""New offsets for the residencies of a mapping."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..mapping import CROSS_PROGRAM, Mapping
+from ..program import Program
+from ..target import Target
+from ..verify import verify
+from .pack import FEASIBLE, INFEASIBLE, Packed, pack
+from .problem import Packing, make_packing
+
+
+@dataclass(frozen=True, eq=False)
+class Repacked:
+    """A mapping with new offsets, or why there is none.
+
+    Attributes:
+      mapping: verified; None without a solution.
+      reason: why there is none, in words; empty with one.
+      packed: what the packer did; None if it was not asked.
+    """
+
+    mapping: Mapping | None
+    reason: str
+    packed: Packed | None
+
+
+def repack(
+    program: Program, mapping: Mapping, target: Target | None = None, seconds: float = 10.0, nodes: int | None = None
+) -> Repacked:
+    """Gives the residencies of a mapping new offsets, so that no two share bytes.
+
+    Offsets of the mapping itself may overlap or lie outside fast memory: they only say which residencies belong
+    together (`groups`). Times, copies and placements stay as they are, so its latency does too.
+
+    Args:
+      program, mapping: what is repacked.
+      target: the hardware; None for the program's own.
+      seconds, nodes: limits of the exact packer.
+    """
+    target = program.target if target is None else target
+    group = groups(mapping)
+    packing, exactly = packing_of(program, mapping, target, group)
+    packed = pack(packing, seconds, nodes)
+    if packed.offsets is None:
+        return Repacked(None, _reason(packing, packed, exactly), packed)
+    residencies = mapping.residencies.copy()
+    residencies[:, 3] = packed.offsets[group]
+    repacked = Mapping(mapping.program_sha256, mapping.access_fast, residencies, mapping.copies, dict(mapping.origin))
+    violations = verify(program, target, repacked)
+    if violations:
+        return Repacked(None, f"the mapping is not legal at any offsets: {violations[0].message}", packed)
+    return Repacked(repacked, "", packed)
+
+
+def groups(mapping: Mapping) -> NDArray[np.int64]:
+    """Returns `[R]` a number for each residency; those with the same number must keep one offset.
+
+    They are of one buffer at one offset, and follow each other without a gap, overlap in time (slices), or hold the
+    two ends of a cross-program prefetch.
+    """
+    number = np.arange(len(mapping.residencies))
+    crossing = {int(buffer) for buffer in mapping.copies[mapping.copies[:, 1] == CROSS_PROGRAM, 0]}
+    last: dict[tuple[int, int], tuple[int, int]] = {}
+    first: dict[tuple[int, int], int] = {}
+    for row in np.argsort(mapping.residencies[:, 1], kind="stable").tolist():
+        buffer, start, end, offset = (int(x) for x in mapping.residencies[row, :4])
+        key = (buffer, offset)
+        first.setdefault(key, row)
+        if key in last and start <= last[key][1] + 1:
+            number[row] = last[key][0]
+            end = max(end, last[key][1])
+        last[key] = (int(number[row]), end)
+    for key, (tail, _) in last.items():
+        if key[0] in crossing:
+            number[number == tail] = number[first[key]]
+    return np.unique(number, return_inverse=True)[1].astype(np.int64).reshape(-1)
+
+
+def packing_of(
+    program: Program, mapping: Mapping, target: Target, group: NDArray[np.int64] | None = None
+) -> tuple[Packing, bool]:
+    """Returns the packing problem of a mapping: an item per group, and whether it says all that is possible.
+
+    It does not if some residencies are parts of buffers: those are packed as if each were there whole.
+    """
+    group = groups(mapping) if group is None else group
+    rows = mapping.residencies
+    count = int(group.max(initial=-1)) + 1
+    size, floor = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    size[group] = program.size[rows[:, 0]]
+    for row, (start, end) in enumerate(rows[:, 1:3].tolist()):
+        floor[group[row]] = max(floor[group[row]], program.reserved[start : end + 1].max())
+    packing = make_packing(
+        rows[:, 1], rows[:, 2] + 1, size, target.fast_bytes, target.alignment, floor, group.astype(np.int64)
+    )
+    whole = (rows[:, 4] == 0) & (rows[:, 5] == program.size[rows[:, 0]])
+    return packing, bool(whole.all())
+
+
+def _reason(packing: Packing, packed: Packed, exactly: bool) -> str:
+    if packed.status == INFEASIBLE and packed.method == "load":
+        reason = f"{packed.load} bytes are resident at once, of {packing.capacity}"
+    elif packed.status == INFEASIBLE:
+        reason = f"no offsets exist: proved by {packed.nodes} nodes of the search"
+    else:
+        assert packed.status != FEASIBLE
+        reason = f"no offsets found in {packed.nodes} nodes and {packed.seconds:.1f} s; not proved that there are none"
+    return reason if exactly else reason + " (slices are packed as whole buffers)"

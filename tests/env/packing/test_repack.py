@@ -1,0 +1,106 @@
+"""Repacking: the residencies of real and random mappings get other offsets that the verifier accepts."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mallocmuzero.env.game import MallocGame
+from mallocmuzero.env.mapping import CROSS_PROGRAM, Mapping
+from mallocmuzero.env.packing.repack import groups, packing_of, repack
+from mallocmuzero.env.simulate import simulate
+from mallocmuzero.env.verify import verify
+from mallocmuzero.env.workloads import load
+from programs import TARGET, make_mapping, make_program, programs
+
+
+def without_offsets(mapping: Mapping) -> Mapping:
+    """All that belongs together at an offset of its own, far outside fast memory."""
+    residencies = mapping.residencies.copy()
+    residencies[:, 3] = (groups(mapping) + 10) * 2**40
+    return Mapping(mapping.program_sha256, mapping.access_fast, residencies, mapping.copies)
+
+
+@settings(max_examples=40, deadline=None)
+@given(programs(), st.randoms(use_true_random=False))
+def test_games_are_repacked(program, random) -> None:
+    game = MallocGame(program, trivial_share=0.0)
+    while not game.done:
+        game.step(random.choice(np.flatnonzero(game.legal).tolist()))
+    mapping = game.mapping()
+    repacked = repack(program, without_offsets(mapping), seconds=60)
+    assert repacked.mapping is not None, repacked.reason  # the game's own offsets are a solution
+    assert verify(program, program.target, repacked.mapping) == []
+    assert simulate(program, program.target, repacked.mapping).latency_s == game.latency_s
+
+
+@pytest.mark.parametrize("name", ["tiny", "resnet50-b128", "gpt2-b4-s512"])
+def test_production_is_repacked(name: str) -> None:
+    program = load(name)
+    assert program.production is not None
+    repacked = repack(program, program.production, seconds=None, nodes=20_000)
+    if repacked.mapping is None:
+        # Only where slices, packed whole, ask for more than there is may it fail.
+        assert "slices are packed as whole buffers" in repacked.reason
+        pytest.skip(repacked.reason)
+    assert verify(program, program.target, repacked.mapping) == []
+    before = simulate(program, program.target, program.production).latency_s
+    assert simulate(program, program.target, repacked.mapping).latency_s == before
+
+
+def test_both_ends_of_a_cross_program_prefetch_keep_one_offset() -> None:
+    program = make_program(
+        [("a", 0.0, ["x"], ["y"]), ("b", 0.0, ["y"], ["z"]), ("c", 0.0, ["z"], ["w"])],
+        {"x": {"size": 32, "input": True}, "y": 96, "z": 96, "w": {"size": 8, "output": True}},
+    )
+    mapping = make_mapping(
+        program,
+        [("a", "x"), ("b", "y"), ("a", "y")],
+        [("x", 0, 0, 96), ("y", 0, 1, 0), ("x", 2, 2, 96)],
+        [
+            {"buffer": "x", "start": -1, "end": 0, "direction": CROSS_PROGRAM},
+            {"buffer": "x", "start": 1, "end": 3},
+        ],
+    )
+    assert verify(program, TARGET, mapping) == []
+    group = groups(mapping)
+    assert group[0] == group[2] != group[1]
+    repacked = repack(program, without_offsets(mapping))
+    assert repacked.mapping is not None, repacked.reason
+    assert repacked.mapping.residencies[0, 3] == repacked.mapping.residencies[2, 3]
+
+
+def test_reserved_bytes_are_left_alone() -> None:
+    program = make_program(
+        [("a", 0.0, ["x"], ["y"]), ("b", 0.0, ["y"], ["z"])],
+        {"x": {"size": 32, "input": True}, "y": 64, "z": {"size": 8, "output": True}},
+        reserved={"b": 64},
+    )
+    mapping = make_mapping(program, [("a", "y"), ("b", "y")], [("y", 0, 1, 0)])
+    assert verify(program, TARGET, mapping) != []
+    repacked = repack(program, mapping)
+    assert repacked.mapping is not None, repacked.reason
+    assert repacked.mapping.residencies[0, 3] == 64
+
+
+def test_what_does_not_fit_is_said() -> None:
+    program = make_program(
+        [("a", 0.0, ["x"], ["y"]), ("b", 0.0, ["y"], ["z"])],
+        {"x": {"size": 32, "input": True}, "y": 96, "z": {"size": 64, "output": True}},
+    )
+    mapping = make_mapping(program, [("a", "y"), ("b", "y")], [("y", 0, 1, 0), ("z", 1, 1, 0)])
+    repacked = repack(program, mapping)
+    assert repacked.mapping is None
+    assert repacked.reason == "160 bytes are resident at once, of 128"
+    illegal = make_mapping(program, [("b", "y")], [("y", 1, 1, 0)])
+    assert "not legal at any offsets" in repack(program, illegal).reason
+
+
+def test_slices_make_a_problem_that_does_not_say_all() -> None:
+    program = make_program(
+        [("a", 0.0, [], ["y"]), ("b", 0.0, ["x", "y"], ["z"])],
+        {"x": {"size": 64, "input": True}, "y": 64, "z": {"size": 8, "output": True}},
+    )
+    sliced = make_mapping(program, [], [("x", 0, 1, 0, 0, 32), ("x", 1, 1, 0, 32, 64)])
+    packing, exactly = packing_of(program, sliced, TARGET)
+    assert packing.items == 1
+    assert not exactly
