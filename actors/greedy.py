@@ -12,15 +12,18 @@ from ..env.game import MallocGame, play_line
 from ..env.layout import (
     A_BUFFER,
     A_INSTRUCTION,
+    A_KEY,
     A_KIND,
     AF_AHEAD,
     AF_BYTES,
+    AF_SAVING,
     B_ALIGNED,
     B_LAST,
     C_ACCESS,
     D_WAIT,
     F_PLAN_STALL,
     F_PLAN_VICTIMS,
+    I_KEY,
     IF_CLOCK,
     IF_HBM_RUN,
     IF_WEIGHT,
@@ -110,6 +113,8 @@ def _move(tables: Tables, state: State, legal: NDArray[np.bool_], rule: Rule) ->
     ahead = tables.access_f[access, AF_AHEAD]
     takes_too_much = state.sums[F_PLAN_VICTIMS] * span > rule.victims * ahead
     if tables.access[access, A_KIND] == OPERAND:
+        if ahead < 0.0 and legal[DROP]:
+            return DROP  # `cycles` knows instructions that fast memory slows down
         if legal[NO_COPY]:
             return NO_COPY
         waits_too_long = state.sums[F_PLAN_STALL] * tables.instruction_f[t, IF_WEIGHT] > rule.stall * ahead
@@ -138,15 +143,17 @@ def saved_before_access(game: MallocGame) -> NDArray[np.float64]:
 
 @njit(cache=True)
 def _saved_before_access(tables: Tables, state: State, saved: NDArray[np.float64]) -> None:
-    total, fast, now = 0.0, 0.0, -1
+    total, fast, key, saving, now = 0.0, 0.0, 0, 0.0, -1
     for access in range(len(tables.access)):
         t = tables.access[access, A_INSTRUCTION]
         while now < t:
             now += 1
             total -= state.step_f[now, D_WAIT] * tables.instruction_f[now, IF_WEIGHT]
-            fast = 0.0
+            fast, key, saving = 0.0, tables.instruction[now, I_KEY], 0.0
         saved[access] = total
         if state.access_fast[access]:
-            before = run_seconds(tables, t, fast)
+            before = run_seconds(tables, t, fast, key, saving)
             fast += tables.access_f[access, AF_BYTES]
-            total += (before - run_seconds(tables, t, fast)) * tables.instruction_f[t, IF_WEIGHT]
+            key ^= tables.access[access, A_KEY]
+            saving += tables.access_f[access, AF_SAVING]
+            total += (before - run_seconds(tables, t, fast, key, saving)) * tables.instruction_f[t, IF_WEIGHT]

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..env.cost import floor_latency
 from ..env.game import MallocGame
 from .greedy import play_greedy, saved_before_access
 
@@ -51,7 +50,7 @@ _DECISIONS_PER_UNIT = 64
 def make_scale(game: MallocGame) -> RewardScale:
     """Returns the scale for the program of `game`, which it plays."""
     play_greedy(game)
-    floor_s = floor_latency(game.program, game.target, game.model)
+    floor_s = game.judge.floor_s()
     room_s = max(game.latency_s - floor_s, _LEAST_ROOM * game.latency_s)
     unit_s = room_s * _DECISIONS_PER_UNIT / max(game.decisions, _DECISIONS_PER_UNIT)
     return RewardScale(saved_before_access(game), unit_s, room_s, game.latency_s, floor_s)

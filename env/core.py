@@ -11,11 +11,13 @@ from numba import njit
 from .layout import (
     A_BUFFER,
     A_INSTRUCTION,
+    A_KEY,
     A_KIND,
     A_NEXT,
     A_TWIN,
     AF_AHEAD,
     AF_BYTES,
+    AF_SAVING,
     B_INPUT,
     B_LAST_RESULT,
     B_OUTPUT,
@@ -42,7 +44,9 @@ from .layout import (
     D_FAST,
     D_FREE,
     D_ISSUED,
+    D_KEY,
     D_PREFETCHES,
+    D_SAVING,
     D_WAIT,
     F_PLAN_STALL,
     F_PLAN_SUPPLY,
@@ -50,17 +54,23 @@ from .layout import (
     F_REWARD,
     I_DRAIN,
     I_EARLIEST,
+    I_KEY,
     I_WRITES_BACK,
     IF_BYTES,
     IF_COMPUTE,
+    IF_CYCLES,
+    IF_LEAST,
+    IF_MOST,
     IF_WEIGHT,
     L_INSTRUCTIONS,
     L_PREFETCHES,
     L_WINDOW,
     L_WRITE_BACKS,
     NEVER,
+    R_CYCLES,
     R_FAST,
     R_HBM,
+    R_MSA,
     RESIDENCY_BUFFER,
     RESIDENCY_END,
     RESIDENCY_NEXT,
@@ -104,18 +114,61 @@ def reset(tables: Tables, state: State) -> None:
     state.step[:, D_PREFETCHES] = 0
     state.step[:, D_ISSUED] = NEVER
     state.step[:, D_ENDED] = -1
+    state.step[:, D_KEY] = tables.instruction[:, I_KEY]
     state.step_f[:] = 0.0
     state.counters[:] = 0
     state.sums[:] = 0.0
 
 
 @njit(cache=True)
-def run_seconds(tables: Tables, t: int, fast_bytes: float) -> float:
-    """Returns how long instruction `t` runs with `fast_bytes` served from fast memory: the `msa` cost model."""
+def run_seconds(tables: Tables, t: int, fast_bytes: float, key: int, saving: float) -> float:
+    """Returns how long instruction `t` runs, in seconds of the game's clock.
+
+    The placement of its accesses comes as the sum of their bytes (`msa`), and for `cycles` as their key in the table
+    and the sum of their savings.
+    """
+    seconds = 0.0
+    if tables.rates[R_MSA] > 0.0:
+        seconds = tables.rates[R_MSA] * _msa_seconds(tables, t, fast_bytes)
+    if tables.rates[R_CYCLES] > 0.0:
+        seconds += tables.rates[R_CYCLES] * _cycles_seconds(tables, t, key, saving)
+    return seconds
+
+
+@njit(cache=True)
+def _msa_seconds(tables: Tables, t: int, fast_bytes: float) -> float:
     total = tables.instruction_f[t, IF_BYTES]
     fast = min(fast_bytes, total)
     memory = (total - fast) / tables.rates[R_HBM] + fast / tables.rates[R_FAST]
     return max(tables.instruction_f[t, IF_COMPUTE], memory)
+
+
+@njit(cache=True)
+def _cycles_seconds(tables: Tables, t: int, key: int, saving: float) -> float:
+    last = len(tables.cycle_keys) - 1
+    slot = key & last
+    while tables.cycle_keys[slot] != 0:
+        if tables.cycle_keys[slot] == key:
+            return tables.cycle_s[slot]
+        slot = (slot + 1) & last
+    completed = tables.instruction_f[t, IF_CYCLES] - saving
+    return min(max(completed, tables.instruction_f[t, IF_LEAST]), tables.instruction_f[t, IF_MOST])
+
+
+@njit(cache=True)
+def idle_seconds(tables: Tables, t: int, fast_bytes: float, key: int, saving: float) -> float:
+    """Returns how long HBM is idle while instruction `t` runs.
+
+    Where both cost models count, the less idle one: a copy that fits there fits under either.
+    """
+    total = tables.instruction_f[t, IF_BYTES]
+    hbm = (total - min(fast_bytes, total)) / tables.rates[R_HBM]
+    run = np.inf
+    if tables.rates[R_MSA] > 0.0:
+        run = _msa_seconds(tables, t, fast_bytes)
+    if tables.rates[R_CYCLES] > 0.0:
+        run = min(run, _cycles_seconds(tables, t, key, saving))
+    return max(0.0, run - hbm)
 
 
 @njit(cache=True)
@@ -278,9 +331,11 @@ def play(tables: Tables, state: State, move: int) -> None:
 
 @njit(cache=True)
 def _touch_fast(tables: Tables, state: State, access: int, owner: int, t: int) -> None:
-    before = run_seconds(tables, t, state.step_f[t, D_FAST])
+    before = run_seconds(tables, t, state.step_f[t, D_FAST], state.step[t, D_KEY], state.step_f[t, D_SAVING])
     state.step_f[t, D_FAST] += tables.access_f[access, AF_BYTES]
-    after = run_seconds(tables, t, state.step_f[t, D_FAST])
+    state.step[t, D_KEY] ^= tables.access[access, A_KEY]
+    state.step_f[t, D_SAVING] += tables.access_f[access, AF_SAVING]
+    after = run_seconds(tables, t, state.step_f[t, D_FAST], state.step[t, D_KEY], state.step_f[t, D_SAVING])
     state.sums[F_REWARD] += (before - after) * tables.instruction_f[t, IF_WEIGHT]
     state.access_fast[access] = 1
     state.buffer[owner, S_RELEASE] = t
@@ -433,9 +488,8 @@ def _finish_write_back(tables: Tables, state: State, owner: int, t: int) -> None
 @njit(cache=True)
 def _finish_instruction(tables: Tables, state: State, t: int) -> None:
     """All accesses of instruction `t` are decided: its idle HBM time is known, and write-backs take theirs first."""
-    fast = min(state.step_f[t, D_FAST], tables.instruction_f[t, IF_BYTES])
-    idle = run_seconds(tables, t, fast) - (tables.instruction_f[t, IF_BYTES] - fast) / tables.rates[R_HBM]
-    state.step_f[t, D_FREE] = _drain(tables, state, t, t + 1, max(0.0, idle))
+    idle = idle_seconds(tables, t, state.step_f[t, D_FAST], state.step[t, D_KEY], state.step_f[t, D_SAVING])
+    state.step_f[t, D_FREE] = _drain(tables, state, t, t + 1, idle)
     pending = state.counters[C_QUEUE_TAIL] - state.counters[C_QUEUE_HEAD]
     most = 0 if tables.instruction[t + 1, I_DRAIN] else tables.limits[L_WRITE_BACKS]
     while pending > most:

@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from . import core
 from .core import COPY, DROP, NO_COPY, NUM_MOVES
-from .cost import all_hbm_latency, check_model
 from .errors import UserError
 from .layout import (
     A_BUFFER,
@@ -24,6 +23,7 @@ from .layout import (
     COPY_END,
     COPY_START,
     F_REWARD,
+    IF_HBM_RUN,
     RESIDENCY_BUFFER,
     RESIDENCY_END,
     RESIDENCY_OFFSET,
@@ -34,9 +34,9 @@ from .layout import (
     new_state,
 )
 from .mapping import COPY_FIELDS, RESIDENCY_FIELDS, WRITE_BACK, Mapping
+from .objective import make_judge
 from .observation import OBSERVATION_SIZE, observe
 from .program import OPERAND, Program
-from .simulate import simulate
 from .target import Target
 
 __all__ = ["COPY", "DROP", "MOVE_NAMES", "NO_COPY", "NUM_MOVES", "MallocGame"]
@@ -44,6 +44,7 @@ __all__ = ["COPY", "DROP", "MOVE_NAMES", "NO_COPY", "NUM_MOVES", "MallocGame"]
 MOVE_NAMES = ("NoCopy", "Copy", "Drop")
 DEFAULT_MAX_WINDOW = 512
 DEFAULT_TRIVIAL_SHARE = 1e-5
+DEFAULT_MSA_SHARE = 0.5
 
 
 class MallocGame:
@@ -56,6 +57,8 @@ class MallocGame:
 
     Attributes:
       program, target: what is played.
+      judge: what its mapping is judged by (`objective.py`).
+      all_hbm_s: seconds of everything in HBM, by the game's clock (`objective.Judge.clock`).
       legal: `[3]` bool, the legal moves; all False once the game is over.
       done: the game is over.
       actions: the moves made so far.
@@ -65,31 +68,33 @@ class MallocGame:
         self,
         program: Program,
         target: Target | None = None,
-        model: str = "msa",
+        objective: str | None = None,
         max_window: int = DEFAULT_MAX_WINDOW,
         trivial_share: float = DEFAULT_TRIVIAL_SHARE,
+        msa_share: float = DEFAULT_MSA_SHARE,
     ) -> None:
         """Begins a game.
 
         Args:
           program: the program to map.
           target: the hardware; None for the one the program was compiled for.
-          model: name of the cost model.
+          objective: `robust`, `msa` or `cycles`; None for `robust` where `cycles` can price the program, else `msa`.
           max_window: longest copy window in instructions; it bounds the time of a move.
           trivial_share: the game itself plays buffers whose benefits sum to less than this share of the all-in-HBM
             latency: near if there is room without overwriting or waiting.
+          msa_share: weight of the `msa` model in the clock of `robust`.
 
         Raises:
-          UserError: the cost model is not known.
+          UserError: the objective is not known, or needs a cycle table that the program lacks.
         """
-        check_model(model)
         self.program = program
         self.target = program.target if target is None else target
-        self.model = model
-        self.tables: Tables = build_tables(program, self.target, max_window, trivial_share)
+        self.judge = make_judge(program, objective, self.target)
+        clock = self.judge.clock(msa_share)
+        self.tables: Tables = build_tables(program, self.target, clock, max_window, trivial_share)
         self.state: State = new_state(self.tables)
         self.legal: NDArray[np.bool_] = np.zeros(NUM_MOVES, np.bool_)
-        self.all_hbm_s = all_hbm_latency(program, self.target, model)
+        self.all_hbm_s = float(self.tables.instruction_f[:-1, IF_HBM_RUN] @ program.weight)
         self.reset()
 
     def reset(self) -> None:
@@ -166,7 +171,7 @@ class MallocGame:
 
     @property
     def saved_s(self) -> float:
-        """Weighted seconds saved so far, by the game's own account."""
+        """Weighted seconds saved so far, by the game's own account and clock."""
         return float(self.state.sums[F_REWARD])
 
     @property
@@ -186,9 +191,9 @@ class MallocGame:
 
     @property
     def latency_s(self) -> float:
-        """Simulated seconds of the finished game's mapping (steady)."""
+        """Simulated seconds of the finished game's mapping (steady), as the judge counts them."""
         if self._latency_s is None:
-            self._latency_s = simulate(self.program, self.target, self.mapping(), self.model).latency_s
+            self._latency_s = self.judge.judge(self.mapping())
         return self._latency_s
 
     def mapping(self, origin: dict[str, object] | None = None) -> Mapping:

@@ -8,30 +8,36 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .cost import CYCLES, MSA, cycle_s, instruction_times
+from .cycles import cycle_model, marginal_cycles
+from .objective import Clock
 from .program import OPERAND, RESULT, Program
 from .target import Target
 
 NEVER = np.int64(2**62)  # an instruction index that is never reached
 
 # Columns of Tables.access
-A_BUFFER, A_KIND, A_INSTRUCTION, A_NEXT, A_TWIN = range(5)
+A_BUFFER, A_KIND, A_INSTRUCTION, A_NEXT, A_TWIN, A_KEY = range(6)
 # A_NEXT: the buffer's next access, or -1. A_TWIN: an earlier access of the same instruction that decides this one: for
 # an operand another operand on the same buffer, for a result the operand it is written over in place; or -1.
+# A_KEY: what it changes of its instruction's key in the cycle table if it is fast, by XOR.
 
 # Columns of Tables.access_f
-AF_BYTES, AF_BENEFIT, AF_AHEAD = range(3)
-# AF_BENEFIT: weighted seconds saved if this access alone were fast. AF_AHEAD: their sum from here to the buffer's last.
+AF_BYTES, AF_BENEFIT, AF_AHEAD, AF_SAVING = range(4)
+# AF_BENEFIT: weighted seconds the access saves by being fast (`_benefits`). AF_AHEAD: their sum from here to the
+# buffer's last. AF_SAVING: seconds it saves by the completion of the cycle table.
 
 # Columns of Tables.instruction
-I_FIRST_ACCESS, I_EARLIEST, I_DRAIN, I_WRITES_BACK = range(4)
+I_FIRST_ACCESS, I_EARLIEST, I_DRAIN, I_WRITES_BACK, I_KEY = range(5)
 # I_EARLIEST: the earliest `start` of a copy that is due at this instruction without crossing a loop boundary.
 # I_DRAIN: 1 if pending write-backs must be complete before this instruction. I_WRITES_BACK: 1 if one may be issued
-# after it.
+# after it. I_KEY: its key in the cycle table with nothing fast.
 
 # Columns of Tables.instruction_f
-IF_COMPUTE, IF_BYTES, IF_WEIGHT, IF_CLOCK, IF_HBM_RUN, IF_LIVE = range(6)
+IF_COMPUTE, IF_BYTES, IF_WEIGHT, IF_CLOCK, IF_HBM_RUN, IF_LIVE, IF_CYCLES, IF_LEAST, IF_MOST = range(9)
 # IF_CLOCK: all-in-HBM seconds before the instruction, loop trips counted once; IF_HBM_RUN: its all-in-HBM seconds.
-# IF_LIVE: bytes of the buffers between their first and last access, relative to fast memory.
+# IF_LIVE: bytes of the buffers between their first and last access, relative to fast memory. IF_CYCLES, IF_LEAST,
+# IF_MOST: seconds by the cycle table's completion: with nothing fast, and the least and most that was seen.
 
 # Columns of Tables.buffer
 B_SIZE, B_ALIGNED, B_OUTPUT, B_PLAYED, B_LAST, B_INPUT, B_LAST_RESULT, B_TRIVIAL = range(8)
@@ -40,7 +46,8 @@ B_SIZE, B_ALIGNED, B_OUTPUT, B_PLAYED, B_LAST, B_INPUT, B_LAST_RESULT, B_TRIVIAL
 
 # Tables.limits and Tables.rates
 L_FAST, L_RESERVED, L_PREFETCHES, L_WRITE_BACKS, L_INSTRUCTIONS, L_WINDOW = range(6)
-R_HBM, R_FAST, R_MEAN = range(3)
+R_HBM, R_FAST, R_MEAN, R_MSA, R_CYCLES = range(5)
+# R_MSA, R_CYCLES: the clock; what a second of each cost model counts (`objective.Clock`).
 
 # Columns of State.buffer
 S_RESIDENT, S_OFFSET, S_START, S_TOUCH, S_VALID, S_WRITE_BACK, S_RELEASE, S_GONE, S_SOURCE = range(9)
@@ -50,13 +57,15 @@ S_RESIDENT, S_OFFSET, S_START, S_TOUCH, S_VALID, S_WRITE_BACK, S_RELEASE, S_GONE
 # value in HBM.
 
 # Columns of State.step_f, per instruction
-D_FAST, D_FREE, D_WAIT = range(3)
+D_FAST, D_FREE, D_WAIT, D_SAVING = range(4)
 # D_FAST: bytes decided to be served from fast memory. D_FREE: HBM seconds left idle, once the instruction is final.
+# D_SAVING: sum of AF_SAVING over the accesses decided fast.
 
 # Columns of State.step, per instruction
-D_PREFETCHES, D_ISSUED, D_ENDED = range(3)
+D_PREFETCHES, D_ISSUED, D_ENDED, D_KEY = range(4)
 # D_PREFETCHES: prefetches in flight. D_ISSUED: earliest due instruction of the prefetches issued right after it, or
-# NEVER (row 0 stands for `start = -1`). D_ENDED: head of the list of residencies that end with it, or -1.
+# NEVER (row 0 stands for `start = -1`). D_ENDED: head of the list of residencies that end with it, or -1. D_KEY: key in
+# the cycle table of what is decided so far.
 
 # State.counters
 (
@@ -89,15 +98,21 @@ COPY_BUFFER, COPY_DIRECTION, COPY_START, COPY_END = range(4)
 
 
 class Tables(NamedTuple):
-    """What a game needs to know of a program. Shapes: `T` instructions, `A` accesses, `N` buffers."""
+    """What a game needs to know of a program. Shapes: `T` instructions, `A` accesses, `N` buffers.
 
-    access: NDArray[np.int64]  # [A, 5]
-    access_f: NDArray[np.float64]  # [A, 3]
-    instruction: NDArray[np.int64]  # [T + 1, 4]
-    instruction_f: NDArray[np.float64]  # [T + 1, 6]
+    `cycle_keys` and `cycle_s` are an open-addressing hash table of the pairs of the cycle table: key (0: empty), and
+    seconds. Without a cycle table it is empty.
+    """
+
+    access: NDArray[np.int64]  # [A, 6]
+    access_f: NDArray[np.float64]  # [A, 4]
+    instruction: NDArray[np.int64]  # [T + 1, 5]
+    instruction_f: NDArray[np.float64]  # [T + 1, 9]
     buffer: NDArray[np.int64]  # [N, 8]
     limits: NDArray[np.int64]
     rates: NDArray[np.float64]
+    cycle_keys: NDArray[np.int64]  # [H], a power of two
+    cycle_s: NDArray[np.float64]  # [H]
 
 
 class State(NamedTuple):
@@ -105,8 +120,8 @@ class State(NamedTuple):
 
     access_fast: NDArray[np.int8]  # [A]
     buffer: NDArray[np.int64]  # [N, 9]
-    step: NDArray[np.int64]  # [T + 1, 3]
-    step_f: NDArray[np.float64]  # [T + 1, 3]
+    step: NDArray[np.int64]  # [T + 1, 4]
+    step_f: NDArray[np.float64]  # [T + 1, 4]
     holders: NDArray[np.int64]  # [N + 1] buffers in fast memory now, by offset
     residency: NDArray[np.int64]  # [R, 5]
     copy: NDArray[np.int64]  # [C, 4]
@@ -116,17 +131,18 @@ class State(NamedTuple):
     sums: NDArray[np.float64]
 
 
-def build_tables(program: Program, target: Target, max_window: int, trivial_share: float) -> Tables:
+def build_tables(program: Program, target: Target, clock: Clock, max_window: int, trivial_share: float) -> Tables:
     """Returns the static tables of `program` on `target`.
 
     Args:
       program: the program.
       target: the hardware.
+      clock: what the game counts in.
       max_window: no copy window is longer than this many instructions.
       trivial_share: the game itself plays buffers whose benefits sum to less than this share of the all-in-HBM latency.
     """
     steps, accesses, buffers = program.num_instructions, program.num_accesses, program.num_buffers
-    instruction = np.zeros((steps + 1, 4), np.int64)
+    instruction = np.zeros((steps + 1, 5), np.int64)
     instruction[:, I_FIRST_ACCESS] = program.access_start
     instruction[:, I_EARLIEST] = _earliest_starts(program)
     # A write-back issued inside a loop body is complete before the body's last instruction; one issued before a loop is
@@ -137,12 +153,12 @@ def build_tables(program: Program, target: Target, max_window: int, trivial_shar
     instruction[:, I_WRITES_BACK] = 1
     instruction[program.loop_last, I_WRITES_BACK] = 0
 
-    instruction_f = np.zeros((steps + 1, 6))
+    instruction_f = np.zeros((steps + 1, 9))
     instruction_f[:steps, IF_COMPUTE] = program.compute_s
     instruction_f[:steps, IF_BYTES] = program.bytes_total
     instruction_f[:steps, IF_WEIGHT] = program.weight
     instruction_f[steps, IF_WEIGHT] = 1.0
-    all_hbm = np.maximum(program.compute_s, program.bytes_total / target.hbm_bandwidth)
+    all_hbm = _run_s(program, target, clock, np.zeros(accesses, bool))
     instruction_f[:steps, IF_HBM_RUN] = all_hbm
     instruction_f[1:, IF_CLOCK] = np.cumsum(all_hbm)
 
@@ -154,15 +170,15 @@ def build_tables(program: Program, target: Target, max_window: int, trivial_shar
     buffer[:, B_LAST] = -1
     buffer[:, B_LAST_RESULT] = -1
 
-    access = np.zeros((accesses, 5), np.int64)
+    access = np.zeros((accesses, 6), np.int64)
     access[:, A_BUFFER] = program.access_buffer
     access[:, A_KIND] = program.access_kind
     access[:, A_INSTRUCTION] = program.access_instruction
     access[:, A_NEXT] = -1
     access[:, A_TWIN] = -1
-    access_f = np.zeros((accesses, 3))
+    access_f = np.zeros((accesses, 4))
     access_f[:, AF_BYTES] = program.access_bytes
-    access_f[:, AF_BENEFIT] = _benefits(program, target)
+    access_f[:, AF_BENEFIT], largest = _benefits(program, target, clock)
     for index in range(accesses):
         owner, kind = program.access_buffer[index], program.access_kind[index]
         previous = buffer[owner, B_LAST]
@@ -191,15 +207,18 @@ def build_tables(program: Program, target: Target, max_window: int, trivial_shar
         live[touched[0]] += buffer[owner, B_ALIGNED]
         live[touched[-1] + 1] -= buffer[owner, B_ALIGNED]
     instruction_f[:, IF_LIVE] = np.cumsum(live) / target.fast_bytes
-    benefit = np.bincount(program.access_buffer, weights=access_f[:, AF_BENEFIT], minlength=buffers)
+    largest_of_buffer = np.bincount(program.access_buffer, weights=largest, minlength=buffers)
     all_hbm_s = all_hbm @ program.weight
-    buffer[:, B_TRIVIAL] = benefit < trivial_share * all_hbm_s
+    buffer[:, B_TRIVIAL] = largest_of_buffer < trivial_share * all_hbm_s
     limits = np.array(
         [target.fast_bytes, reserved, target.max_prefetches, target.max_write_backs, steps, max_window], np.int64
     )
     mean = instruction_f[steps, IF_CLOCK] / max(steps, 1)
-    rates = np.array([target.hbm_bandwidth, target.fast_bandwidth, mean if mean > 0 else 1.0])
-    return Tables(access, access_f, instruction, instruction_f, buffer, limits, rates)
+    rates = np.array([target.hbm_bandwidth, target.fast_bandwidth, mean if mean > 0 else 1.0, clock.msa, clock.cycles])
+    cycle_keys, seconds = np.zeros(2, np.int64), np.zeros(2)
+    if clock.cycles > 0:
+        cycle_keys, seconds = _add_cycles(program, target, access, access_f, instruction, instruction_f)
+    return Tables(access, access_f, instruction, instruction_f, buffer, limits, rates, cycle_keys, seconds)
 
 
 def new_state(tables: Tables) -> State:
@@ -208,8 +227,8 @@ def new_state(tables: Tables) -> State:
     return State(
         access_fast=np.zeros(accesses, np.int8),
         buffer=np.zeros((buffers, 9), np.int64),
-        step=np.zeros((steps, 3), np.int64),
-        step_f=np.zeros((steps, 3)),
+        step=np.zeros((steps, 4), np.int64),
+        step_f=np.zeros((steps, 4)),
         holders=np.zeros(buffers + 1, np.int64),
         # Each access begins at most one residency and one copy.
         residency=np.zeros((accesses + 1, 5), np.int64),
@@ -221,8 +240,24 @@ def new_state(tables: Tables) -> State:
     )
 
 
-def _benefits(program: Program, target: Target) -> NDArray[np.float64]:
-    """`[A]` weighted seconds saved if the access alone were served from fast memory (XLA: `AlternateMemoryBenefit`)."""
+def _run_s(program: Program, target: Target, clock: Clock, access_fast: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """`[T]` seconds of the clock."""
+    weights = ((MSA, clock.msa), (CYCLES, clock.cycles))
+    run_s = np.zeros(program.num_instructions)
+    for model, weight in weights:
+        if weight > 0:
+            run_s += weight * instruction_times(program, target, access_fast, model)[0]
+    return run_s
+
+
+def _benefits(program: Program, target: Target, clock: Clock) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Returns what each access saves by being served from fast memory, in weighted seconds of the clock.
+
+    Returns:
+      `[A]` its benefit: under `msa` what it saves alone (XLA: `AlternateMemoryBenefit`); under `cycles` the mean of
+      that and what it saves where all others of the instruction are fast, since some instructions gain only if
+      several are. And `[A]` the larger of both, without sign: what is at stake.
+    """
     step = program.access_instruction
     in_hbm = np.maximum(program.compute_s, program.bytes_total / target.hbm_bandwidth)[step]
     bytes_total = program.bytes_total[step]
@@ -230,7 +265,43 @@ def _benefits(program: Program, target: Target) -> NDArray[np.float64]:
     alone = np.maximum(
         program.compute_s[step], (bytes_total - fast) / target.hbm_bandwidth + fast / target.fast_bandwidth
     )
-    return (in_hbm - alone) * program.weight[step]
+    benefit = clock.msa * (in_hbm - alone) * program.weight[step]
+    at_stake = np.abs(benefit)
+    if clock.cycles > 0:
+        factor = clock.cycles * cycle_s(program, target) * program.weight[step]
+        first, last = (saved * factor for saved in marginal_cycles(program))
+        benefit = benefit + 0.5 * (first + last)
+        at_stake = at_stake + np.maximum(np.abs(first), np.abs(last))
+    return benefit, at_stake
+
+
+def _add_cycles(
+    program: Program,
+    target: Target,
+    access: NDArray[np.int64],
+    access_f: NDArray[np.float64],
+    instruction: NDArray[np.int64],
+    instruction_f: NDArray[np.float64],
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Fills the columns that the cycle table needs; returns its pairs as a hash table of keys and seconds."""
+    model, seconds = cycle_model(program), cycle_s(program, target)
+    steps = program.num_instructions
+    access[:, A_KEY] = model.access_key
+    access_f[:, AF_SAVING] = model.saving * seconds
+    instruction[:steps, I_KEY] = model.start_key
+    costs = np.flatnonzero(model.row >= 0)
+    for column, values in ((IF_CYCLES, model.base), (IF_LEAST, model.low), (IF_MOST, model.high)):
+        instruction_f[costs, column] = values[model.row[costs]] * seconds
+    room = 2
+    while room < 2 * len(model.keys):
+        room *= 2
+    keys, values = np.zeros(room, np.int64), np.zeros(room)
+    for key, cycles in zip(model.keys.tolist(), model.cycles.tolist(), strict=True):
+        slot = key & (room - 1)
+        while keys[slot] != 0:
+            slot = (slot + 1) & (room - 1)
+        keys[slot], values[slot] = key, cycles * seconds
+    return keys, values
 
 
 def _earliest_starts(program: Program) -> NDArray[np.int64]:

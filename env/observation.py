@@ -10,16 +10,18 @@ hard, and what is held softly (may be overwritten). Columns lie further apart th
 import numpy as np
 from numba import njit
 
-from .core import run_seconds
+from .core import idle_seconds, run_seconds
 from .layout import (
     A_BUFFER,
     A_INSTRUCTION,
+    A_KEY,
     A_KIND,
     A_NEXT,
     A_TWIN,
     AF_AHEAD,
     AF_BENEFIT,
     AF_BYTES,
+    AF_SAVING,
     B_ALIGNED,
     B_INPUT,
     B_LAST,
@@ -36,11 +38,14 @@ from .layout import (
     D_ENDED,
     D_FAST,
     D_FREE,
+    D_KEY,
     D_PREFETCHES,
+    D_SAVING,
     F_PLAN_STALL,
     F_PLAN_SUPPLY,
     F_PLAN_VICTIMS,
     I_FIRST_ACCESS,
+    I_KEY,
     IF_BYTES,
     IF_CLOCK,
     IF_HBM_RUN,
@@ -174,7 +179,7 @@ def _tracks(tables: Tables, state: State, now: int, out: np.ndarray) -> None:
         run = tables.instruction_f[t, IF_HBM_RUN]
         hbm = tables.instruction_f[t, IF_BYTES] / tables.rates[R_HBM]
         out[column] = tables.instruction_f[t, IF_LIVE]
-        free = state.step_f[t, D_FREE] if t < now else max(0.0, run - hbm)
+        free = state.step_f[t, D_FREE] if t < now else idle_seconds(tables, t, 0.0, tables.instruction[t, I_KEY], 0.0)
         out[COLUMNS + column] = _squash(free / mean)
         out[2 * COLUMNS + column] = _squash(state.step[t, D_PREFETCHES])
         out[3 * COLUMNS + column] = _squash(run / mean)
@@ -187,9 +192,14 @@ def _buffer_at_hand(tables: Tables, state: State, legal: np.ndarray, access: int
     owner = tables.access[access, A_BUFFER]
     weight = tables.instruction_f[now, IF_WEIGHT]
     need = tables.buffer[owner, B_SIZE] / tables.rates[R_HBM]
-    fast_now = state.step_f[now, D_FAST]
-    saves_now = run_seconds(tables, now, fast_now)
-    saves_now -= run_seconds(tables, now, fast_now + tables.access_f[access, AF_BYTES])
+    fast_now, key, saving = state.step_f[now, D_FAST], state.step[now, D_KEY], state.step_f[now, D_SAVING]
+    saves_now = run_seconds(tables, now, fast_now, key, saving) - run_seconds(
+        tables,
+        now,
+        fast_now + tables.access_f[access, AF_BYTES],
+        key ^ tables.access[access, A_KEY],
+        saving + tables.access_f[access, AF_SAVING],
+    )
     held, soft = 0, 0
     for slot in range(state.counters[C_HOLDERS]):
         other = state.holders[slot]

@@ -1,12 +1,14 @@
 """Small programs and mappings for the tests: by hand with `make_program`, `make_mapping`; random with `programs()`."""
 
+import dataclasses
 from collections.abc import Mapping as Dict
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
-from mallocmuzero.env.mapping import COPY_FIELDS, PREFETCH, RESIDENCY_FIELDS, Mapping
+from mallocmuzero.env.cycle_table import CycleTable, build_table
+from mallocmuzero.env.mapping import COPY_FIELDS, PREFETCH, RESIDENCY_FIELDS, Mapping, all_hbm
 from mallocmuzero.env.program import OPERAND, RESULT, Program
 from mallocmuzero.env.target import Target
 
@@ -200,3 +202,38 @@ def programs(draw: st.DrawFn, max_instructions: int = 10, loops: bool = True) ->
         max_write_backs=draw(st.sampled_from([1, 2, 40])),
     )
     return make_program(instructions, buffers, target, nest, reserved)
+
+
+def make_cycles(
+    program: Program, pairs: Dict[tuple[int, int], int], row: Sequence[int] | None = None, **fields: Any
+) -> CycleTable:
+    """Returns a cycle table `{(row, placement): cycles}`; without `row` every instruction has its own."""
+    rows = np.arange(program.num_instructions) if row is None else np.array(row)
+    return build_table(rows.astype(np.int32), dict(pairs), **fields)
+
+
+@st.composite
+def programs_with_cycles(draw: st.DrawFn, max_instructions: int = 10, loops: bool = True) -> Program:
+    """Returns a strategy for programs of `programs` with a clock and a random cycle table, monotonic or not.
+
+    Instructions with equally many accesses may share a row; some cost nothing; few or many placements were seen. Some
+    have a production mapping.
+    """
+    program = draw(programs(max_instructions, loops))
+    counts = np.diff(program.access_start).tolist()
+    row: list[int] = []
+    accesses_of: list[int] = []
+    for count in counts:
+        alike = [r for r, k in enumerate(accesses_of) if k == count]
+        chosen = draw(st.sampled_from([-1, None, None, *alike]))
+        if chosen is None:
+            chosen = len(accesses_of)
+            accesses_of.append(count)
+        row.append(chosen)
+    pairs: dict[tuple[int, int], int] = {}
+    for r, count in enumerate(accesses_of):
+        for placement in draw(st.sets(st.integers(0, 2**count - 1), min_size=1, max_size=6)):
+            pairs[r, placement] = draw(st.integers(0, 500))
+    target = dataclasses.replace(program.target, clock_hz=100.0)
+    program = dataclasses.replace(program, target=target, cycles=make_cycles(program, pairs, row))
+    return dataclasses.replace(program, production=all_hbm(program)) if draw(st.booleans()) else program

@@ -4,15 +4,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mallocmuzero.actors.greedy import saved_before_access
+from mallocmuzero.env.cost import CYCLES, MODELS, MSA, all_hbm_latency, instruction_times
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.game import COPY, DROP, NO_COPY, MallocGame, play_line
+from mallocmuzero.env.layout import D_WAIT
 from mallocmuzero.env.mapping import PREFETCH, WRITE_BACK
+from mallocmuzero.env.objective import OBJECTIVES
 from mallocmuzero.env.observation import GRID, GRID_SIZE, OBSERVATION_SIZE
 from mallocmuzero.env.program import Program
 from mallocmuzero.env.simulate import simulate
 from mallocmuzero.env.target import Target
 from mallocmuzero.env.verify import verify
-from programs import TARGET, make_program, programs
+from programs import TARGET, make_program, programs, programs_with_cycles
 
 
 def play_randomly(game: MallocGame, seed: int) -> float:
@@ -43,8 +47,52 @@ def test_any_line_of_play_is_a_legal_mapping_whose_rewards_are_the_simulated_sav
     assert simulated >= 0.0
 
 
+@settings(max_examples=150, deadline=None)
+@given(programs_with_cycles(), st.sampled_from(OBJECTIVES), st.integers(0, 2**16), st.sampled_from([0.0, 1e-5, 0.05]))
+def test_rewards_are_the_saving_that_the_objective_counts(
+    program: Program, objective: str, seed: int, trivial_share: float
+) -> None:
+    game = MallocGame(program, objective=objective, trivial_share=trivial_share)
+    asked = not game.done
+    total = play_randomly(game, seed)
+    mapping = game.mapping()
+    assert verify(program, game.target, mapping) == []
+    seconds = {model: simulate(program, game.target, mapping, model).latency_s for model in MODELS}
+    base = {
+        model: all_hbm_latency(program, game.target, model)
+        if program.production is None
+        else simulate(program, game.target, program.production, model).latency_s
+        for model in MODELS
+    }
+    if objective == "robust":
+        ratios = [seconds[model] / base[model] for model in MODELS if base[model] > 0]
+        if len(ratios) == len(MODELS):
+            assert game.latency_s == pytest.approx(max(ratios) * base["msa"])
+    else:
+        assert game.latency_s == seconds[objective]
+    if asked:
+        assert total == pytest.approx(game.all_hbm_s - game.latency_s, rel=1e-9, abs=1e-12)
+
+
+@settings(max_examples=150, deadline=None)
+@given(programs_with_cycles(), st.sampled_from(OBJECTIVES), st.integers(0, 2**16))
+def test_the_games_account_of_its_instructions_is_the_cost_models(program: Program, objective: str, seed: int) -> None:
+    """What the game counts move by move, waits aside, is what the cost models say of its placement as a whole."""
+    game = MallocGame(program, objective=objective, trivial_share=0.0, msa_share=0.3)
+    play_randomly(game, seed)
+    clock = game.judge.clock(0.3)
+    fast = game.mapping().access_fast
+    run_s = np.zeros(program.num_instructions)
+    for model, weight in ((MSA, clock.msa), (CYCLES, clock.cycles)):
+        run_s += weight * instruction_times(program, game.target, fast, model)[0]
+    waited = float(game.state.step_f[:-1, D_WAIT] @ program.weight + game.state.step_f[-1, D_WAIT])
+    assert game.saved_s + waited == pytest.approx(game.all_hbm_s - run_s @ program.weight, rel=1e-9, abs=1e-9)
+    saved = saved_before_access(game)
+    assert saved[-1] == pytest.approx(game.all_hbm_s - game.latency_s)
+
+
 @settings(max_examples=60, deadline=None)
-@given(programs(), st.integers(0, 2**16))
+@given(st.one_of(programs(), programs_with_cycles()), st.integers(0, 2**16))
 def test_observations_are_finite_and_do_not_change_the_game(program: Program, seed: int) -> None:
     watched, unwatched = MallocGame(program), MallocGame(program)
     rng = np.random.default_rng(seed)
@@ -240,9 +288,9 @@ def test_moves_that_are_not_legal_are_refused() -> None:
         game.step(DROP)
 
 
-def test_unknown_cost_model_is_refused_by_name() -> None:
-    with pytest.raises(UserError, match=r"'watts' is not known; choose one of msa"):
-        MallocGame(chain(), model="watts")
+def test_unknown_objective_is_refused_by_name() -> None:
+    with pytest.raises(UserError, match=r"'watts' is not known; choose one of robust, msa, cycles"):
+        MallocGame(chain(), objective="watts")
 
 
 def test_trivial_buffers_are_played_by_the_game() -> None:
