@@ -1,0 +1,53 @@
+"""Residencies that the compiler lists in pieces, put together."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from mallocmuzero.env.capture.residencies import fit_to_loops, merge_residencies
+from programs import make_program
+
+# Instructions 1..3 are a loop that reads `w`, which lies in HBM when the program starts.
+LOOP = make_program(
+    [
+        ("before", 1.0, [], ["s"]),
+        ("head", 1.0, ["s"], ["h"]),
+        ("middle", 1.0, ["h", "w"], ["m"]),
+        ("tail", 1.0, ["m", "s"], ["s"]),
+        ("after", 1.0, ["s"], ["out"]),
+    ],
+    {"w": {"size": 16, "input": True}, "s": 16, "h": 16, "m": 16, "out": {"size": 16, "output": True}},
+    loops=[(1, 3, 5)],
+)
+W, H = (LOOP.buffer_names.index(name) for name in "wh")
+
+
+@pytest.mark.parametrize(
+    ("rows", "whole"),
+    [
+        # A prefetch in two slices before the loop; inside, the whole buffer at the same place.
+        (
+            [(W, 0, 1, 64, 0, 8), (W, 0, 1, 64, 8, 16), (W, 2, 3, 64, 0, 16)],
+            [(W, 0, 3, 64, 0, 8), (W, 0, 3, 64, 8, 16)],
+        ),
+        # A carried value that is given up in the middle of the body and comes back for the next iteration.
+        ([(W, 0, 2, 64, 0, 16), (W, 3, 4, 64, 0, 16)], [(W, 0, 4, 64, 0, 16)]),
+        # Apart from the loop, inside it, around it: as they are.
+        ([(W, 0, 0, 64, 0, 16)], None),
+        ([(W, 2, 2, 64, 0, 16)], None),
+        ([(W, 0, 4, 64, 0, 16)], None),
+    ],
+)
+def test_residencies_lie_inside_a_loop_apart_from_it_or_over_all_of_it(rows, whole):
+    inexpressible: Counter[str] = Counter()
+    fitted = fit_to_loops(merge_residencies(np.array(rows, np.int64)), LOOP, inexpressible)
+    assert [tuple(row) for row in fitted.tolist()] == (rows if whole is None else whole)
+    assert not inexpressible
+
+
+def test_what_cannot_be_kept_over_the_loop_is_counted():
+    inexpressible: Counter[str] = Counter()
+    rows = np.array([(W, 0, 1, 64, 0, 16), (H, 3, 3, 72, 0, 16)], np.int64)
+    fitted = fit_to_loops(rows, LOOP, inexpressible)
+    assert np.array_equal(fitted, rows)
+    assert inexpressible == {"residency that a loop's border cuts": 1}
