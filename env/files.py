@@ -1,8 +1,10 @@
 """Program and mapping files: gzip-compressed JSON, versioned, validated at the door. The formats: docs/formats.md."""
 
 import gzip
+import itertools
 import json
 import os
+import re
 import zlib
 from pathlib import Path
 from typing import Any
@@ -10,22 +12,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .cycle_table import CycleTable, table_dict
 from .durable import write_atomically
 from .errors import FormatError, UserError
 from .mapping import COPY_FIELDS, RESIDENCY_FIELDS, Mapping
 from .program import PROBLEM_FIELDS, Program, problem_dict
 from .target import Target
+from .variant import Variant
 
 PROGRAM_FORMAT = "mallocmuzero-program"
 MAPPING_FORMAT = "mallocmuzero-mapping"
-FORMAT_VERSION = 1
+# Version 1 of a program file has no variants and no cycle table, and is read as one without; mappings are as they were.
+PROGRAM_VERSION = 2
+MAPPING_VERSION = 1
 # Far above any real file, and small enough that a hostile one cannot exhaust memory.
 MAX_FILE_BYTES = 256 * 2**20
 
-_STRINGS = {"instruction_names", "opcodes", "access_path", "buffer_names"}
+_STRINGS = {"instruction_names", "opcodes", "access_path", "buffer_names", "pair_fast"}
 _FLOATS = {"compute_s", "bytes_total", "access_bytes"}
 _BOOLS = {"is_output", "fast_allowed"}
-_DTYPES: dict[str, type] = {"reserved": np.int64, "loop_trips": np.int64, "size": np.int64, "access_kind": np.int8}
+_DTYPES: dict[str, type] = {
+    **dict.fromkeys(("reserved", "loop_trips", "size", "pair_cycles"), np.int64),
+    "access_kind": np.int8,
+}
+_HEXADECIMAL = re.compile("[0-9a-f]{1,4096}")
 
 
 def write_program(program: Program, path: str | os.PathLike[str]) -> None:
@@ -36,14 +46,15 @@ def write_program(program: Program, path: str | os.PathLike[str]) -> None:
     """
     document: dict[str, Any] = {
         "format": PROGRAM_FORMAT,
-        "version": FORMAT_VERSION,
+        "version": PROGRAM_VERSION,
         "sha256": program.sha256,
         "name": program.name,
         "family": program.family,
         **problem_dict(program),
         "production": None if program.production is None else _mapping_dict(program.production),
         "compiler": program.compiler,
-        "cycles": program.cycles,
+        "cycles": None if program.cycles is None else table_dict(program.cycles),
+        "variants": [_variant_dict(variant) for variant in program.variants],
         "provenance": program.provenance,
     }
     _write(document, Path(path))
@@ -57,7 +68,8 @@ def read_program(path: str | os.PathLike[str]) -> Program:
       FormatError: it is not a whole, consistent program file of this version.
     """
     path = Path(path)
-    door = _Door(path, _read(path, PROGRAM_FORMAT), "capture the program again with `mallocmuzero capture`")
+    document = _read(path, PROGRAM_FORMAT, (1, PROGRAM_VERSION))
+    door = _Door(path, document, "capture the program again with `mallocmuzero capture`")
     values: dict[str, Any] = {}
     for section, fields in PROBLEM_FIELDS.items():
         table = door.get(section, dict)
@@ -68,7 +80,6 @@ def read_program(path: str | os.PathLike[str]) -> Program:
         family=door.get("family", str),
         target=_target(door),
         compiler=door.get("compiler", dict),
-        cycles=door.get("cycles", dict) if door.document.get("cycles") is not None else None,
         provenance=door.get("provenance", dict),
         **values,
     )
@@ -76,10 +87,12 @@ def read_program(path: str | os.PathLike[str]) -> Program:
     if program.sha256 != door.get("sha256", str):
         raise door.error("sha256", "does not match the contents: the file was changed")
     production = door.document.get("production")
-    if production is None:
-        return program
-    inner = _Door(path, production, door.mend, prefix="production.")
-    return _with_production(program, _mapping(inner, program))
+    if production is not None:
+        _set(program, "production", _mapping(_Door(path, production, door.mend, prefix="production."), program))
+    if document["version"] != 1:
+        _set(program, "cycles", _cycles(door, program))
+        _set(program, "variants", _variants(door, program))
+    return program
 
 
 def write_mapping(mapping: Mapping, program: Program, path: str | os.PathLike[str]) -> None:
@@ -90,7 +103,7 @@ def write_mapping(mapping: Mapping, program: Program, path: str | os.PathLike[st
     """
     document = {
         "format": MAPPING_FORMAT,
-        "version": FORMAT_VERSION,
+        "version": MAPPING_VERSION,
         "program": program.name,
         **_mapping_dict(mapping),
     }
@@ -105,7 +118,7 @@ def read_mapping(path: str | os.PathLike[str], program: Program) -> Mapping:
       FormatError: it is not a whole mapping file of this version, or it maps another program.
     """
     path = Path(path)
-    door = _Door(path, _read(path, MAPPING_FORMAT), "write the mapping again")
+    door = _Door(path, _read(path, MAPPING_FORMAT, (MAPPING_VERSION,)), "write the mapping again")
     return _mapping(door, program)
 
 
@@ -280,12 +293,101 @@ def _mapping(door: _Door, program: Program) -> Mapping:
     return Mapping(refers_to, access_fast, tables[0], tables[1], door.get("origin", dict))
 
 
-def _with_production(program: Program, production: Mapping) -> Program:
-    object.__setattr__(program, "production", production)  # still private to the reader; keeps the cached hash
-    return program
+def _cycles(door: _Door, program: Program) -> CycleTable | None:
+    if door.document.get("cycles") is None:
+        return None
+    inner = _Door(door.path, door.get("cycles", dict), door.mend, prefix="cycles.")
+    columns = inner.get("pairs", dict)
+    row = inner.array("row", inner.get("row", list), int, np.int32)
+    pair_row = inner.column(columns, "pairs", "row", "pair_row")
+    fast = inner.column(columns, "pairs", "fast", "pair_fast")
+    cycles = inner.column(columns, "pairs", "cycles", "pair_cycles")
+    if len(row) != program.num_instructions:
+        raise inner.error("row", f"has {len(row)} entries where {program.num_instructions} are expected")
+    for name, values in (("fast", fast), ("cycles", cycles)):
+        if len(values) != len(pair_row):
+            raise inner.error(f"pairs.{name}", f"has {len(values)} entries where {len(pair_row)} are expected")
+    rows = int(row.max(initial=-1)) + 1
+    accesses = np.diff(program.access_start)
+    bits = [-1] * rows
+    for t, of in enumerate(row.tolist()):
+        if of < -1:
+            raise inner.error(f"row[{t}]", f"is {of}, outside -1..{rows - 1}")
+        if of >= 0 and bits[of] not in (-1, accesses[t]):
+            raise inner.error(
+                f"row[{t}]", f"is {of}, a row of instructions with {bits[of]} accesses, not {accesses[t]}"
+            )
+        if of >= 0:
+            bits[of] = int(accesses[t])
+    placements = []
+    for index, (of, text, value) in enumerate(zip(pair_row.tolist(), fast, cycles.tolist(), strict=True)):
+        if not 0 <= of < rows or bits[of] < 0:
+            raise inner.error(f"pairs.row[{index}]", f"is {of}, which no instruction has")
+        if not _HEXADECIMAL.fullmatch(text) or int(text, 16) >> bits[of]:
+            raise inner.error(f"pairs.fast[{index}]", f"is {text!r:.40}, no hexadecimal set of {bits[of]} accesses")
+        if value < 0:
+            raise inner.error(f"pairs.cycles[{index}]", f"is {value}, outside 0..")
+        placements.append(int(text, 16))
+    order = list(zip(pair_row.tolist(), placements, strict=True))
+    if any(first >= second for first, second in itertools.pairwise(order)):
+        raise inner.error("pairs.fast", "is not in order: by row, then placement, each pair once")
+    missing = set(range(rows)) - set(pair_row.tolist())
+    if missing:
+        raise inner.error("pairs.row", f"has no pair of row {min(missing)}")
+    for name in ("compilations", "ambiguous"):
+        if not 0 <= inner.get(name, int) < 2**31:
+            raise inner.error(name, "is out of range")
+    compilations, ambiguous = inner.get("compilations", int), inner.get("ambiguous", int)
+    return CycleTable(row, pair_row, tuple(placements), cycles, compilations, ambiguous)
 
 
-def _read(path: Path, expected_format: str) -> dict[str, Any]:
+def _variants(door: _Door, program: Program) -> tuple[Variant, ...]:
+    found = []
+    for number, document in enumerate(door.get("variants", list)):
+        inner = _Door(door.path, document, door.mend, prefix=f"variants[{number}].")
+        options, inexpressible = inner.get("options", dict), inner.get("inexpressible", dict)
+        latency_s = inner.get("latency_s", dict)
+        if not all(isinstance(value, str) for value in options.values()):
+            raise inner.error("options", "holds something that is not a string")
+        if not all(_is_number(value) and isinstance(value, int) for value in inexpressible.values()):
+            raise inner.error("inexpressible", "holds something that is not a count")
+        for model, value in latency_s.items():
+            if value is not None and not (_is_number(value) and 0 <= value < 1e9):
+                raise inner.error(f"latency_s.{model}", f"is {value!r:.40}, which is no number of seconds")
+        if bool(options) != bool(number):
+            raise inner.error("options", "is not empty for the first variant, the default, or empty for another")
+        mapping = document.get("mapping")
+        found.append(
+            Variant(
+                options,
+                latency_s,
+                inexpressible,
+                None
+                if mapping is None
+                else _mapping(_Door(door.path, mapping, door.mend, f"{inner.prefix}mapping."), program),
+            )
+        )
+    return tuple(found)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _variant_dict(variant: Variant) -> dict[str, Any]:
+    return {
+        "options": variant.options,
+        "latency_s": variant.latency_s,
+        "inexpressible": variant.inexpressible,
+        "mapping": None if variant.mapping is None else _mapping_dict(variant.mapping),
+    }
+
+
+def _set(program: Program, name: str, value: Any) -> None:
+    object.__setattr__(program, name, value)  # still private to the reader; keeps the cached hash
+
+
+def _read(path: Path, expected_format: str, versions: tuple[int, ...]) -> dict[str, Any]:
     try:
         with gzip.open(path, "rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
@@ -302,9 +404,10 @@ def _read(path: Path, expected_format: str) -> dict[str, Any]:
     if not isinstance(document, dict) or document.get("format") != expected_format:
         found = document.get("format") if isinstance(document, dict) else type(document).__name__
         raise FormatError(f"{path}: field `format` is {found!r:.60}, not {expected_format!r}; give a file of that kind")
-    if document.get("version") != FORMAT_VERSION:
+    version = document.get("version")
+    if version not in versions or isinstance(version, bool):
         raise FormatError(
-            f"{path}: field `version` is {document.get('version')!r:.20}, and this release reads {FORMAT_VERSION}; "
+            f"{path}: field `version` is {version!r:.20}, and this release reads {' and '.join(map(str, versions))}; "
             "write the file again with this release"
         )
     return document

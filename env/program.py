@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from .target import Target
 
 if TYPE_CHECKING:
+    from .cycle_table import CycleTable
     from .mapping import Mapping
+    from .variant import Variant
 
 OPERAND = 0
 RESULT = 1
@@ -51,7 +53,8 @@ class Program:
       fast_allowed: `[N]` it may live in fast memory at all.
       production: XLA's own mapping, or None.
       compiler: what the compiler printed of that mapping, e.g. its estimates in seconds.
-      cycles: the code generator's cycle table, or None (`docs/formats.md`).
+      cycles: the code generator's cycle table, or None.
+      variants: what the compiler makes of the program under other options, the default first; empty where not tried.
       provenance: where the program comes from: model, versions, flags.
     """
 
@@ -82,7 +85,8 @@ class Program:
     fast_allowed: NDArray[np.bool_]
     production: "Mapping | None" = None
     compiler: dict[str, Any] = field(default_factory=dict)
-    cycles: dict[str, Any] | None = None
+    cycles: "CycleTable | None" = None
+    variants: "tuple[Variant, ...]" = ()
     provenance: dict[str, Any] = field(default_factory=dict)
 
     @property

@@ -67,7 +67,7 @@ class Computation:
 
     def __init__(self, name: str, lines: list[str], path: Path) -> None:
         self.name = name
-        self._lines = lines
+        self.lines = lines
         self._path = path
 
     @cached_property
@@ -78,7 +78,7 @@ class Computation:
           FormatError: a line is not an instruction.
         """
         parsed = {}
-        for line in self._lines:
+        for line in self.lines:
             instruction = parse_instruction(line)
             if instruction is None:
                 raise FormatError(

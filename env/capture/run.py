@@ -1,23 +1,29 @@
 """Captures a program: compiles a user's function in another interpreter and writes the program file."""
 
 import json
-import os
-import signal
-import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import FormatError, UserError
 from ..files import write_program
+from ..mapping import Mapping as ProgramMapping
 from ..program import Program
 from ..target import GENERATIONS, TOPOLOGIES
-from . import worker
-from .assemble import LOG_FILE, assemble
+from . import plan
+from .archive import ANSWER_FILE, Archive, cut_down
+from .assemble import Assembly
+from .compiler import ASSIGNMENT, CODE, TIME_LIMIT_S, Compiler
 from .environment import managed_python
 
-TIME_LIMIT_S = 3600.0
+# Compilations through code generation besides the default, where the variants are asked for.
+PASSES = 5
+# Seconds of processor time below which a compilation to the end costs no more than starting the compiler again.
+_QUICK_S = 10.0
+# A share of new pairs below which further compilations are not worth their time.
+_RARE = 0.02
 _NO_OPTIONS: Mapping[str, str] = {}
 
 
@@ -33,6 +39,8 @@ def capture(
     working_folder: Path | None = None,
     keep: Path | None = None,
     time_limit_s: float = TIME_LIMIT_S,
+    passes: int = 0,
+    archive: Archive | None = None,
     progress: Callable[[str], None] = print,
 ) -> Program:
     """Compiles `function` for a TPU and writes the program with XLA's production mapping to `output`.
@@ -47,7 +55,10 @@ def capture(
       options: compiler options.
       working_folder: where the module is looked for first; by default the current folder.
       keep: folder to leave dumps and log in; by default they are temporary.
-      time_limit_s: seconds after which the compilation is given up.
+      time_limit_s: seconds after which one compilation is given up.
+      passes: 0 for the default compilation alone; else also the variants of `plan.grid`, and a cycle table from the
+        default and at most so many further compilations.
+      archive: finished compilations are kept there and taken from there.
       progress: takes one line at a time.
 
     Returns:
@@ -66,25 +77,163 @@ def capture(
         raise UserError(f"{output}: there is no folder {output.parent}; make it first")
     name = name or attribute.replace("_", "-")
     interpreter = managed_python(progress) if python is None else python
-    with _folder(keep) as folder:
+    with (
+        _folder(keep) as folder,
+        Compiler(interpreter, function, TOPOLOGIES[target], folder, working_folder, time_limit_s) as compiler,
+        Compiler(interpreter, function, TOPOLOGIES[target], folder, working_folder, time_limit_s) as quick,
+    ):
         progress(f"compiling {function} for {target} with {interpreter}; large models take minutes")
-        _compile(interpreter, function, TOPOLOGIES[target], folder, options, working_folder, time_limit_s)
-        size = (folder / LOG_FILE).stat().st_size / 2**20
-        progress(f"reading the compiler's dumps and log ({size:.0f} MiB)")
+        stage = _Compilations(folder, compiler, quick, options, archive, keep is not None, progress)
+        made, versions = stage.make(plan.DEFAULT, {}, CODE, dumps=True)
         provenance = {
             "function": function,
             "topology": TOPOLOGIES[target],
             "compiler_options": dict(options),
-            **_versions(folder / "versions.json"),
+            **versions,
         }
-        program = assemble(folder, GENERATIONS[target], name, family or name, provenance)
+        assembly = Assembly(made, GENERATIONS[target], name, family or name, provenance)
+        stage.drop(made)
+        if passes > 0:
+            _Variants(stage, assembly, passes, progress).run()
+    program = assembly.program(variants=passes > 0)
     write_program(program, output)
     for reason, count in program.compiler["inexpressible"].items():
         progress(f"of XLA's mapping not expressible: {reason}, {count} times")
     if program.production is None:
         progress("XLA's mapping is left out: it cannot be told without breaking the rules")
-    progress(f"wrote {output}: {program.num_instructions} instructions, {program.num_buffers} buffers")
+    if program.cycles is not None:
+        table = program.cycles
+        progress(
+            f"cycles: {table.num_pairs} pairs in {table.num_rows} rows from {table.compilations} compilations, "
+            f"{table.ambiguous} ambiguous"
+        )
+    size = output.stat().st_size / 2**10
+    progress(f"wrote {output}: {program.num_instructions} instructions, {program.num_buffers} buffers, {size:.0f} KiB")
     return program
+
+
+class _Compilations:
+    """Makes compilations, or takes them from the archive, each in a folder of its own."""
+
+    def __init__(
+        self,
+        folder: Path,
+        compiler: Compiler,
+        quick: Compiler,
+        options: Mapping[str, str],
+        archive: Archive | None,
+        keep: bool,
+        progress: Callable[[str], None],
+    ) -> None:
+        self._folder, self._compiler, self._quick = folder, compiler, quick
+        self._options, self._archive, self._keep, self.progress = options, archive, keep, progress
+        self.default_cpu_s = 0.0
+
+    def make(
+        self, name: str, options: Mapping[str, str], through: str, dumps: bool = False
+    ) -> tuple[Path, dict[str, str]]:
+        """Returns the folder of a compilation, and the versions that made it.
+
+        Raises:
+          UserError: it cannot be made.
+          FormatError: the compiler did not say its versions.
+        """
+        folder = self._folder / name
+        folder.mkdir()
+        request = {"options": {**self._options, **options}, "through": through}
+        if self._archive is None or not self._archive.fetch(name, request, folder):
+            begun = time.monotonic()
+            compiler = self._compiler if through == CODE else self._quick
+            cpu_s = compiler.compile(folder, request["options"], through, dump=dumps)  # type: ignore[arg-type]
+            answer = {"cpu_s": cpu_s, "versions": compiler.versions()}
+            (folder / ANSWER_FILE).write_text(json.dumps(answer), encoding="utf-8")
+            if not self._keep:
+                cut_down(folder, dumps=dumps, costs=dumps)
+            if self._archive is not None:
+                self._archive.store(name, request, folder)
+            wall_s = time.monotonic() - begun
+            self.progress(f"compiled {name} through {through}: {cpu_s:.0f} s of processor time, {wall_s:.0f} s")
+        answer = json.loads((folder / ANSWER_FILE).read_text(encoding="utf-8"))
+        if name == plan.DEFAULT:
+            self.default_cpu_s = float(answer["cpu_s"])
+        return folder, dict(answer["versions"])
+
+    def drop(self, folder: Path) -> None:
+        """Removes a folder that has been read."""
+        if not self._keep:
+            for path in folder.iterdir():
+                path.unlink()
+            folder.rmdir()
+
+
+class _Variants:
+    """Adds the grid and the cycles to a program: the mapping of every option set, the cycles of what is most worth it.
+
+    Code generation takes nine tenths of a large compilation, and only it tells the cycles. Mappings are read from
+    compilations that end before; then those variants whose mappings hold most unseen pairs are compiled to the end, and
+    at last placements in a random order, until new pairs grow rare or `passes` are spent.
+    """
+
+    def __init__(self, stage: _Compilations, assembly: Assembly, passes: int, progress: Callable[[str], None]) -> None:
+        self._stage, self._assembly, self._left, self._progress = stage, assembly, passes, progress
+
+    def run(self) -> None:
+        """Makes the compilations."""
+        grid = {name: options for name, options in plan.grid().items() if options}
+        self._cycles("in-hbm", plan.IN_HBM)
+        through = CODE if self._stage.default_cpu_s < _QUICK_S else ASSIGNMENT
+        mappings: dict[str, ProgramMapping] = {}
+        for name, options in grid.items():
+            mapping = self._mapping(name, options, through)
+            if mapping is not None:
+                mappings[name] = mapping
+        # Leave one for the random orders: they show placements that no variant of the grid has.
+        while through == ASSIGNMENT and mappings and self._left > 1:
+            unseen = {name: self._assembly.unseen(mapping) for name, mapping in mappings.items()}
+            name = max(unseen, key=unseen.__getitem__)
+            if unseen[name] <= _RARE * self._assembly.pairs.pairs:
+                break
+            del mappings[name]
+            self._cycles(name, grid[name])
+        seed = 0
+        while self._left > 0:
+            counts = self._cycles(f"shuffled-{seed}", plan.shuffled(seed))
+            seed += 1
+            if seed > 1 and counts is not None and counts["new"] <= _RARE * self._assembly.pairs.pairs:
+                break
+        for name, mapping in mappings.items():
+            left = self._assembly.unseen(mapping)
+            if left:
+                self._progress(f"{name}: the cycles of {left} of its pairs are completed, not seen")
+
+    def _cycles(self, name: str, options: plan.Options) -> dict[str, int] | None:
+        """Takes the cycles of one compilation, or None where it failed."""
+        self._left -= 1
+        try:
+            folder, _ = self._stage.make(f"{name}-cycles", options, CODE)
+            counts = self._assembly.add_cycles(folder)
+        except (UserError, FormatError) as error:
+            self._fail(name, options, error)
+            return None
+        self._progress(f"{name}: {counts['new']} new pairs of {counts['pairs']}")
+        self._stage.drop(folder)
+        return counts
+
+    def _mapping(self, name: str, options: plan.Options, through: str) -> ProgramMapping | None:
+        try:
+            folder, _ = self._stage.make(name, options, through)
+            mapping = self._assembly.add_variant(options, folder)
+            if through == CODE:
+                self._assembly.add_cycles(folder)
+        except (UserError, FormatError) as error:
+            self._fail(name, options, error)
+            return None
+        self._stage.drop(folder)
+        return mapping
+
+    def _fail(self, name: str, options: plan.Options, error: Exception) -> None:
+        self._progress(f"{name} is left out: {error}")
+        self._assembly.leave_out(options, str(error))
 
 
 @contextmanager
@@ -101,66 +250,3 @@ def _folder(keep: Path | None) -> Iterator[Path]:
     if not empty:
         raise UserError(f"{keep}: is not empty; give a new folder")
     yield keep.resolve()
-
-
-def _compile(
-    python: Path,
-    function: str,
-    topology: str,
-    folder: Path,
-    options: Mapping[str, str],
-    working_folder: Path | None,
-    time_limit_s: float,
-) -> None:
-    """Runs the worker. What the compiler writes to standard error becomes the log."""
-    command = [str(python), worker.__file__, function, topology, str(folder)]
-    command += [f"{key}={value}" for key, value in options.items()]
-    said = folder / "said.txt"
-    log = folder / LOG_FILE
-    try:
-        with said.open("wb") as stdout, log.open("wb") as stderr:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=stdout,
-                stderr=stderr,
-                cwd=working_folder,
-                env={**os.environ, **worker.compiler_settings()},
-                start_new_session=True,
-            )
-            try:
-                status = process.wait(time_limit_s)
-            except subprocess.TimeoutExpired:
-                raise UserError(
-                    f"{function}: not compiled after {time_limit_s:.0f} s; raise the time limit or take a smaller model"
-                ) from None
-            finally:
-                if process.poll() is None:
-                    os.killpg(process.pid, signal.SIGKILL)
-                    process.wait()
-    except OSError as error:
-        raise UserError(f"{python}: cannot be run ({error.strerror}); give --python an interpreter") from error
-    if status:
-        raise UserError(_reason(function, status, said, log))
-
-
-def _reason(function: str, status: int, said: Path, log: Path) -> str:
-    """Returns one line on why the worker failed."""
-    for line in said.read_text(encoding="utf-8", errors="replace").splitlines():
-        if line.startswith(worker.MARK):
-            return line.removeprefix(worker.MARK)
-    how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
-    last = ""
-    with log.open(encoding="utf-8", errors="replace") as file:
-        for line in file:
-            if line.strip() and line[0] not in "IW":
-                last = line.strip()
-    return f"{function}: the compilation {how}{f' ({last:.200})' if last else ''}; --keep FOLDER keeps its log"
-
-
-def _versions(path: Path) -> dict[str, str]:
-    try:
-        versions = json.loads(path.read_text(encoding="utf-8"))
-        return {key: str(versions[key]) for key in ("jax", "libtpu")}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise FormatError(f"{path}: does not say which jax and libtpu were used; capture again") from error

@@ -1,24 +1,41 @@
-"""Compiles one JAX function for a TPU that is not there and leaves the compiler's dumps in a folder.
+"""Compiles one JAX function for a TPU that is not there, as often as it is asked to, each time with other options.
 
 Runs as a file in another interpreter, one with jax and libtpu; imports nothing else but the module it is given:
 
-    python worker.py PKG.MODULE:FUNCTION TOPOLOGY FOLDER [OPTION=VALUE ...]
+    python worker.py PKG.MODULE:FUNCTION TOPOLOGY FOLDER
 
 FUNCTION takes no argument and returns `(function, arguments)`: a function that `jax.jit` takes, and its arguments,
-which may be abstract (`jax.ShapeDtypeStruct`). Writes `compiled.txt`, `versions.json` and the dumps; the log goes to
-standard error. A failure that the user can mend is one line `capture-error: ...` on standard output and exit status 3.
+which may be abstract (`jax.ShapeDtypeStruct`). The function is traced once. Each line of standard input then asks for
+one compilation, as JSON: `folder` (one that is there), `options`, `dump` (leave the compiler's dumps), `through`:
+
+- `code`: compile to the end, and leave what the code generator made of the module: `compiled.txt`. It names the cycles
+  of each instruction, and takes most of the time.
+- `assignment`: end this process as soon as the dump from after memory space assignment is whole.
+
+The log of each goes to `log.txt` in its folder. Each is answered by one line `capture-done: {...}` on standard output,
+with `error` (null, or one line) and `cpu_s`. Writes `versions.json` to FOLDER. A failure that the user can mend is one
+line `capture-error: ...` and exit status 3. Ends when standard input does.
 """
 
 import importlib
 import json
 import os
+import resource
 import sys
+import threading
+import time
 import traceback
 from typing import Any, NoReturn
 
 LOG_MODULES = "algorithm=3,memory_space_assignment=3,memory_space_assignment_util=3,simulator=5,op_cost=1"
 USER_ERROR = 3
 MARK = "capture-error: "
+DONE = "capture-done: "
+LOG_FILE = "log.txt"
+COMPILED_FILE = "compiled.txt"
+VERSIONS_FILE = "versions.json"
+# The dump that is written once memory is assigned, right before code is generated.
+ASSIGNED = ".after_optimizations_after_buffer_assignment.txt"
 
 
 def fail(message: str) -> NoReturn:
@@ -76,11 +93,8 @@ def describe(reference: str) -> tuple[Any, tuple[Any, ...]]:
     return function, tuple(arguments)
 
 
-def main(reference: str, topology_name: str, folder: str, options: dict[str, str]) -> None:
-    """Compiles and leaves the dumps in `folder`."""
-    os.environ.update(compiler_settings())
-    here = os.path.dirname(os.path.abspath(__file__))  # its modules are none of the user's business
-    sys.path[:] = [os.getcwd(), *(entry for entry in sys.path if entry != here)]
+def lower(reference: str, topology_name: str, folder: str) -> Any:
+    """Traces the function for one device of the topology and returns what `jax.jit(...).lower` does."""
     try:
         import jax
         import libtpu
@@ -106,19 +120,77 @@ def main(reference: str, topology_name: str, folder: str, options: dict[str, str
     except Exception as error:  # noqa: BLE001 -- the user's code runs inside
         traceback.print_exc()
         fail(f"{reference}: tracing raised {_first_line(error)}")
-    dumps: dict[str, Any] = {"xla_dump_to": folder, "xla_dump_hlo_as_text": True}
-    try:
-        compiled = lowered.compile(compiler_options={**dumps, **options})
-    except Exception as error:  # noqa: BLE001 -- the compiler raises several kinds
-        fail(f"{reference}: the TPU compiler refused: {_first_line(error)}")
-    with open(os.path.join(folder, "compiled.txt"), "w", encoding="utf-8") as file:
-        file.write(compiled.as_text() or "")
     versions = {"jax": jax.__version__, "libtpu": libtpu.__version__, "python": sys.version.split()[0]}
-    with open(os.path.join(folder, "versions.json"), "w", encoding="utf-8") as file:
+    with open(os.path.join(folder, VERSIONS_FILE), "w", encoding="utf-8") as file:
         json.dump(versions, file)
+    return lowered
+
+
+def _cpu_s() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _answer(error: str | None, cpu_s: float) -> None:
+    print(f"\n{DONE}{json.dumps({'error': error, 'cpu_s': round(cpu_s, 2)})}", flush=True)
+
+
+def _stop_once_assigned(folder: str, started_s: float) -> None:
+    """Ends the process, from another thread, when the dump from after memory space assignment is whole."""
+    while True:
+        time.sleep(0.05)
+        for name in os.listdir(folder):
+            if not name.endswith(ASSIGNED):
+                continue
+            with open(os.path.join(folder, name), "rb") as file:
+                file.seek(0, os.SEEK_END)
+                file.seek(max(0, file.tell() - 4))
+                whole = file.read().rstrip(b"\n").endswith(b"}")
+            if whole:
+                _answer(None, _cpu_s() - started_s)
+                os._exit(0)
+
+
+def compile_once(lowered: Any, request: dict[str, Any]) -> None:
+    """Compiles as one line of standard input asks for, with standard error going to a log of its own."""
+    folder = request["folder"]
+    until_assigned = request["through"] == "assignment"
+    options = dict(request["options"])
+    if request["dump"] or until_assigned:
+        options |= {"xla_dump_to": folder, "xla_dump_hlo_as_text": True}
+    started_s = _cpu_s()
+    if until_assigned:
+        threading.Thread(target=_stop_once_assigned, args=(folder, started_s), daemon=True).start()
+    sys.stderr.flush()
+    kept = os.dup(2)
+    log = os.open(os.path.join(folder, LOG_FILE), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    os.dup2(log, 2)
+    os.close(log)
+    error = None
+    try:
+        text = lowered.compile(compiler_options=options).as_text()
+        with open(os.path.join(folder, COMPILED_FILE), "w", encoding="utf-8") as file:
+            file.write(text or "")
+    except Exception as raised:  # noqa: BLE001 -- the compiler raises several kinds
+        error = f"the TPU compiler refused: {_first_line(raised)}"
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 2)
+        os.close(kept)
+    _answer(error, _cpu_s() - started_s)
+
+
+def main(reference: str, topology_name: str, folder: str) -> None:
+    """Compiles whatever standard input asks for."""
+    os.environ.update(compiler_settings())
+    here = os.path.dirname(os.path.abspath(__file__))  # its modules are none of the user's business
+    sys.path[:] = [os.getcwd(), *(entry for entry in sys.path if entry != here)]
+    lowered = lower(reference, topology_name, folder)
+    for line in sys.stdin:
+        compile_once(lowered, json.loads(line))
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 4 or ":" not in sys.argv[1] or not all("=" in option for option in sys.argv[4:]):
-        fail("usage: worker.py PKG.MODULE:FUNCTION TOPOLOGY FOLDER [OPTION=VALUE ...]")
-    main(sys.argv[1], sys.argv[2], sys.argv[3], dict(option.split("=", 1) for option in sys.argv[4:]))
+    if len(sys.argv) != 4 or ":" not in sys.argv[1]:
+        fail("usage: worker.py PKG.MODULE:FUNCTION TOPOLOGY FOLDER")
+    main(sys.argv[1], sys.argv[2], sys.argv[3])

@@ -1,0 +1,172 @@
+"""The compiler, in another interpreter: one process that traces a function once and compiles it again and again."""
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..errors import FormatError, UserError
+from . import worker
+
+TIME_LIMIT_S = 3600.0
+# How far a compilation goes: to the end, or until memory is assigned (see `worker.py`).
+CODE = "code"
+ASSIGNMENT = "assignment"
+
+
+class Compiler:
+    """Compiles one function. A process that has ended, or was ended, is started again when it is needed.
+
+    Args:
+      python: interpreter with jax, libtpu and whatever the function needs.
+      function: `PKG.MODULE:FUNCTION`.
+      topology: what the compiler compiles for.
+      folder: for its own log and the versions.
+      working_folder: where the module is looked for first; by default the current folder.
+      time_limit_s: seconds after which one compilation is given up.
+    """
+
+    def __init__(
+        self,
+        python: Path,
+        function: str,
+        topology: str,
+        folder: Path,
+        working_folder: Path | None = None,
+        time_limit_s: float = TIME_LIMIT_S,
+    ) -> None:
+        self._python, self._function, self._topology, self._folder = python, function, topology, folder
+        self._working_folder, self._time_limit_s = working_folder, time_limit_s
+        self._process: subprocess.Popen[bytes] | None = None
+        self._said = b""
+
+    def __enter__(self) -> "Compiler":
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self.close()
+
+    def compile(self, folder: Path, options: Mapping[str, str], through: str = CODE, *, dump: bool = False) -> float:
+        """Compiles into `folder`, an empty one, and returns the seconds of processor time that it took.
+
+        Raises:
+          UserError: the function cannot be compiled, the compiler crashed, or it took too long.
+        """
+        process = self._running()
+        request = {"folder": str(folder), "options": dict(options), "through": through, "dump": dump}
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it has said why
+            process.stdin.write(json.dumps(request).encode() + b"\n")
+            process.stdin.flush()
+        answer = self._answer(process, folder)
+        if through == ASSIGNMENT:
+            self._kill()
+        if answer["error"] is not None:
+            raise UserError(f"{self._function}: {answer['error']}")
+        return float(answer["cpu_s"])
+
+    def versions(self) -> dict[str, str]:
+        """Returns the versions of jax and libtpu that compiled.
+
+        Raises:
+          FormatError: the worker did not say.
+        """
+        path = self._folder / worker.VERSIONS_FILE
+        try:
+            versions = json.loads(path.read_text(encoding="utf-8"))
+            return {key: str(versions[key]) for key in ("jax", "libtpu")}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise FormatError(f"{path}: does not say which jax and libtpu were used; capture again") from error
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._kill()
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is not None and self._process.poll() is None:
+            return self._process
+        self._kill()
+        self._said = b""
+        command = [str(self._python), worker.__file__, self._function, self._topology, str(self._folder)]
+        try:
+            with (self._folder / "worker.txt").open("ab") as stderr:
+                self._process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=stderr,
+                    cwd=self._working_folder,
+                    env={**os.environ, **worker.compiler_settings()},
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise UserError(
+                f"{self._python}: cannot be run ({error.strerror}); give --python an interpreter"
+            ) from error
+        return self._process
+
+    def _answer(self, process: subprocess.Popen[bytes], folder: Path) -> dict[str, Any]:
+        """Waits for the line that ends a compilation."""
+        assert process.stdout is not None
+        until = time.monotonic() + self._time_limit_s
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            while True:
+                line, ends, rest = self._said.partition(b"\n")
+                if ends:
+                    self._said = rest
+                    text = line.decode("utf-8", "replace")
+                    for mark in (worker.DONE, worker.MARK):
+                        _, found, said = text.partition(mark)
+                        if found and mark == worker.MARK:
+                            self._kill()
+                            raise UserError(said)
+                        if found:
+                            answer: dict[str, Any] = json.loads(said)
+                            return answer
+                    continue
+                left = until - time.monotonic()
+                if left <= 0 or not selector.select(left):
+                    self._kill()
+                    raise UserError(
+                        f"{self._function}: not compiled after {self._time_limit_s:.0f} s; raise the time limit or "
+                        "take a smaller model"
+                    )
+                more = os.read(process.stdout.fileno(), 65536)
+                if not more:
+                    status = process.wait()
+                    self._kill()
+                    raise UserError(self._reason(status, folder))
+                self._said += more
+
+    def _reason(self, status: int, folder: Path) -> str:
+        """Returns one line on why the worker ended without an answer."""
+        how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+        last = ""
+        for log in (self._folder / "worker.txt", folder / worker.LOG_FILE):
+            if log.exists():
+                with log.open(encoding="utf-8", errors="replace") as file:
+                    for line in file:
+                        if line.strip() and line[0] not in "IW":
+                            last = line.strip()
+        detail = f" ({last:.200})" if last else ""
+        return f"{self._function}: the compilation {how}{detail}; --keep FOLDER keeps its log"
+
+    def _kill(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()

@@ -1,0 +1,25 @@
+"""What the compiler makes of a program under other options: the grid that `production_tuned` is chosen from."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .mapping import Mapping
+
+
+@dataclass(frozen=True, eq=False)
+class Variant:
+    """One compilation of the grid.
+
+    Attributes:
+      options: the compiler options that differ from the default, by name; none for the default itself.
+      latency_s: steady seconds of its mapping under each cost model; None where the mapping could not be read back and
+        verified, or where a model cannot price it.
+      inexpressible: what of it could not be read back, and rules that it breaks: how often, by reason.
+      mapping: its mapping, where the file keeps it: the best under a cost model or under both, and not the default.
+    """
+
+    options: dict[str, str]
+    latency_s: dict[str, float | None]
+    inexpressible: dict[str, int] = field(default_factory=dict)
+    mapping: "Mapping | None" = None
