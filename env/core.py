@@ -508,17 +508,22 @@ def _finish_instruction(tables: Tables, state: State, t: int) -> None:
 
 
 @njit(cache=True)
+def catch_up(tables: Tables, state: State) -> bool:
+    """Finishes the instructions before the access to decide next. Returns False when the game is over."""
+    access = state.counters[C_ACCESS]
+    over = access == len(tables.access)
+    until = tables.limits[L_INSTRUCTIONS] if over else tables.access[access, A_INSTRUCTION]
+    while state.counters[C_FINAL] < until:
+        _finish_instruction(tables, state, state.counters[C_FINAL])
+        state.counters[C_FINAL] += 1
+    return not over
+
+
+@njit(cache=True)
 def advance(tables: Tables, state: State, legal: np.ndarray) -> bool:
     """Plays on to the next access with a choice and fills `legal[3]` for it. Returns False when the game is over."""
-    accesses = len(tables.access)
-    while True:
+    while catch_up(tables, state):
         access = state.counters[C_ACCESS]
-        until = tables.access[access, A_INSTRUCTION] if access < accesses else tables.limits[L_INSTRUCTIONS]
-        while state.counters[C_FINAL] < until:
-            _finish_instruction(tables, state, state.counters[C_FINAL])
-            state.counters[C_FINAL] += 1
-        if access == accesses:
-            return False
         choices = legal_moves(tables, state, legal)
         if choices == 0:
             raise AssertionError("mallocGame has no legal move: its invariants are broken")
@@ -526,6 +531,7 @@ def advance(tables: Tables, state: State, legal: np.ndarray) -> bool:
             return True
         # Forced, or not worth a decision: near if there is room, without overwriting or waiting for anything.
         play(tables, state, NO_COPY if legal[NO_COPY] else (COPY if legal[COPY] else DROP))
+    return False
 
 
 @njit(cache=True)

@@ -107,6 +107,14 @@ class MallocGame:
         self.done = not core.advance(self.tables, self.state, self.legal)
         self._close()
 
+    def take_over(self, actions: Iterable[int] = ()) -> None:
+        """Takes note that compiled code has played `state` to the end of a game, by `actions`."""
+        self.actions = [int(action) for action in actions]
+        self._mapping = self._latency_s = None
+        self._rewarded_s = 0.0
+        self.done = True
+        self._close()
+
     def clone(self) -> "MallocGame":
         """Returns an independent copy of the game as it stands."""
         twin = object.__new__(MallocGame)
@@ -242,9 +250,7 @@ def play_line(game: MallocGame, moves: Iterable[int]) -> list[int]:
     game.reset()
     taken = np.zeros(len(game.tables.access), np.int64)
     count = core.play_line(game.tables, game.state, given, game.legal, taken)
-    game.actions = taken[:count].tolist()
-    game.done = True
-    game._close()
+    game.take_over(taken[:count])
     return game.actions
 
 
