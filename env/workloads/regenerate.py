@@ -1,54 +1,159 @@
-"""Captures committed programs again: `python -m mallocmuzero.env.workloads.regenerate [NAMES ...] [--check]`.
+"""Captures the benchmark's programs again: `python -m mallocmuzero.env.workloads.regenerate [NAMES ...] [--check]`.
 
-With `--check` nothing is written; the exit status is 1 if a program comes out with another hash.
+Every finished compilation is kept, so that a run that was stopped goes on where it was, and a run with more `--passes`
+makes only those it lacks. A workload that fails does not stop the others; the failures are listed at the end. With
+`--check` nothing is written and nothing is taken from the cache. The exit status is 1 if a workload failed or, with
+`--check`, a file came out differently.
 """
 
 import argparse
+import hashlib
+import multiprocessing
+import re
 import sys
 import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
 from pathlib import Path
 
-from ..capture.run import capture
+from ..capture.archive import Archive
+from ..capture.environment import cache_folder, managed_python
+from ..capture.run import PASSES, capture
 from ..errors import UserError
-from . import MODELS_PARENT, Workload, all_names, load, workload
+from ..files import read_program
+from ..target import TOPOLOGIES
+from . import MODELS_PARENT, Workload, all_names, packages, workload
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a workload: why it failed, or its hash and whether that, and the file, are the committed ones."""
+
+    name: str
+    seconds: float
+    error: str | None = None
+    problem: str = ""
+    same_file: bool = False
+
+
+@dataclass(frozen=True)
+class _Job:
+    entry: Workload
+    python: Path
+    check: bool
+    passes: int
+    cache: Path | None
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command and returns its exit status."""
     parser = argparse.ArgumentParser(prog="regenerate", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help="workloads; all of them if none is named")
-    parser.add_argument("--check", action="store_true", help="compare only, write nothing")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="workloads; all of the manifest if none is named")
+    parser.add_argument("--check", action="store_true", help="compile afresh, compare, write nothing")
     parser.add_argument("--python", type=Path, help="interpreter of the capture environment")
+    parser.add_argument(
+        "--jobs", type=int, default=1, metavar="N", help="workloads at a time; each takes one core, 3 GiB"
+    )
+    parser.add_argument(
+        "--passes",
+        type=int,
+        default=PASSES,
+        metavar="N",
+        help=f"compilations for the cycle table besides the default; {PASSES} by default, 0 for no cycles and variants",
+    )
+    parser.add_argument(
+        "--cache", type=Path, metavar="FOLDER", help="finished compilations; by default the user's cache"
+    )
     options = parser.parse_args(arguments)
+    begun = time.monotonic()
+
+    def say(line: str) -> None:
+        print(f"[{_clock(begun)}] {line}", flush=True)
+
     try:
         chosen = [workload(name) for name in options.names or all_names()]
-        same = [_regenerate(entry, options.python, options.check) for entry in chosen]
+        python = options.python or managed_python(say)
     except UserError as error:
         print(f"regenerate: {error}", file=sys.stderr)
         return 2
-    return int(options.check and not all(same))
+    cache = None if options.check else options.cache or cache_folder() / "compilations"
+    jobs = [_Job(entry, python, options.check, options.passes, cache) for entry in chosen]
+    outcomes: list[Outcome] = []
+    with ProcessPoolExecutor(max(1, options.jobs), multiprocessing.get_context("spawn")) as pool:
+        for future in as_completed([pool.submit(_regenerate, job, begun) for job in jobs]):
+            outcome = future.result()
+            outcomes.append(outcome)
+            result = outcome.error or f"{outcome.problem}, file {'as it was' if outcome.same_file else 'differs'}"
+            say(f"{len(outcomes)}/{len(jobs)} {outcome.name}: {result} ({outcome.seconds:.0f} s)")
+    failed = [outcome for outcome in outcomes if outcome.error is not None]
+    differing = [outcome for outcome in outcomes if outcome.error is None and not outcome.same_file]
+    say(f"{len(outcomes) - len(failed)} programs captured, {len(differing)} files differ, {len(failed)} failed")
+    for outcome in failed:
+        print(f"failed: {outcome.name}: {outcome.error}", file=sys.stderr, flush=True)
+    return int(bool(failed) or (options.check and bool(differing)))
 
 
-def _regenerate(entry: Workload, python: Path | None, check: bool) -> bool:
-    """Captures one workload; returns whether its hash is the committed one."""
-    with tempfile.TemporaryDirectory(prefix="mallocmuzero-regenerate-") as folder:
-        output = Path(folder) / "program.json.gz" if check else entry.path
-        before = load(entry.name).sha256 if entry.path.exists() else "nothing"
-        program = capture(
-            entry.reference,
-            entry.target,
-            output,
-            python=python,
-            name=entry.name,
-            family=entry.family,
-            working_folder=MODELS_PARENT,
-            progress=lambda line: print(f"{entry.name}: {line}", flush=True),
-        )
-    same = program.sha256 == before
-    print(
-        f"{entry.name}: {program.sha256[:16]} {'as committed' if same else f'differs from {before[:16]}'}", flush=True
-    )
-    return same
+def _clock(begun: float) -> str:
+    seconds = int(time.monotonic() - begun)
+    return f"{time.strftime('%H:%M:%S')} +{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+
+
+def _regenerate(job: _Job, begun: float) -> Outcome:
+    """Captures one workload. `begun` is on a clock that all processes of a machine share."""
+    entry = job.entry
+    started = time.monotonic()
+
+    def say(line: str) -> None:
+        print(f"[{_clock(begun)}] {entry.name}: {line}", flush=True)
+
+    before = entry.path.read_bytes() if entry.path.exists() else b""
+    try:
+        problem = read_program(entry.path).sha256 if before else ""
+        with tempfile.TemporaryDirectory(prefix="mallocmuzero-regenerate-") as folder:
+            output = Path(folder) / entry.path.name if job.check else entry.path
+            program = capture(
+                entry.reference,
+                entry.target,
+                output,
+                python=job.python,
+                name=entry.name,
+                family=entry.family,
+                working_folder=MODELS_PARENT,
+                passes=job.passes,
+                archive=None if job.cache is None else Archive(job.cache / entry.name, _described(entry)),
+                progress=say,
+            )
+            same_file = output.read_bytes() == before
+    except UserError as error:
+        return Outcome(entry.name, time.monotonic() - started, error=str(error))
+    except Exception as error:  # noqa: BLE001 -- one workload that trips over a defect must not take the others along
+        return Outcome(entry.name, time.monotonic() - started, error=f"{type(error).__name__}: {error}")
+    says = "new" if not before else ("as committed" if program.sha256 == problem else "changed")
+    return Outcome(entry.name, time.monotonic() - started, None, f"{program.sha256[:16]} {says}", same_file)
+
+
+def _described(entry: Workload) -> dict[str, str]:
+    """Returns what a compilation of a workload depends on besides its options."""
+    sources: dict[str, bytes] = {}
+    _read_sources(entry.module, sources)
+    digest = hashlib.sha256(b"".join(sources[name] for name in sorted(sources)))
+    versions = " ".join(f"{name}=={version}" for name, version in packages().items())
+    return {
+        "function": entry.reference,
+        "topology": TOPOLOGIES[entry.target],
+        "packages": versions,
+        "source": digest.hexdigest(),
+    }
+
+
+def _read_sources(module: str, found: dict[str, bytes]) -> None:
+    """Reads a module of the models' package and those of the package that it imports."""
+    if module in found:
+        return
+    found[module] = (MODELS_PARENT / "models" / f"{module}.py").read_bytes()
+    for imported in re.findall(rb"^ *from \.(\w+) import ", found[module], re.MULTILINE):
+        _read_sources(imported.decode(), found)
 
 
 if __name__ == "__main__":

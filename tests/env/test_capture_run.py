@@ -1,15 +1,22 @@
 """Running the compiler in another interpreter: everything that can go wrong there says so in one line."""
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
-from mallocmuzero.env.capture import environment, worker
+from mallocmuzero.env.capture import environment, plan, worker
+from mallocmuzero.env.capture.archive import Archive
+from mallocmuzero.env.capture.compiler import CODE
 from mallocmuzero.env.capture.run import capture
-from mallocmuzero.env.errors import UserError
+from mallocmuzero.env.errors import FormatError, UserError
+from mallocmuzero.env.files import read_program
+from mallocmuzero.env.simulate import simulate
 from mallocmuzero.env.verify import verify
 from mallocmuzero.env.workloads import MODELS_PARENT, load, packages
 from mallocmuzero.env.workloads.regenerate import main as regenerate
@@ -18,11 +25,37 @@ SMALL = Path(__file__).parent / "data" / "small"
 
 
 def interpreter(folder: Path, script: str) -> Path:
-    """Returns an executable that stands for a Python; `$4` is the folder that the worker is to fill."""
+    """Returns an executable that stands for a Python; it runs `worker.py FUNCTION TOPOLOGY FOLDER`."""
     path = folder / "python"
     path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
     path.chmod(0o755)
     return path
+
+
+def recorded(folder: Path, change: str = "") -> Path:
+    """Returns an executable that answers every request of the worker's protocol with the recorded compilation.
+
+    Args:
+      folder: for the executable, and for `requests.txt`, one line per request.
+      change: Python that sees `request`, `options` and `made`, the folder to fill, once it is filled.
+    """
+    code = f"""
+import json, shutil, sys
+from pathlib import Path
+Path(sys.argv[4], "versions.json").write_text('{{"jax": "1", "libtpu": "2"}}')
+for line in sys.stdin:
+    request = json.loads(line)
+    options, made = request["options"], Path(request["folder"])
+    with Path({str(folder)!r}, "requests.txt").open("a") as file:
+        file.write(line)
+    shutil.copytree({str(SMALL)!r}, made, dirs_exist_ok=True)
+    error = None
+{textwrap.indent(change, "    ")}
+    print("some module says this without a line's end", end="")
+    print("\\ncapture-done: " + json.dumps({{"error": error, "cpu_s": 20.0}}), flush=True)
+"""
+    (folder / "recorded.py").write_text(code, encoding="utf-8")
+    return interpreter(folder, f"exec {sys.executable} {folder}/recorded.py $@")
 
 
 def failure(tmp_path: Path, script: str, function: str = "models:tiny", **options: float) -> str:
@@ -41,10 +74,7 @@ def failure(tmp_path: Path, script: str, function: str = "models:tiny", **option
 
 
 def test_a_working_compiler(tmp_path: Path):
-    python = interpreter(
-        tmp_path,
-        f'cp {SMALL}/*.txt $4; cat {SMALL}/log.txt >&2; echo \'{{"jax": "1", "libtpu": "2"}}\' > $4/versions.json',
-    )
+    python = recorded(tmp_path)
     said: list[str] = []
     output = tmp_path / "small.json.gz"
     keep = tmp_path / "kept"
@@ -58,8 +88,9 @@ def test_a_working_compiler(tmp_path: Path):
         "libtpu": "2",
     }
     assert load(output).sha256 == program.sha256
-    assert (keep / "log.txt").exists()
-    assert [line.split()[0] for line in said] == ["compiling", "reading", "wrote"]
+    assert (keep / "default" / "log.txt").exists()
+    assert [line.split()[0] for line in said] == ["compiling", "compiled", "wrote"]
+    assert (program.cycles, program.variants) == (None, ())
     with pytest.raises(UserError, match="is not empty"):
         capture("models:my_step", "v5e", output, python=python, keep=keep, progress=said.append)
 
@@ -88,10 +119,58 @@ def test_an_endless_compilation_is_stopped(tmp_path: Path):
 
 
 def test_a_compilation_that_logs_nothing(tmp_path: Path):
-    message = failure(
-        tmp_path, f'cp {SMALL}/*.txt $4; : > $4/log.txt; echo \'{{"jax": "1", "libtpu": "2"}}\' > $4/versions.json'
-    )
-    assert "has no `Initial resource` lines" in message
+    python = recorded(tmp_path, '(made / "log.txt").write_text("")')
+    with pytest.raises(FormatError, match="has no `Initial resource` lines"):
+        capture("models:tiny", "v5e", tmp_path / "out.json.gz", python=python, progress=lambda line: None)
+    assert not (tmp_path / "out.json.gz").exists()
+
+
+def requests(folder: Path) -> list[dict[str, Any]]:
+    """Returns what the recorded compiler was asked for."""
+    return [json.loads(line) for line in (folder / "requests.txt").read_text(encoding="utf-8").splitlines()]
+
+
+def test_variants_and_cycles(tmp_path: Path):
+    said: list[str] = []
+    output = tmp_path / "small.json.gz"
+    # One variant crashes the compiler, one is refused, one schedules another instruction.
+    change = f"""
+if options.get({plan.CROSS_PROGRAM!r}) and not options.get({plan.BANDWIDTH!r}) and len(options) == 1:
+    print("F0101 Check failed: oops", file=sys.stderr, flush=True)
+    import os; os.kill(os.getpid(), 11)
+if len(options) == 3:
+    error = "the TPU compiler refused: XlaRuntimeError: no"
+if {plan.LOOP_OPTIMISER!r} in options:
+    log = made / "log.txt"
+    log.write_text(log.read_text().replace("Initial resource[2]", "Initial resource[999]"))
+"""
+    archive = Archive(tmp_path / "archive", {"function": "f"})
+    python = recorded(tmp_path, change)
+    program = capture("models:f", "v5e", output, python=python, passes=3, archive=archive, progress=said.append)
+    assert program.variants[0].options == {}
+    assert program.production is not None
+    latency_s = program.variants[0].latency_s
+    assert latency_s["msa"] == simulate(program, program.target, program.production).latency_s
+    reasons = {str(left["options"]): left["reason"] for left in program.compiler["variants_left_out"]}
+    assert len(reasons) == 2
+    assert any("killed by SIGSEGV (F0101 Check failed: oops)" in reason for reason in reasons.values())
+    assert any("the TPU compiler refused" in reason for reason in reasons.values())
+    assert len(program.variants) + len(reasons) == len(plan.grid())
+    for variant in program.variants[1:]:
+        changed = plan.LOOP_OPTIMISER in variant.options
+        assert variant.inexpressible == ({"another schedule": 1} if changed else {})
+        assert variant.latency_s == ({"msa": None, "cycles": None} if changed else latency_s)
+        assert variant.mapping is None  # none is better than the default
+    asked = requests(tmp_path)
+    assert sum(request["through"] == CODE for request in asked) >= 3
+    assert [request["dump"] for request in asked] == [True] + [False] * (len(asked) - 1)
+    again = read_program(output)
+    assert [v.options for v in again.variants] == [v.options for v in program.variants]
+    # A second time, only what failed is asked for again.
+    before = output.read_bytes()
+    capture("models:f", "v5e", output, python=python, passes=3, archive=archive, progress=said.append)
+    assert output.read_bytes() == before
+    assert len(requests(tmp_path)) - len(asked) == 2
 
 
 def test_an_interpreter_that_is_none(tmp_path: Path):
