@@ -26,13 +26,19 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     parser.add_argument("--name", help="name of the workload; by default the function's")
     parser.add_argument("--family", help="model family; by default the name")
+    parser.add_argument(
+        "--variants",
+        action="store_true",
+        help="also compile under other options: XLA's mappings to choose the best from, and the code generator's cycles, "
+        "which the objectives `cycles` and `robust` need; takes about ten times as long",
+    )
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave the compiler's dumps and log there")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command."""
-    from ...env.capture.run import capture
+    from ...env.capture.run import PASSES, capture
 
     capture(
         arguments.function,
@@ -42,5 +48,6 @@ def run(arguments: argparse.Namespace) -> int:
         name=arguments.name,
         family=arguments.family,
         keep=arguments.keep,
+        passes=PASSES if arguments.variants else 0,
     )
     return 0
