@@ -157,18 +157,10 @@ def _cycles_seconds(tables: Tables, t: int, key: int, saving: float) -> float:
 
 @njit(cache=True)
 def idle_seconds(tables: Tables, t: int, fast_bytes: float, key: int, saving: float) -> float:
-    """Returns how long HBM is idle while instruction `t` runs.
-
-    Where both cost models count, the less idle one: a copy that fits there fits under either.
-    """
+    """Returns how long HBM is idle while instruction `t` runs, in seconds of the game's clock."""
     total = tables.instruction_f[t, IF_BYTES]
     hbm = (total - min(fast_bytes, total)) / tables.rates[R_HBM]
-    run = np.inf
-    if tables.rates[R_MSA] > 0.0:
-        run = _msa_seconds(tables, t, fast_bytes)
-    if tables.rates[R_CYCLES] > 0.0:
-        run = min(run, _cycles_seconds(tables, t, key, saving))
-    return max(0.0, run - hbm)
+    return max(0.0, run_seconds(tables, t, fast_bytes, key, saving) - hbm)
 
 
 @njit(cache=True)
