@@ -29,8 +29,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument(
         "--variants",
         action="store_true",
-        help="also compile under other options: XLA's mappings to choose the best from, and the code generator's cycles, "
-        "which the objectives `cycles` and `robust` need; takes about ten times as long",
+        help="also compile under other options: more of XLA's mappings to choose the best from, and the code "
+        "generator's cycles, which the objectives `cycles` and `robust` need; takes about ten times as long",
     )
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave the compiler's dumps and log there")
     parser.set_defaults(run=run)

@@ -4,6 +4,7 @@ import errno
 import gzip
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from mallocmuzero.env import durable, files
+from mallocmuzero.env.cycle_table import build_table
 from mallocmuzero.env.errors import FormatError, UserError
 from mallocmuzero.env.files import read_mapping, read_program, write_mapping, write_program
 from mallocmuzero.env.mapping import all_hbm
 from mallocmuzero.env.program import PROBLEM_FIELDS, Program
+from mallocmuzero.env.variant import Variant
 from mallocmuzero.env.workloads import load, names
 from programs import make_program, programs
 
@@ -118,6 +121,84 @@ def test_a_wrong_program_file_is_refused(edit: Callable[[dict[str, Any]], None],
     assert str(error.value).startswith(f"{path}: ")
     assert any(part in str(error.value) for part in field.split("|")), str(error.value)
     assert "; " in str(error.value), "the message says what to do"
+
+
+def priced() -> Program:
+    """`small` with a cycle table and a variant; instructions 0 and 1 share a row."""
+    program = small()
+    pairs = {(0, 0): 90, (0, 3): 40, (1, 0): 7}
+    variants = (
+        Variant({}, {"msa": 2.0, "cycles": 3.0}),
+        Variant({"xla_flag": "0.5"}, {"msa": 1.0, "cycles": None}, {"a reason": 2}, all_hbm(program)),
+    )
+    return replace(program, cycles=build_table(np.array([0, 0, 1], np.int32), pairs, 3, 1), variants=variants)
+
+
+def test_cycles_and_variants_are_read_back(tmp_path: Path) -> None:
+    write_program(priced(), tmp_path / "p.json.gz")
+    again = read_program(tmp_path / "p.json.gz")
+    assert again.sha256 == small().sha256
+    assert again.cycles is not None
+    assert again.cycles.row.tolist() == [0, 0, 1]
+    assert again.cycles.pair_row.tolist() == [0, 0, 1]
+    assert again.cycles.pair_fast == (0, 3, 0)
+    assert again.cycles.pair_cycles.tolist() == [90, 40, 7]
+    assert (again.cycles.compilations, again.cycles.ambiguous) == (3, 1)
+    first, second = again.variants
+    assert (first.options, first.latency_s, first.mapping) == ({}, {"msa": 2.0, "cycles": 3.0}, None)
+    assert (second.options, second.latency_s["cycles"]) == ({"xla_flag": "0.5"}, None)
+    assert second.inexpressible == {"a reason": 2}
+    assert second.mapping is not None
+
+
+def test_a_file_of_version_1_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "p.json.gz"
+    write_program(small(), path)
+    change(path, removing("variants"))
+    with pytest.raises(FormatError, match="`variants` is missing"):
+        read_program(path)
+    change(path, setting("version", value=1))
+    program = read_program(path)
+    assert (program.sha256, program.cycles, program.variants) == (small().sha256, None, ())
+
+
+@pytest.mark.parametrize(
+    ("edit", "field"),
+    [
+        (setting("cycles", value=[1]), "`cycles` is not a dict"),
+        (setting("cycles", "row", value=[0, 0]), "`cycles.row` has 2 entries where 3 are expected"),
+        (setting("cycles", "row", 1, value=-2), "`cycles.row[1]` is -2, outside"),
+        (setting("cycles", "row", value=[0, 0, 2]), "`cycles.pairs.row[2]` is 1, which no instruction has"),
+        (setting("cycles", "pairs", "row", value=[0, 0, 0]), "`cycles.pairs.fast` is not in order"),
+        (setting("cycles", "pairs", "row", 2, value=5), "`cycles.pairs.row[2]` is 5"),
+        (setting("cycles", "pairs", "fast", 1, value="4"), "`cycles.pairs.fast[1]` is '4', no hexadecimal set of 2"),
+        (setting("cycles", "pairs", "fast", 1, value="+1"), "`cycles.pairs.fast[1]` is '+1'"),
+        (setting("cycles", "pairs", "fast", 1, value=3), "`cycles.pairs.fast` holds something that is not a string"),
+        (setting("cycles", "pairs", "fast", 1, value="0"), "`cycles.pairs.fast` is not in order"),
+        (setting("cycles", "pairs", "fast", value=["0"]), "`cycles.pairs.fast` has 1 entries where 3 are expected"),
+        (setting("cycles", "pairs", "cycles", 0, value=-1), "`cycles.pairs.cycles[0]` is -1"),
+        (setting("cycles", "pairs", "cycles", 0, value=1.5), "`cycles.pairs.cycles[0]` is 1.5"),
+        (setting("cycles", "compilations", value=-1), "`cycles.compilations` is out of range"),
+        (removing("cycles", "ambiguous"), "`cycles.ambiguous` is missing"),
+        (setting("variants", value={}), "`variants` is not a list"),
+        (setting("variants", 0, value=1), "`variants[0].document` is not a JSON object"),
+        (setting("variants", 0, "options", value={"a": "b"}), "`variants[0].options` is not empty for the first"),
+        (setting("variants", 1, "options", value={"a": 1}), "`variants[1].options` holds something that is not"),
+        (setting("variants", 1, "latency_s", "msa", value=-1), "`variants[1].latency_s.msa` is -1"),
+        (setting("variants", 1, "inexpressible", "a reason", value="x"), "`variants[1].inexpressible` holds"),
+        (setting("variants", 1, "mapping", "accesses_fast", value=[99]), "`variants[1].mapping.accesses_fast` names"),
+        (setting("variants", 1, "mapping", "program_sha256", value="0"), "belongs to another program"),
+    ],
+)
+def test_wrong_cycles_and_variants_are_refused(
+    edit: Callable[[dict[str, Any]], None], field: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "program.json.gz"
+    write_program(priced(), path)
+    change(path, edit)
+    with pytest.raises(FormatError) as error:
+        read_program(path)
+    assert field in str(error.value)
 
 
 @pytest.mark.parametrize(

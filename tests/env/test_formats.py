@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
+from mallocmuzero.env.cycle_table import build_table
 from mallocmuzero.env.files import write_mapping, write_program
 from mallocmuzero.env.mapping import COPY_FIELDS, RESIDENCY_FIELDS, all_hbm
 from mallocmuzero.env.program import PROBLEM_FIELDS, Program
+from mallocmuzero.env.variant import Variant
 from programs import make_mapping, make_program, programs
 
 ROOT = Path(__file__).parents[2]
@@ -18,7 +21,8 @@ COMMITTED = sorted((ROOT / "env/workloads/programs").glob("*.json.gz"))
 
 
 def validator(name: str) -> Any:
-    schema = json.loads((ROOT / f"docs/schema/{name}-1.schema.json").read_text())
+    version = {"program": 2, "mapping": 1}[name]
+    schema = json.loads((ROOT / f"docs/schema/{name}-{version}.schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema)
 
@@ -39,13 +43,18 @@ def test_written_files_fit_the_schemas(program: Program, tmp_path: Path) -> None
 def full_program() -> Program:
     program = make_program([("a", 1.0, ["w"], ["x"])], {"w": {"size": 8, "input": True}, "x": 8}, loops=[(0, 0, 2)])
     production = make_mapping(program, [("a", "x")], [("x", 0, 0, 0)], [{"buffer": "x", "start": -1, "end": 1}])
-    cycles = {"instruction": [0], "fast": [[1]], "cycles": [1200.0]}
+    cycles = build_table(np.array([0], np.int32), {(0, 0): 1500, (0, 3): 1200}, 2)
+    variants = (
+        Variant({}, {"msa": 2.0, "cycles": None}),
+        Variant({"xla_flag": "0.5"}, {"msa": 1.0, "cycles": 1.0}, {"another reason": 1}, production),
+    )
     return make_program(
         [("a", 1.0, ["w"], ["x"])],
         {"w": {"size": 8, "input": True}, "x": 8},
         loops=[(0, 0, 2)],
         production=production,
         cycles=cycles,
+        variants=variants,
         compiler={"estimate_with_copies_s": 1.0},
     )
 
@@ -64,18 +73,25 @@ def test_every_section_filled(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("place", "value"),
     [
-        (("version",), 2),
+        (("version",), 1),
         (("sha256",), "0"),
         (("target", "alignment"), 0),
         (("instructions", "compute_s"), [-1.0]),
         (("accesses", "kind"), [2, 1]),
         (("buffers", "size"), [8.5, 8]),
         (("production", "copies", "direction"), [3]),
-        (("cycles", "fast"), [1]),
+        (("cycles", "pairs", "fast"), [1]),
+        (("cycles", "pairs", "fast"), ["0x1", "1"]),
+        (("cycles", "pairs", "cycles"), [-1, 2]),
+        (("cycles", "row"), [-2]),
+        (("variants",), [{"options": {}}]),
+        (("variants", 1, "options", "xla_flag"), 0.5),
+        (("variants", 1, "latency_s", "msa"), -1.0),
+        (("variants", 1, "mapping", "copies", "direction"), [3]),
         (("unknown",), 0),
     ],
 )
-def test_schema_refuses(tmp_path: Path, place: tuple[str, ...], value: Any) -> None:
+def test_schema_refuses(tmp_path: Path, place: tuple[str | int, ...], value: Any) -> None:
     write_program(full_program(), tmp_path / "p.json.gz")
     document = load(tmp_path / "p.json.gz")
     inner = document
