@@ -27,6 +27,7 @@ from .layout import (
     C_ACCESS,
     C_COPIES,
     C_DECISIONS,
+    C_ENDING,
     C_EVICTIONS,
     C_FINAL,
     C_HOLDERS,
@@ -318,6 +319,8 @@ def play(tables: Tables, state: State, move: int) -> None:
                 _queue_write_back(tables, state, owner, t)
         _update_release(tables, state, owner)
     state.buffer[owner, S_TOUCH] = access
+    if tables.access[access, A_NEXT] < 0:
+        state.counters[C_ENDING] = 1
     state.counters[C_ACCESS] += 1
 
 
@@ -467,6 +470,7 @@ def _pop_write_back(tables: Tables, state: State, due: int) -> None:
     last = state.buffer[owner, S_TOUCH]
     touched = tables.access[last, A_INSTRUCTION] if last >= 0 else 0
     state.buffer[owner, S_RELEASE] = max(touched, due - 1)
+    state.counters[C_ENDING] = 1
 
 
 @njit(cache=True)
@@ -489,6 +493,9 @@ def _finish_instruction(tables: Tables, state: State, t: int) -> None:
         _pop_write_back(tables, state, t + 1)
         pending -= 1
     # Nothing wants these any more: their room is free from the next instruction on.
+    if state.counters[C_ENDING] == 0:
+        return
+    state.counters[C_ENDING] = 0
     slot = 0
     while slot < state.counters[C_HOLDERS]:
         owner = state.holders[slot]

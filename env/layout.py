@@ -81,8 +81,9 @@ D_PREFETCHES, D_ISSUED, D_ENDED, D_KEY = range(4)
     C_DECISIONS,
     C_EVICTIONS,
     C_STALLED,
+    C_ENDING,  # residents may be at their end: 1 since one was last touched, or written back after that
     NUM_COUNTERS,
-) = range(13)
+) = range(14)
 
 # State.sums
 (
