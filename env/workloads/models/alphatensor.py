@@ -22,10 +22,10 @@ def alphatensor_b64() -> Described:
 
 
 def alphatensor_train_b32() -> Described:
-    """Training step, batch 32, with three of the eight rounds: imitates actions, regresses quantiles of the value."""
+    """Training step, batch 32, with one of the eight rounds: imitates actions, regresses quantiles of the value."""
     import jax.numpy as jnp
 
-    model, params = _model(3)
+    model, params = _model(1)
     levels = (2 * jnp.arange(_QUANTILES) + 1) / (2 * _QUANTILES)
 
     def loss(params: Any, tensors: Any, scalars: Any, actions: Any, returns: Any) -> Any:
