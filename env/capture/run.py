@@ -19,9 +19,7 @@ from .compiler import ASSIGNMENT, CODE, TIME_LIMIT_S, Compiler
 from .environment import managed_python
 
 # Compilations through code generation besides the default, where the variants are asked for.
-PASSES = 5
-# Seconds of processor time below which a compilation to the end costs no more than starting the compiler again.
-_QUICK_S = 10.0
+PASSES = 4
 # A share of new pairs below which further compilations are not worth their time.
 _RARE = 0.02
 _NO_OPTIONS: Mapping[str, str] = {}
@@ -127,7 +125,6 @@ class _Compilations:
     ) -> None:
         self._folder, self._compiler, self._quick = folder, compiler, quick
         self._options, self._archive, self._keep, self.progress = options, archive, keep, progress
-        self.default_cpu_s = 0.0
 
     def make(
         self, name: str, options: Mapping[str, str], through: str, dumps: bool = False
@@ -141,7 +138,7 @@ class _Compilations:
         folder = self._folder / name
         folder.mkdir()
         request = {"options": {**self._options, **options}, "through": through}
-        if self._archive is None or not self._archive.fetch(name, request, folder):
+        if not self._fetch(name, request, folder):
             begun = time.monotonic()
             compiler = self._compiler if through == CODE else self._quick
             cpu_s = compiler.compile(folder, request["options"], through, dump=dumps)  # type: ignore[arg-type]
@@ -154,9 +151,15 @@ class _Compilations:
             wall_s = time.monotonic() - begun
             self.progress(f"compiled {name} through {through}: {cpu_s:.0f} s of processor time, {wall_s:.0f} s")
         answer = json.loads((folder / ANSWER_FILE).read_text(encoding="utf-8"))
-        if name == plan.DEFAULT:
-            self.default_cpu_s = float(answer["cpu_s"])
         return folder, dict(answer["versions"])
+
+    def _fetch(self, name: str, request: Mapping[str, object], folder: Path) -> bool:
+        """Takes a compilation from the archive; one that went to the end also serves where less is asked for."""
+        archive = self._archive
+        return archive is not None and (
+            archive.fetch(name, request, folder)
+            or (request["through"] == ASSIGNMENT and archive.fetch(name, {**request, "through": CODE}, folder))
+        )
 
     def drop(self, folder: Path) -> None:
         """Removes a folder that has been read."""
@@ -181,14 +184,13 @@ class _Variants:
         """Makes the compilations."""
         grid = {name: options for name, options in plan.grid().items() if options}
         self._cycles("in-hbm", plan.IN_HBM)
-        through = CODE if self._stage.default_cpu_s < _QUICK_S else ASSIGNMENT
         mappings: dict[str, ProgramMapping] = {}
         for name, options in grid.items():
-            mapping = self._mapping(name, options, through)
+            mapping = self._mapping(name, options)
             if mapping is not None:
                 mappings[name] = mapping
         # Leave one for the random orders: they show placements that no variant of the grid has.
-        while through == ASSIGNMENT and mappings and self._left > 1:
+        while mappings and self._left > 1:
             unseen = {name: self._assembly.unseen(mapping) for name, mapping in mappings.items()}
             name = max(unseen, key=unseen.__getitem__)
             if unseen[name] <= _RARE * self._assembly.pairs.pairs:
@@ -219,12 +221,11 @@ class _Variants:
         self._stage.drop(folder)
         return counts
 
-    def _mapping(self, name: str, options: plan.Options, through: str) -> ProgramMapping | None:
+    def _mapping(self, name: str, options: plan.Options) -> ProgramMapping | None:
+        """Takes the mapping of one compilation, or None where it failed or the mapping cannot be told."""
         try:
-            folder, _ = self._stage.make(name, options, through)
+            folder, _ = self._stage.make(name, options, ASSIGNMENT)
             mapping = self._assembly.add_variant(options, folder)
-            if through == CODE:
-                self._assembly.add_cycles(folder)
         except (UserError, FormatError) as error:
             self._fail(name, options, error)
             return None
