@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import selectors
+import shutil
 import signal
 import subprocess
 import time
@@ -18,6 +19,10 @@ TIME_LIMIT_S = 3600.0
 # How far a compilation goes: to the end, or until memory is assigned (see `worker.py`).
 CODE = "code"
 ASSIGNMENT = "assignment"
+
+
+class _EndedError(UserError):
+    """Something else ended the compiler's process."""
 
 
 class Compiler:
@@ -55,9 +60,19 @@ class Compiler:
     def compile(self, folder: Path, options: Mapping[str, str], through: str = CODE, *, dump: bool = False) -> float:
         """Compiles into `folder`, an empty one, and returns the seconds of processor time that it took.
 
+        A compilation that something else ended (out of memory, a signal) is tried once more.
+
         Raises:
           UserError: the function cannot be compiled, the compiler crashed, or it took too long.
         """
+        try:
+            return self._compile(folder, options, through, dump)
+        except _EndedError:
+            for path in folder.iterdir():
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            return self._compile(folder, options, through, dump)
+
+    def _compile(self, folder: Path, options: Mapping[str, str], through: str, dump: bool) -> float:
         process = self._running()
         request = {"folder": str(folder), "options": dict(options), "through": through, "dump": dump}
         assert process.stdin is not None
@@ -142,7 +157,8 @@ class Compiler:
                 if not more:
                     status = process.wait()
                     self._kill()
-                    raise UserError(self._reason(status, folder))
+                    kind = _EndedError if -status in (signal.SIGTERM, signal.SIGKILL) else UserError
+                    raise kind(self._reason(status, folder))
                 self._said += more
 
     def _reason(self, status: int, folder: Path) -> str:

@@ -106,6 +106,15 @@ def test_a_crash_is_named(tmp_path: Path):
     assert "Check failed: oops" in message
 
 
+def test_a_process_that_is_ended_is_tried_once_more(tmp_path: Path):
+    again = f"echo run >> {tmp_path}/runs; test $(wc -l < {tmp_path}/runs) -ge"
+    assert "killed by SIGTERM" in failure(tmp_path, f"{again} 9 || kill -TERM $$")
+    assert (tmp_path / "runs").read_text(encoding="utf-8").splitlines() == ["run"] * 2
+    recorded(tmp_path)
+    python = interpreter(tmp_path, f"{again} 4 || kill -TERM $$; exec {sys.executable} {tmp_path}/recorded.py $@")
+    capture("models:tiny", "v5e", tmp_path / "out.json.gz", python=python, progress=lambda line: None)
+
+
 def test_a_failure_without_a_word(tmp_path: Path):
     assert "the compilation ended with status 7" in failure(tmp_path, "exit 7")
 
