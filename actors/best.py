@@ -10,7 +10,6 @@ from ..env.files import read_mapping, write_mapping
 from ..env.game import play_line
 from ..env.mapping import Mapping
 from ..env.program import Program
-from ..env.simulate import simulate
 from ..env.verify import verify
 from .self_play import ActorConfig, EpisodeResult
 
@@ -21,7 +20,7 @@ class Best:
 
     Attributes:
       mapping: verified; its `origin` says which line of play made it.
-      latency_s: simulated seconds, steady.
+      latency_s: simulated seconds, steady, as the objective counts them (`objective.Judge`).
       production_s: those of XLA's own mapping, or None.
     """
 
@@ -31,20 +30,17 @@ class Best:
 
 
 class BestMappings:
-    """Keeps the best mapping per program. What is offered is played again, verified and simulated before it counts."""
+    """Keeps the best mapping per program under the objective.
+
+    What is offered is played again, verified and simulated before it counts.
+    """
 
     def __init__(self, programs: Iterable[Program], config: ActorConfig) -> None:
         """Begins with none."""
         self._programs = {program.name: program for program in programs}
-        self._config = config
         self._games = {name: config.game(program) for name, program in self._programs.items()}
         self._best: dict[str, Best] = {}
-        self._production_s = {
-            name: None
-            if program.production is None
-            else simulate(program, program.target, program.production, config.model).latency_s
-            for name, program in self._programs.items()
-        }
+        self._production_s = {name: game.judge.production_s for name, game in self._games.items()}
 
     def __getitem__(self, program: str) -> Best:
         return self._best[program]
@@ -102,7 +98,7 @@ class BestMappings:
             violations = verify(program, program.target, mapping)
             if violations:
                 raise FormatError(f"{path}: is not a legal mapping ({violations[0].message}); delete it")
-            latency_s = simulate(program, program.target, mapping, self._config.model).latency_s
+            latency_s = self._games[name].judge.judge(mapping)
             known = self._best.get(name)
             if known is None or latency_s < known.latency_s:
                 self._best[name] = Best(mapping, latency_s, self._production_s[name])

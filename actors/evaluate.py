@@ -2,16 +2,17 @@
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import jax
 import numpy as np
 
+from ..env.cost import CYCLES, available_models, exact
 from ..env.game import NUM_MOVES, MallocGame
 from ..env.mapping import Mapping, all_hbm
+from ..env.objective import Judge, latencies
 from ..env.observation import OBSERVATION_SIZE
 from ..env.program import Program
-from ..env.simulate import simulate
 from ..env.verify import verify
 from ..learner.networks import Network, Params
 from .players import PLAYERS
@@ -29,9 +30,12 @@ class Evaluation:
     Attributes:
       program, family: the program.
       solver: who made the mapping.
-      model: cost model of the latencies.
-      latency_us: simulated microseconds, steady.
+      model: the objective: `msa` and `cycles` are cost models, `robust` is the worse of both.
+      latency_us: simulated microseconds, steady, as the objective counts them (`objective.Judge`): under `robust` the
+        worse ratio to production, times production's `msa` latency.
       production_us: those of XLA's own mapping, or None.
+      model_us: simulated microseconds, steady, by cost model; None where a model cannot price the program.
+      exact: share of the `cycles` latency that was looked up and not completed, or None.
       verified: `verify` found nothing wrong.
       seconds: how long the solver took; 0 for mappings that were given.
       mapping: the mapping.
@@ -48,39 +52,43 @@ class Evaluation:
     seconds: float
     mapping: Mapping
     simulations: int = 0
+    model_us: dict[str, float | None] = field(default_factory=dict)
+    exact: float | None = None
 
 
 def evaluate_mapping(
-    program: Program, mapping: Mapping, solver: str, model: str = "msa", seconds: float = 0.0, simulations: int = 0
+    judge: Judge, mapping: Mapping, solver: str, seconds: float = 0.0, simulations: int = 0
 ) -> Evaluation:
-    """Verifies and simulates a mapping of `program`."""
-    production_us = None
-    if program.production is not None:
-        production_us = simulate(program, program.target, program.production, model).latency_s * 1e6
+    """Verifies and simulates a mapping of the judge's program."""
+    program, production_s = judge.program, judge.production_s
+    by_model = latencies(program, mapping)
     return Evaluation(
-        program.name,
-        program.family,
-        solver,
-        model,
-        simulate(program, program.target, mapping, model).latency_s * 1e6,
-        production_us,
-        not verify(program, program.target, mapping),
-        seconds,
-        mapping,
-        simulations,
+        program=program.name,
+        family=program.family,
+        solver=solver,
+        model=judge.objective,
+        latency_us=judge.judge(mapping) * 1e6,
+        production_us=None if production_s is None else production_s * 1e6,
+        verified=not verify(program, program.target, mapping),
+        seconds=seconds,
+        mapping=mapping,
+        simulations=simulations,
+        model_us={model: None if s is None else s * 1e6 for model, s in by_model.items()},
+        exact=exact(program, mapping) if CYCLES in available_models(program) else None,
     )
 
 
 def evaluate_references(program: Program, config: ActorConfig, seed: int) -> list[Evaluation]:
     """Evaluates all-in-HBM, the reference players and XLA's production mapping."""
-    evaluations = [evaluate_mapping(program, all_hbm(program), "all-hbm", config.model)]
+    judge = config.judge(program)
+    evaluations = [evaluate_mapping(judge, all_hbm(program), "all-hbm")]
     for name, play in PLAYERS.items():
         game, begin = config.game(program), time.perf_counter()
         play(game, np.random.default_rng(seed))
         seconds = time.perf_counter() - begin
-        evaluations.append(evaluate_mapping(program, game.mapping({"solver": name}), name, config.model, seconds))
+        evaluations.append(evaluate_mapping(judge, game.mapping({"solver": name}), name, seconds))
     if program.production is not None:
-        evaluations.append(evaluate_mapping(program, program.production, "production", config.model))
+        evaluations.append(evaluate_mapping(judge, program.production, "production"))
     return evaluations
 
 
@@ -123,10 +131,7 @@ def evaluate_network(
     _play_together(games, choose)
     seconds = time.perf_counter() - begin
     origin: dict[str, object] = {"solver": solver, "simulations": simulations, "seed": seed}
-    return [
-        evaluate_mapping(program, game.mapping(origin), solver, config.model, seconds, simulations)
-        for program, game in zip(programs, games, strict=True)
-    ]
+    return [evaluate_mapping(game.judge, game.mapping(origin), solver, seconds, simulations) for game in games]
 
 
 def _play_together(games: list[MallocGame], choose: Callable[[np.ndarray, np.ndarray, int], jax.Array]) -> None:

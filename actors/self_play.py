@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..env.errors import UserError
-from ..env.game import DEFAULT_MAX_WINDOW, DEFAULT_TRIVIAL_SHARE, NUM_MOVES, MallocGame
+from ..env.game import DEFAULT_MAX_WINDOW, DEFAULT_MSA_SHARE, DEFAULT_TRIVIAL_SHARE, NUM_MOVES, MallocGame
+from ..env.objective import Judge, check_objective, make_judge
 from ..env.observation import OBSERVATION_SIZE
 from ..env.program import Program
 from ..learner.networks import Network, Params
@@ -28,15 +29,18 @@ class ActorConfig:
 
     Attributes:
       games: games played at once; one search serves them all.
-      model: cost model of the rewards.
+      objective: what mappings are judged by: `robust`, `msa` or `cycles`; None for `robust` on programs that `cycles`
+        can price, and `msa` on others.
       max_window: longest copy window in instructions.
       trivial_share: the game itself plays buffers whose benefits sum to less than this share of the latency.
+      msa_share: weight of the `msa` model in the clock that games of `robust` count in; the rest is that of `cycles`.
     """
 
     games: int = 32
-    model: str = "msa"
+    objective: str | None = None
     max_window: int = DEFAULT_MAX_WINDOW
     trivial_share: float = DEFAULT_TRIVIAL_SHARE
+    msa_share: float = DEFAULT_MSA_SHARE
 
     def __post_init__(self) -> None:
         if self.games < 1:
@@ -45,10 +49,18 @@ class ActorConfig:
             raise UserError(f"actor: max_window must be at least 1, not {self.max_window}")
         if not 0.0 <= self.trivial_share < 1.0:
             raise UserError(f"actor: trivial_share must be in [0, 1), not {self.trivial_share}")
+        if not 0.0 <= self.msa_share <= 1.0:
+            raise UserError(f"actor: msa_share must be in [0, 1], not {self.msa_share}")
+        if self.objective is not None:
+            check_objective(self.objective)
 
     def game(self, program: Program) -> MallocGame:
         """Returns a new game on `program`."""
-        return MallocGame(program, None, self.model, self.max_window, self.trivial_share)
+        return MallocGame(program, None, self.objective, self.max_window, self.trivial_share, self.msa_share)
+
+    def judge(self, program: Program) -> Judge:
+        """Returns what judges mappings of `program`."""
+        return make_judge(program, self.objective)
 
 
 @dataclass(frozen=True)
@@ -57,7 +69,7 @@ class EpisodeResult:
 
     Attributes:
       program: name of the program.
-      latency_s: simulated seconds.
+      latency_s: simulated seconds, as the objective counts them (`objective.Judge`).
       score: 0 is as good as the greedy player, 1 is the floor.
       actions: the moves.
       decisions, evictions, stalled_copies: counts of the game.

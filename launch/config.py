@@ -11,12 +11,13 @@ from ..actors.search import SearchConfig
 from ..actors.self_play import ActorConfig
 from ..env.errors import UserError
 from ..env.game import NUM_MOVES
+from ..env.objective import OBJECTIVES
 from ..env.observation import GRID, OBSERVATION_SIZE
 from ..learner.config import LearnerConfig
 from ..learner.networks import NetworkConfig
 from ..replay.interface import ReplayConfig
 from ..replay.segment import SegmentSpec
-from .strict import build, plain
+from .strict import Source, build, plain
 
 PROCESS = "process"
 RAY = "ray"
@@ -250,7 +251,7 @@ class Overrides:
         values: dict[str, Any] = {}
         _merge(values, _defaults() if base is None else base.to_json())
         _merge(values, self._values)
-        return build(TrainConfig, values, self.source)
+        return _build(values, self.source)
 
     def changed(self, base: TrainConfig, resolved: TrainConfig) -> dict[str, Any]:
         """Returns dotted names and new values of the settings in which `resolved` differs from `base`."""
@@ -292,4 +293,13 @@ def config_from_json(values: Mapping[str, Any], source: str) -> TrainConfig:
     Raises:
       UserError: it is not one of this version; the message names `source`.
     """
-    return build(TrainConfig, values, lambda name: source)
+    return _build(values, lambda name: source)
+
+
+def _build(values: Mapping[str, Any], source: Source) -> TrainConfig:
+    actor = values.get("actor")
+    if isinstance(actor, Mapping) and "model" in actor:
+        raise UserError(
+            f"{source('actor.model')}: actor.model is now actor.objective, one of {', '.join(OBJECTIVES)}; rename it"
+        )
+    return build(TrainConfig, values, source)

@@ -19,7 +19,7 @@ _REFRESH_SECONDS = 0.5
 
 @dataclass
 class ProgramView:
-    """What is shown of one program. Latencies in microseconds, None where there is none yet.
+    """What is shown of one program. Latencies in microseconds, as the objective counts them; None where there is none.
 
     Attributes:
       name: the program.
@@ -27,6 +27,7 @@ class ProgramView:
       recent_us: mean of the games of the last report.
       best_us: the best verified mapping.
       production_us: XLA's.
+      objective: what mappings are judged by.
     """
 
     name: str
@@ -34,6 +35,7 @@ class ProgramView:
     recent_us: float | None = None
     best_us: float | None = None
     production_us: float | None = None
+    objective: str = ""
 
     @property
     def ratio(self) -> float | None:
@@ -72,8 +74,8 @@ class View:
         if self.policy_lag is not None:
             parts.append(f"lag {self.policy_lag:.0f}")
         parts += [
-            f"{program.name} best {program.best_us:.1f} us"
-            + ("" if program.ratio is None else f" ({100 * program.ratio:.2f} % of production)")
+            f"{program.name} best {program.best_us:.1f} us ({program.objective})"
+            + ("" if program.ratio is None else f", {100 * program.ratio:.2f} % of production")
             for program in self.programs
             if program.best_us is not None
         ]
@@ -134,11 +136,13 @@ def _render(view: View) -> Group:
     )
     table = Table()
     table.add_column("program")
+    table.add_column("objective")
     for heading in ("episodes", "recent us", "best us", "production us", "best / production"):
         table.add_column(heading, justify="right")
     for program in view.programs:
         table.add_row(
             program.name,
+            program.objective,
             f"{program.episodes:,}",
             _number(program.recent_us, ".1f"),
             _number(program.best_us, ".1f"),

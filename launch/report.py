@@ -10,7 +10,9 @@ from rich.table import Table
 from ..actors.best import BestMappings
 from ..actors.evaluate import Evaluation, evaluate_mapping, evaluate_network, evaluate_references
 from ..env import picture
+from ..env.cost import MODELS, MSA
 from ..env.files import write_mapping
+from ..env.objective import ROBUST
 from ..env.program import Program
 from ..learner.checkpoint import Checkpoints, load_parameters
 from ..learner.networks import Network, Params
@@ -38,10 +40,12 @@ class Row:
     verified: bool
     seconds: float
     simulations: int
+    model_us: dict[str, float | None]
+    exact: float | None
 
     def as_json(self) -> dict[str, Any]:
         """The entry of the JSON list."""
-        return asdict(self)
+        return {**asdict(self), "objective": self.model}
 
 
 def row_of(evaluation: Evaluation) -> Row:
@@ -88,23 +92,23 @@ def evaluate_all(
     searched = evaluate_network(network, params, programs, config.actor, search, config.seed)
     evaluations = []
     for program, by_policy, by_search in zip(programs, policy, searched, strict=True):
-        agent = [by_policy, by_search]
+        agent, judge = [by_policy, by_search], config.actor.judge(program)
         if program.name in best:
-            agent.append(evaluate_mapping(program, best[program.name].mapping, BEST_OF_TRAINING, config.actor.model))
+            agent.append(evaluate_mapping(judge, best[program.name].mapping, BEST_OF_TRAINING))
         evaluations += [*evaluate_references(program, config.actor, config.seed), *agent]
         if program.production is not None:
-            production = evaluate_mapping(program, program.production, "production", config.actor.model)
+            production = evaluate_mapping(judge, program.production, "production")
             mapping = min([production, *agent], key=lambda e: e.latency_us if e.verified else float("inf")).mapping
-            evaluations.append(evaluate_mapping(program, mapping, BETTER, config.actor.model))
+            evaluations.append(evaluate_mapping(judge, mapping, BETTER))
     return evaluations
 
 
 def evaluations_table(rows: Iterable[Row]) -> Table:
     """Returns the table that people read."""
-    table = Table(title="Evaluation (simulated latency, steady; cost model in its column)")
-    for heading in ("program", "solver", "model"):
+    table = Table(title="Evaluation (simulated latency by cost model, steady; ratio to production by the objective)")
+    for heading in ("program", "solver", "objective"):
         table.add_column(heading, no_wrap=True)
-    for heading in ("latency us", "of production", "seconds", "verified"):
+    for heading in (*(f"{model} us" for model in MODELS), "of production", "seconds", "verified"):
         table.add_column(heading, justify="right", no_wrap=True)
     program = None
     for row in rows:
@@ -114,7 +118,9 @@ def evaluations_table(rows: Iterable[Row]) -> Table:
         ratio = "-" if row.production_us is None else f"{100 * row.latency_us / row.production_us:.2f} %"
         solver = row.solver + (f" ({row.simulations})" if row.simulations else "")
         verified = "yes" if row.verified else "NO"
-        table.add_row(row.program, solver, row.model, f"{row.latency_us:,.2f}", ratio, f"{row.seconds:.2f}", verified)
+        figures = [row.model_us[model] for model in MODELS]
+        latencies = ("-" if figure is None else f"{figure:,.2f}" for figure in figures)
+        table.add_row(row.program, solver, row.model, *latencies, ratio, f"{row.seconds:.2f}", verified)
     return table
 
 
@@ -145,10 +151,16 @@ def _write_best(run: RunDirectory, program: Program, evaluations: list[Evaluatio
     if not agent:
         return []
     best = min(agent, key=lambda e: e.latency_us)
+    drawn = MSA if best.model == ROBUST else best.model  # a picture has one axis of time
     mapping_path, picture_path = run.best / f"{program.name}.mapping.json.gz", run.best / f"{program.name}.png"
     write_mapping(best.mapping, program, mapping_path)
     picture.draw(
-        program, best.mapping, picture_path, beside=program.production, names=(_words(best), "XLA's production")
+        program,
+        best.mapping,
+        picture_path,
+        beside=program.production,
+        names=(_words(best), "XLA's production"),
+        model=drawn,
     )
     return [mapping_path, picture_path]
 

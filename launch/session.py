@@ -14,9 +14,9 @@ import numpy as np
 from ..actors.best import BestMappings
 from ..actors.evaluate import Evaluation
 from ..actors.self_play import PlayReport
+from ..env.cost import MSA
 from ..env.errors import FormatError
 from ..env.program import Program
-from ..env.simulate import simulate
 from ..learner.networks import Network
 from ..replay.interface import ReplayStats
 from .checkpoints import BEST, RunCheckpoints
@@ -95,10 +95,16 @@ class Session:
         self._metrics = MetricWriter(
             run.metrics_file, run.tensorboard, offset, None if resumed is None else self.counters.step
         )
-        production = {name: _production_us(program, config) for name, program in self._by_name.items()}
+        judges = {name: config.actor.judge(program) for name, program in self._by_name.items()}
+        production = {name: judge.production_s for name, judge in judges.items()}
         self._views = {
-            name: ProgramView(name, self.counters.program_episodes.get(name, 0), production_us=production[name])
-            for name in self._by_name
+            name: ProgramView(
+                name,
+                self.counters.program_episodes.get(name, 0),
+                production_us=None if production_s is None else production_s * 1e6,
+                objective=judges[name].objective,
+            )
+            for name, production_s in production.items()
         }
         for name, best in self.best.items():
             self._views[name].best_us = best.latency_s * 1e6
@@ -113,6 +119,13 @@ class Session:
         """Starts the clock: what was needed to get here is not training."""
         self._begin = self._saved_at = time.monotonic()
         self._pending = _Pending(self.counters.step, self.counters.moves)
+
+    @property
+    def judged_by_msa_alone(self) -> list[str]:
+        """Names of the programs that fall short of `robust`, which nobody asked not to have."""
+        if self.config.actor.objective is not None:
+            return []
+        return [name for name, view in self._views.items() if view.objective == MSA]
 
     @property
     def _by_name(self) -> dict[str, Program]:
@@ -179,6 +192,7 @@ class Session:
         for evaluation in evaluations:
             name = f"evaluation/{evaluation.program}/{evaluation.solver}"
             values[f"{name}/latency_us"] = evaluation.latency_us
+            values |= {f"{name}/{model}_us": us for model, us in evaluation.model_us.items() if us is not None}
             values[f"{name}/verified"] = float(evaluation.verified)
             if evaluation.production_us is not None:
                 values[f"{name}/of_production"] = evaluation.latency_us / evaluation.production_us
@@ -297,12 +311,6 @@ class _Pending:
         self.latencies_us: dict[str, list[float]] = defaultdict(list)
         self.scores: dict[str, list[float]] = defaultdict(list)
         self.learner_metrics: Mapping[str, Any] = {}
-
-
-def _production_us(program: Program, config: TrainConfig) -> float | None:
-    if program.production is None:
-        return None
-    return simulate(program, program.target, program.production, config.actor.model).latency_s * 1e6
 
 
 def write_actor_states(path: Path, states: Sequence[Mapping[str, Any]]) -> None:

@@ -48,6 +48,8 @@ def train(run_dir: Path, overrides: Overrides, resume: bool) -> int:
         with Progress() as progress:
             session = Session(run, config, programs, resumed, stop, progress)
             stack.callback(session.close)
+            for name in session.judged_by_msa_alone:
+                session.say(f"{name}: `cycles` cannot price it, so it is judged by `msa` alone; capture it again")
             if resumed is not None:
                 session.say(f"{run.path}: going on from update {session.counters.step}")
             elif resume:

@@ -13,6 +13,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("program", metavar="PROGRAM", help="name of a workload, or a program file")
     parser.add_argument("mapping", metavar="MAPPING", nargs="?", help="mapping file, or `production` for XLA's own")
     parser.add_argument("-o", "--output", metavar="FILE.png", required=True, help="the picture, .png or .svg")
+    parser.add_argument(
+        "--model", default="msa", metavar="MODEL", help="cost model of the time axis: msa (default) or cycles"
+    )
     parser.add_argument("--beside", metavar="MAPPING", help="draw this mapping below the first")
     parser.set_defaults(run=run)
 
@@ -32,6 +35,6 @@ def run(arguments: argparse.Namespace) -> int:
     for drawn in (mapping, beside):
         if drawn is not None:
             check(program, program.target, drawn)
-    picture.draw(program, mapping, arguments.output, beside=beside)
+    picture.draw(program, mapping, arguments.output, beside=beside, model=arguments.model)
     print(f"wrote {arguments.output}")
     return 0

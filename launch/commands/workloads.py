@@ -57,17 +57,16 @@ def describe(program: "Program", split: str | None) -> dict[str, Any]:
 
 
 def latencies_us(program: "Program", model: str) -> dict[str, float | None]:
-    """Returns the reference latencies of a program in microseconds, by what they are of."""
-    from ...env.cost import all_hbm_latency, floor_latency
+    """Returns the reference latencies of a program in microseconds, by what they are of; all None without a model."""
+    from ...env.cost import all_hbm_latency, available_models, floor_latency
     from ...env.simulate import simulate
 
-    latencies: dict[str, float | None] = {
-        "all_hbm": all_hbm_latency(program, program.target, model) * 1e6,
-        "production": None,
-        "production_cold": None,
-        "production_waits": None,
-        "floor": floor_latency(program, program.target, model) * 1e6,
-    }
+    keys = ("all_hbm", "production", "production_cold", "production_waits", "floor")
+    latencies: dict[str, float | None] = dict.fromkeys(keys)
+    if model not in available_models(program):
+        return latencies
+    latencies["all_hbm"] = all_hbm_latency(program, program.target, model) * 1e6
+    latencies["floor"] = floor_latency(program, program.target, model) * 1e6
     if program.production is not None:
         steady = simulate(program, program.target, program.production, model, "steady")
         cold = simulate(program, program.target, program.production, model, "cold")

@@ -76,7 +76,7 @@ def test_references_are_verified_and_production_is_among_them() -> None:
 def test_an_illegal_mapping_is_reported_as_such() -> None:
     program = skips()
     lies = dataclasses.replace(all_hbm(program), access_fast=np.ones(program.num_accesses, bool))
-    assert not evaluate_mapping(program, lies, "liar").verified
+    assert not evaluate_mapping(CONFIG.judge(program), lies, "liar").verified
 
 
 def test_policy_and_search_are_labelled_apart_and_repeat() -> None:

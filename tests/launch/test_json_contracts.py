@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from launch_cases import WORKLOAD, call, train_arguments
 from mallocmuzero.env import workloads
-from mallocmuzero.env.cost import MODELS
+from mallocmuzero.env.cost import MODELS, available_models
 from mallocmuzero.env.files import write_mapping
 from mallocmuzero.env.mapping import Mapping
+from mallocmuzero.env.objective import resolve
 from mallocmuzero.env.simulate import simulate
 
 
@@ -48,7 +49,11 @@ def test_verify_passes_the_production_mapping(tmp_path: Path) -> None:
         assert status == 0
         assert result["verified"] is True
         assert result["violations"] == []
-        assert result["latency_us"] == {"msa": pytest.approx(expected)}
+        assert result["latency_us"]["msa"] == pytest.approx(expected)
+        assert set(result["latency_us"]) == set(result["of_production"]) == set(MODELS)
+        assert result["of_production"]["msa"] == pytest.approx(1.0)
+        priced = "cycles" in available_models(program)
+        assert (result["latency_us"]["cycles"] is not None) == (result["exact"] is not None) == priced
 
 
 def test_verify_names_what_is_wrong(tmp_path: Path) -> None:
@@ -63,7 +68,8 @@ def test_verify_names_what_is_wrong(tmp_path: Path) -> None:
     status, result = result_of("verify", WORKLOAD, str(path))
     assert status == 1
     assert result["verified"] is False
-    assert result["latency_us"] == {"msa": None}
+    assert result["latency_us"] == dict.fromkeys(MODELS)
+    assert result["exact"] is None
     violation = result["violations"][0]
     assert set(violation) >= {"kind", "instruction", "instruction_name", "buffer", "buffer_name", "message"}
     assert "alignment" in {entry["kind"] for entry in result["violations"]}
@@ -79,7 +85,9 @@ def test_evaluate(tmp_path: Path) -> None:
     by_solver = {entry["solver"]: entry for entry in entries}
     for entry in entries:
         assert entry["program"] == WORKLOAD
-        assert entry["model"] == "msa"
+        assert entry["model"] == entry["objective"] == resolve(workloads.load(WORKLOAD))
+        assert set(entry["model_us"]) == set(MODELS)
+        assert entry["model_us"]["msa"] > 0
         assert entry["verified"] is True
         assert entry["production_us"] == by_solver["production"]["latency_us"]
         assert entry["seconds"] >= 0
@@ -96,5 +104,6 @@ def test_evaluate(tmp_path: Path) -> None:
     )
     status, verified = result_of("verify", WORKLOAD, str(run_dir / "best" / f"{WORKLOAD}.mapping.json.gz"))
     assert status == 0
-    assert verified["latency_us"]["msa"] == pytest.approx(agent_us)
+    (by_model,) = [entry["model_us"] for entry in written if entry["latency_us"] == agent_us][:1]
+    assert verified["latency_us"] == {model: us and pytest.approx(us) for model, us in by_model.items()}
     assert (run_dir / "best" / f"{WORKLOAD}.png").stat().st_size > 10_000
