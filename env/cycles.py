@@ -2,9 +2,9 @@
 
 A seen pair (instruction, set of accesses served from fast memory) is looked up by a key that is the XOR of one random
 number per fast access (Zobrist hashing), so that a game can update it access by access. An unseen pair is *completed*:
-the row's cycles with nothing fast, less one saving per fast access, never outside what was seen of the row. The savings
-are the smallest ones, relative to the bytes each access moves, that explain the pairs seen. How good that is, and what
-it was chosen over: docs/decisions/0006-cycles-and-robust.md.
+the row's cycles with nothing fast, less one saving per fast access, never outside what was seen of the row. Each access
+is expected to save its share of the bytes, corrected by as little as explains the pairs seen. How good that is, and
+what it was chosen over: docs/decisions/0006-cycles-and-robust.md.
 """
 
 from dataclasses import dataclass
@@ -169,8 +169,9 @@ def fit_savings(
 ) -> tuple[float, NDArray[np.float64]]:
     """Completes one row: cycles with nothing fast, and savings per access.
 
-    Of all savings that explain the pairs, the smallest relative to the bytes moved (kriging with a linear kernel): a
-    pair that makes several accesses fast shares its saving among them by their bytes.
+    Expected is that an access saves its share of the bytes. Of all corrections that explain the pairs, the smallest
+    relative to the bytes moved is taken (kriging with a linear kernel): a pair that makes several accesses fast shares
+    its saving among them by their bytes.
 
     Args:
       moved: `[K]` bytes of each access.
@@ -187,9 +188,11 @@ def fit_savings(
     prior = moved / moved.max(initial=1.0) + 1e-6
     if not saved.size or not np.abs(saved).max() > 0:
         return base, np.zeros(len(moved))
+    expected = base * moved / moved.sum() if moved.sum() > 0 else np.zeros(len(moved))
     gram = (fast * prior) @ fast.T
     noise = _NOISE * float(np.trace(gram)) / len(saved)
-    return base, prior * (fast.T @ np.linalg.solve(gram + noise * np.eye(len(saved)), saved))
+    correction = np.linalg.solve(gram + noise * np.eye(len(saved)), saved - fast @ expected)
+    return base, expected + prior * (fast.T @ correction)
 
 
 def _build(program: Program, table: CycleTable) -> CycleModel:
