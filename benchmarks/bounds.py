@@ -1,0 +1,101 @@
+"""Bounds on all committed programs, into `env/workloads/bounds.json` (its keys: `env/workloads/bounds.py`).
+
+python benchmarks/bounds.py [--seconds 60] [--objective O ...] [--again] [PROGRAM ...]
+
+Resumable: what the file has of the same program, objective and version is left alone, unless `--again`; each result is
+written as soon as it is there. Prints the table of all.
+"""
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from mallocmuzero.env import workloads
+from mallocmuzero.env.bounds.bound import VERSION, bound
+from mallocmuzero.env.cost import CYCLES, available_models
+from mallocmuzero.env.durable import write_atomically
+from mallocmuzero.env.objective import OBJECTIVES, ROBUST, make_judge
+from mallocmuzero.env.program import Program
+from mallocmuzero.env.workloads.bounds import FORMAT, PATH, judged_by
+from rich.console import Console
+from rich.table import Table
+
+FIGURES = ("floor", "relaxation", "integer", "found", "production", "bound", "best_known")
+
+
+def main() -> None:
+    """Fills the file and prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program", nargs="*", help="workloads; all that are here by default")
+    parser.add_argument("--seconds", type=float, default=60.0, help="time limit for each program and objective")
+    parser.add_argument("--objective", nargs="+", choices=OBJECTIVES, default=["msa", "cycles", "robust"])
+    parser.add_argument("--again", action="store_true", help="also those that the file has already")
+    parser.add_argument("--table", action="store_true", help="only print the table of what the file has")
+    arguments = parser.parse_args()
+    if not arguments.table:
+        for name in arguments.program or workloads.names():
+            program = workloads.load(name)
+            for objective in arguments.objective:
+                if objective == "msa" or CYCLES in available_models(program):
+                    _run(program, objective, arguments.seconds, arguments.again)
+    _print_table(_read())
+
+
+def _run(program: Program, objective: str, seconds: float, again: bool) -> None:
+    judge = make_judge(program, objective)
+    key = {
+        "program_sha256": program.sha256,
+        "objective": objective,
+        "judged_by": judged_by(judge),
+        "version": VERSION,
+    }
+    records = _read()
+    if not again and any(key.items() <= record.items() for record in records):
+        return
+    found = bound(program, objective, seconds)
+    unit = judge.production_s if objective == ROBUST and judge.production_s else 1.0
+    seconds_of = {
+        "floor": found.floor_s,
+        "relaxation": found.relaxation_s,
+        "integer": found.integer_s,
+        "found": found.found_s,
+        "production": found.production_s,
+        "bound": found.bound_s,
+        "best_known": found.mapping_s,
+    }
+    record: dict[str, Any] = {"program": program.name, **key}
+    record |= {name: None if value is None else value / unit for name, value in seconds_of.items()}
+    record |= {"bound_proved": found.proved, "optimal": found.optimal, "seconds": round(found.seconds, 1)}
+    record |= dict(zip(("columns", "rows", "integers"), found.size, strict=True))
+    # Read again: another process may have written meanwhile. A newer record of the same program and objective stands.
+    same = ("program", "objective")
+    records = [other for other in _read() if any(other[name] != record[name] for name in same)] + [record]
+    records.sort(key=lambda r: (r["program"], r["objective"]))
+    lines = ",\n".join(json.dumps(r) for r in records)
+    write_atomically(PATH, f'{{"format": "{FORMAT}", "records": [\n{lines}\n]}}\n'.encode())
+    print(f"{program.name} {objective}: {found.seconds:.0f} s, gap {found.gap:.2%}", file=sys.stderr, flush=True)
+
+
+def _read() -> list[dict[str, Any]]:
+    return list(json.loads(PATH.read_text(encoding="utf-8"))["records"]) if PATH.exists() else []
+
+
+def _print_table(records: list[dict[str, Any]]) -> None:
+    table = Table("program", "objective", title="us; under robust ratios to production")
+    for heading in (*FIGURES, "room", "seconds"):
+        table.add_column(heading, justify="right")
+    for record in records:
+        unit, form = (1.0, ".4f") if record["objective"] == ROBUST else (1e6, ".1f")
+        cells = ["-" if record[name] is None else f"{record[name] * unit:{form}}" for name in FIGURES]
+        cells[-1] += "*" if record["bound_proved"] else ""
+        room = 1.0 - record["bound"] / record["production"] if record["production"] else None
+        cells.append("-" if room is None else f"{room:.1%}")
+        table.add_row(record["program"], record["objective"], *cells, f"{record['seconds']:.0f}")
+    console = Console(width=150)
+    console.print(table)
+    console.print("* proved: the bound is within 0.1 % of the best known mapping")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,202 @@
+"""A certified lower bound on what any mapping of a program can reach, and the best mapping that was met on the way."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..cost import all_hbm_latency
+from ..errors import UserError
+from ..mapping import Mapping, all_hbm
+from ..objective import ROBUST, Judge, make_judge
+from ..program import Program
+from ..target import Target
+from .linear import Expression, LinearProgram
+from .placement import Placement, Rules, place
+from .repair import choice_of, repaired
+from .solve import solve_integer, solve_relaxation
+from .timing import add_time, minor_buffers
+
+# Raise it when bounds change: results are kept by it.
+VERSION = 1
+# A bound within this much of a mapping proves it optimal, for all that the cost models can tell apart.
+PROVED_GAP = 1e-3
+_LEFT_OUT_SHARE = 1e-4
+_UNITS = 1000.0  # the latency with everything in HBM
+# What rounding in sums of run times may be worth.
+_ROUNDING = 1e-9
+SCOPES = {
+    "legal": Rules(),
+    "game": Rules(slices=False, replacements=False, cross_program=False),
+}
+
+
+@dataclass
+class Bound:
+    """What is known of the best mapping of a program. Seconds are the judge's (`objective.Judge.seconds`).
+
+    Attributes:
+      objective: what mappings are judged by.
+      scope: which mappings the bound is for: `legal` for all that verify, `game` for what the game can play.
+      floor_s: every instruction as fast as it can be, and copies free; no bound on mappings that replace instructions.
+      relaxation_s: bound from the linear relaxation, certified; None before it is solved.
+      integer_s: bound from the mixed-integer program; None if it was not tried or found none.
+      bound_s: the best of the bounds.
+      mapping: the best mapping met, XLA's own included; it verifies.
+      mapping_s: what it comes to.
+      found_s: the best of the mappings made from solutions; None if none was made.
+      production_s: what XLA's own mapping comes to, or None.
+      optimal: the mixed-integer program was solved to the end.
+      seconds: time spent.
+      size: columns, rows, and integer columns of the relaxation.
+    """
+
+    objective: str
+    scope: str
+    floor_s: float
+    production_s: float | None
+    mapping: Mapping
+    mapping_s: float
+    bound_s: float = 0.0
+    relaxation_s: float | None = None
+    integer_s: float | None = None
+    found_s: float | None = None
+    optimal: bool = False
+    seconds: float = 0.0
+    size: tuple[int, int, int] = (0, 0, 0)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def gap(self) -> float:
+        """How much better than the best mapping met, at most, another one can be: a share of it."""
+        return 1.0 - self.bound_s / self.mapping_s if self.mapping_s > 0 else 0.0
+
+    @property
+    def proved(self) -> bool:
+        """Whether the bound proves the best mapping met to be optimal, to within `PROVED_GAP`."""
+        return self.mapping_s <= self.bound_s * (1.0 + PROVED_GAP)
+
+
+Report = Callable[[str, Bound], None]
+
+
+def bound(
+    program: Program,
+    objective: str | None = None,
+    seconds: float = 60.0,
+    scope: str = "legal",
+    target: Target | None = None,
+    report: Report = lambda stage, bound: None,
+    left_out_share: float = _LEFT_OUT_SHARE,
+    most_room_rows: int = Rules.most_room_rows,
+) -> Bound:
+    """Bounds the latency of every mapping of a program from below, and looks for mappings that come near.
+
+    Args:
+      program: the program.
+      objective: `robust`, `msa` or `cycles`; None for `robust` where `cycles` can price the program, else `msa`.
+      seconds: about how long it may take: the linear relaxation gets what it needs of it, integer solutions the rest.
+      scope: one of `SCOPES`: which mappings the bound is for.
+      target: the hardware; None for the program's own.
+      report: called with a stage and what is known so far.
+      left_out_share: buffers worth less than this together are taken to be fast for nothing.
+      most_room_rows: at how many instructions, at most, the buffers are made to fit.
+
+    Raises:
+      UserError: the objective or scope is not known, or the objective needs a cycle table that the program lacks.
+    """
+    if scope not in SCOPES:
+        raise UserError(f"scope {scope!r} is not known; choose one of {', '.join(SCOPES)}")
+    if not seconds > 0:
+        raise UserError(f"a bound needs time: {seconds:g} seconds are too few")
+    began = time.perf_counter()
+    judge = make_judge(program, objective, target)
+    nothing = all_hbm(program)
+    all_hbm_s = judge.judge(nothing)
+    result = Bound(judge.objective, scope, judge.floor_s(), judge.production_s, nothing, all_hbm_s)
+    if program.production is not None and judge.production_s is not None and judge.production_s < all_hbm_s:
+        result.mapping, result.mapping_s = program.production, judge.production_s
+    if not all_hbm_s > 0:
+        return result
+
+    def proved_at_least(value: float, unit_s: float) -> float:
+        # What is better than everything in HBM is all that the columns' upper bounds allow for.
+        return min(value * unit_s * (1.0 - _ROUNDING), all_hbm_s)
+
+    linear, placement, unit_s = relaxation(judge, SCOPES[scope], left_out_share, most_room_rows)
+    result.size = len(linear.cost), len(linear.row_low), sum(linear.integer)
+    report("relaxation", result)
+    solved = solve_relaxation(linear, max(1.0, seconds - (time.perf_counter() - began)))
+    if np.isfinite(solved.bound):
+        result.relaxation_s = proved_at_least(solved.bound, unit_s)
+        result.bound_s = max(result.bound_s, result.relaxation_s)
+    report("mappings", result)
+    if solved.values is not None:
+        _follow(judge, placement, solved.values, result, report)
+    result.seconds = time.perf_counter() - began
+    if seconds - result.seconds > max(1.0, solved.seconds) and not result.proved:
+        report("integer", result)
+
+        def progress(dual: float, best: float) -> None:
+            if np.isfinite(dual):
+                value = proved_at_least(dual * (1.0 - 1e-5), unit_s)
+                result.integer_s = max(result.integer_s or 0.0, value)
+                result.bound_s = max(result.bound_s, result.integer_s)
+            result.seconds = time.perf_counter() - began
+            report("integer", result)
+
+        mixed = solve_integer(linear, seconds - result.seconds, progress)
+        result.optimal = mixed.optimal
+        if np.isfinite(mixed.bound):
+            result.integer_s = max(result.integer_s or 0.0, proved_at_least(mixed.bound, unit_s))
+            result.bound_s = max(result.bound_s, result.integer_s)
+        if mixed.values is not None:
+            _follow(judge, placement, mixed.values, result, report)
+    result.seconds = time.perf_counter() - began
+    report("done", result)
+    return result
+
+
+def relaxation(
+    judge: Judge, rules: Rules, left_out_share: float, most_room_rows: int
+) -> tuple[LinearProgram, Placement, float]:
+    """Returns the relaxation, its placement and its unit of time in seconds of the judge.
+
+    Args:
+      judge: what mappings are judged by.
+      rules: what mappings may do.
+      left_out_share: buffers worth less than this together are taken to be fast for nothing.
+      most_room_rows: at how many instructions, at most, the buffers are made to fit.
+    """
+    program, target, models = judge.program, judge.target, judge.models
+    main = models[0]
+    unit_s = all_hbm_latency(program, target, main) / _UNITS
+    left_out = frozenset.intersection(*(minor_buffers(program, target, model, left_out_share) for model in models))
+    linear = LinearProgram()
+    rules = Rules(rules.slices, rules.replacements, rules.cross_program, most_room_rows)
+    placement = place(program, target, linear, rules, left_out, unit_s, len(models))
+    latencies = [
+        add_time(program, target, linear, placement, tree, unit_s, model)
+        for model, tree in zip(models, placement.trees, strict=True)
+    ]
+    if judge.objective == ROBUST:
+        # The worse of both, in units of the first: no less than either.
+        worst = linear.column(0.0, 2.0 * judge.judge(all_hbm(program)) / unit_s, cost=1.0)
+        for latency, model in zip(latencies, models, strict=True):
+            scale = judge.baseline[main] / judge.baseline[model] if judge.baseline[model] > 0 else 0.0
+            linear.at_least(Expression.of(worst).add(latency, -scale))
+    else:
+        for column, weight in latencies[0].terms.items():
+            linear.cost[column] = weight
+        linear.offset = latencies[0].constant
+    return linear, placement, unit_s
+
+
+def _follow(judge: Judge, placement: Placement, values: np.ndarray, result: Bound, report: Report) -> None:
+    for mapping in repaired(judge.program, judge.target, choice_of(placement, values)):
+        latency = judge.judge(mapping)
+        result.found_s = latency if result.found_s is None else min(result.found_s, latency)
+        if latency < result.mapping_s:
+            result.mapping, result.mapping_s = mapping, latency
+            report("mappings", result)

@@ -1,0 +1,80 @@
+"""What happens to each buffer, in order: the skeleton on which a relaxation hangs its columns."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..mapping import replaced_pair
+from ..program import OPERAND, Program
+from ..target import Target
+
+
+@dataclass(frozen=True)
+class Touch:
+    """All accesses of one instruction to one buffer.
+
+    Attributes:
+      buffer, instruction: who and when.
+      reads, writes: whether there is an operand, a result.
+      accesses: numbers of the accesses.
+    """
+
+    buffer: int
+    instruction: int
+    reads: bool
+    writes: bool
+    accesses: tuple[int, ...]
+
+
+def touches(program: Program) -> list[list[Touch]]:
+    """Returns, per buffer, its touches in program order."""
+    grouped: list[dict[int, list[int]]] = [{} for _ in range(program.num_buffers)]
+    columns = (program.access_instruction, program.access_buffer)
+    for access, (t, buffer) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+        grouped[buffer].setdefault(t, []).append(access)
+    kind = program.access_kind.tolist()
+    return [
+        [
+            Touch(
+                buffer,
+                t,
+                any(kind[a] == OPERAND for a in accesses),
+                any(kind[a] != OPERAND for a in accesses),
+                tuple(accesses),
+            )
+            for t, accesses in sorted(by_instruction.items())
+        ]
+        for buffer, by_instruction in enumerate(grouped)
+    ]
+
+
+def may_be_fast(program: Program, target: Target) -> NDArray[np.bool_]:
+    """`[N]` the buffer can be served from fast memory by some access: it is allowed there and fits."""
+    return program.fast_allowed & (program.size > 0) & (program.size <= target.fast_bytes)
+
+
+def replaceable(program: Program) -> dict[int, tuple[int, int]]:
+    """Returns instruction -> (source, result buffer) of those that an asynchronous copy may replace."""
+    pairs = ((t, replaced_pair(program, t)) for t in range(program.num_instructions))
+    return {t: pair for t, pair in pairs if pair is not None}
+
+
+def wait_weights(program: Program) -> NDArray[np.float64]:
+    """`[T + 1]` how often a wait before each instruction counts at least: the trips of the loop around the gap.
+
+    A copy that is due there lies in that loop or in one inside it, since copies do not span a loop's border.
+    """
+    weights = np.append(np.ones(len(program.loop_trips)), 1.0)
+    for loop, (parent, trips) in enumerate(zip(program.loop_parent.tolist(), program.loop_trips.tolist(), strict=True)):
+        weights[loop] = weights[parent] * trips
+    around = [-1, *program.loop.tolist(), -1]
+    parents = program.loop_parent.tolist()
+    gaps = []
+    for before, after in pairwise(around):
+        # A parent has a smaller number than its child. Two loops in a row meet in what is around both.
+        while before != after:
+            before, after = (parents[before], after) if before > after else (before, parents[after])
+        gaps.append(before)
+    return weights[np.array(gaps)]

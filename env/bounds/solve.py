@@ -1,0 +1,140 @@
+"""Solving: HiGHS finds duals and integer solutions; the bound of a linear program is computed from the duals alone."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import highspy
+import numpy as np
+from numpy.typing import NDArray
+
+from .linear import LinearProgram
+
+# A mixed-integer dual value comes from many linear programs that the solver prunes within its tolerances (1e-6 for
+# rows, 1e-7 for duals): it is lowered by this share of it.
+_MIXED_INTEGER_SLACK = 1e-5
+_GAP = 1e-5
+# The simplex method is faster below this many columns, and always finds exact duals.
+_SMALL = 3000
+Progress = Callable[[float, float], None]  # dual value, value of the best integer solution
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What a solver found.
+
+    Attributes:
+      bound: lower bound on the objective; -inf if none was found.
+      values: `[columns]` the best solution, or None.
+      optimal: the solver finished.
+      seconds: how long it took.
+    """
+
+    bound: float
+    values: NDArray[np.float64] | None
+    optimal: bool
+    seconds: float
+
+
+def solve_relaxation(linear: LinearProgram, seconds: float) -> Solution:
+    """Solves without integrality and certifies the bound: whatever the solver's tolerances, it holds.
+
+    Args:
+      linear: the program; every column must have finite bounds.
+      seconds: time limit.
+    """
+    began = time.perf_counter()
+    solver = _solver(linear, seconds, integer=False)
+    if len(linear.cost) > _SMALL:
+        # Without crossover to a vertex: near enough, since the bound needs no exact duals.
+        solver.setOptionValue("solver", "ipm")
+        solver.setOptionValue("run_crossover", "off")
+    solver.run()
+    if solver.getModelStatus() not in (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kTimeLimit):
+        solver = _solver(linear, max(1.0, seconds - (time.perf_counter() - began)), integer=False)
+        solver.run()
+    taken = time.perf_counter() - began
+    solution = solver.getSolution()
+    optimal = solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
+    bound = -np.inf
+    if solution.dual_valid:
+        bound = dual_bound(linear, np.array(solution.row_dual))
+    values = np.array(solution.col_value) if solution.value_valid else None
+    return Solution(bound, values, optimal, taken)
+
+
+def dual_bound(linear: LinearProgram, duals: NDArray[np.float64]) -> float:
+    """Returns a lower bound on the objective from any duals, exact or not (Neumaier and Shcherbina 2004).
+
+    `cost @ x >= duals @ A x + (cost - duals @ A) @ x` for every `x`; the first term is bounded by the rows' sides, the
+    second by the columns' bounds. What rounding can do is subtracted.
+
+    Args:
+      linear: the program; every column must have finite bounds.
+      duals: `[rows]`.
+    """
+    cost, low, high, row_low, row_high = linear.arrays()
+    duals = np.where((duals > 0) & ~np.isfinite(row_low), 0.0, duals)
+    duals = np.where((duals < 0) & ~np.isfinite(row_high), 0.0, duals)
+    sides = np.where(duals > 0, row_low, row_high)
+    rows = np.where(duals != 0, duals * np.where(np.isfinite(sides), sides, 0.0), 0.0)
+    matrix = linear.matrix()
+    reduced = cost - matrix.T @ duals
+    columns = np.where(reduced > 0, reduced * low, reduced * high)
+    # Each reduced cost is a sum of few products, each rounded once; then it is multiplied by its column's bound.
+    magnitude = np.abs(cost) + abs(matrix).T @ np.abs(duals)
+    terms = int(np.diff(matrix.tocsc().indptr).max(initial=0)) + 2
+    rounding = terms * np.finfo(float).eps * float(magnitude @ np.maximum(np.abs(low), np.abs(high)))
+    total = float(np.sum(rows, dtype=np.longdouble) + np.sum(columns, dtype=np.longdouble)) + linear.offset
+    return float(total - rounding - 1e-12 * (np.abs(rows).sum() + abs(linear.offset)))
+
+
+def solve_integer(linear: LinearProgram, seconds: float, progress: Progress | None = None) -> Solution:
+    """Solves with integrality.
+
+    Args:
+      linear: the program.
+      seconds: time limit; the dual value then is a bound all the same.
+      progress: called with the dual value and that of the best integer solution as they improve.
+    """
+    if not any(linear.integer):
+        return solve_relaxation(linear, seconds)
+    solver = _solver(linear, seconds, integer=True)
+    solver.setOptionValue("mip_rel_gap", _GAP)
+    if progress is not None:
+
+        def report(event: "highspy.HighsCallbackEvent") -> None:
+            progress(event.data_out.mip_dual_bound, event.data_out.mip_primal_bound)
+
+        solver.cbMipLogging.subscribe(report)
+    began = time.perf_counter()
+    solver.run()
+    taken = time.perf_counter() - began
+    status, info, solution = solver.getModelStatus(), solver.getInfo(), solver.getSolution()
+    optimal = status == highspy.HighsModelStatus.kOptimal
+    bound = float(info.mip_dual_bound) if np.isfinite(info.mip_dual_bound) else -np.inf
+    slack = float(_MIXED_INTEGER_SLACK * max(1.0, abs(bound))) if np.isfinite(bound) else 0.0
+    values = np.array(solution.col_value) if solution.value_valid else None
+    return Solution(bound - slack, values, optimal, taken)
+
+
+def _solver(linear: LinearProgram, seconds: float, integer: bool) -> "highspy.Highs":
+    cost, low, high, row_low, row_high = linear.arrays()
+    matrix = linear.matrix()
+    model = highspy.HighsLp()
+    model.num_col_, model.num_row_ = len(cost), len(row_low)
+    model.col_cost_, model.col_lower_, model.col_upper_ = cost, low, high
+    model.row_lower_, model.row_upper_ = row_low, row_high
+    model.offset_ = linear.offset
+    model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    model.a_matrix_.start_, model.a_matrix_.index_ = matrix.indptr, matrix.indices
+    model.a_matrix_.value_ = matrix.data
+    if integer:
+        kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
+        model.integrality_ = [kinds[i] for i in linear.integer]
+    solver = highspy.Highs()
+    solver.setOptionValue("output_flag", False)
+    solver.setOptionValue("threads", 1)
+    solver.setOptionValue("time_limit", float(seconds))
+    solver.passModel(model)
+    return solver

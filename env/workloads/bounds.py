@@ -1,0 +1,71 @@
+"""What `benchmarks/bounds.py` found out about the committed programs: bounds and best known mappings.
+
+`bounds.json` is `{"format": "mallocmuzero-bounds", "records": [...]}`, one record per program, objective and version:
+
+| key | contents |
+|---|---|
+| `program`, `program_sha256` | name and hash of the problem |
+| `objective` | `msa`, `cycles` or `robust` |
+| `judged_by` | hash of what else the figures depend on: cycle table, and latencies of the production mapping |
+| `version` | `env.bounds.bound.VERSION` |
+| `floor`, `relaxation`, `integer`, `bound` | seconds; under `robust` the ratio to production; null where not found |
+| `found`, `production`, `best_known` | likewise: best mapping made from the solutions, XLA's own, the better of both |
+| `bound_proved` | the bound proves `best_known` optimal to within 0.1 % |
+| `optimal` | the mixed-integer program was solved to the end |
+| `seconds`, `columns`, `rows`, `integers` | time spent (wall, on a busy machine), size of the program |
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ..cost import MSA
+from ..cycle_table import table_dict
+from ..objective import Judge, make_judge
+from ..program import Program
+
+FORMAT = "mallocmuzero-bounds"
+PATH = Path(__file__).parent / "bounds.json"
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known about a program under an objective; seconds, or ratios to production under `robust`.
+
+    Attributes:
+      bound: no mapping is better.
+      proved: `best` is within 0.1 % of it.
+      best: of the best mapping known, or None.
+    """
+
+    bound: float
+    proved: bool
+    best: float | None
+
+
+def known(program: Program, path: Path = PATH) -> dict[str, Known]:
+    """Returns what is known, by objective: nothing where the file has no record of just this problem and table."""
+    found: dict[str, Known] = {}
+    for record in _records(path):
+        if record["program_sha256"] == program.sha256 and record["bound"] is not None:
+            objective = record["objective"]
+            if record["judged_by"] == judged_by(make_judge(program, objective)):
+                found[objective] = Known(record["bound"], record["bound_proved"], record["best_known"])
+    return found
+
+
+@cache
+def _records(path: Path) -> list[dict[str, Any]]:
+    return list(json.loads(path.read_text(encoding="utf-8"))["records"]) if path.exists() else []
+
+
+def judged_by(judge: Judge) -> str:
+    """Returns a hash of what a judge's figures depend on besides the problem."""
+    table = judge.program.cycles
+    what: list[Any] = [{model: f"{seconds:.9e}" for model, seconds in sorted(judge.baseline.items())}]
+    if table is not None and judge.objective != MSA:
+        what.append(table_dict(table)["pairs"])
+    return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
