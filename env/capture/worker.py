@@ -180,8 +180,16 @@ def compile_once(lowered: Any, request: dict[str, Any]) -> None:
     _answer(error, _cpu_s() - started_s)
 
 
+def _end_with(parent: int) -> None:
+    """Ends the process when the one that asks for compilations is gone, in the midst of one as well."""
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(1)
+
+
 def main(reference: str, topology_name: str, folder: str) -> None:
     """Compiles whatever standard input asks for."""
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     os.environ.update(compiler_settings())
     here = os.path.dirname(os.path.abspath(__file__))  # its modules are none of the user's business
     sys.path[:] = [os.getcwd(), *(entry for entry in sys.path if entry != here)]

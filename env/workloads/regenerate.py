@@ -9,9 +9,11 @@ makes only those it lacks. A workload that fails does not stop the others; the f
 import argparse
 import hashlib
 import multiprocessing
+import os
 import re
 import sys
 import tempfile
+import threading
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -80,7 +82,8 @@ def main(arguments: list[str] | None = None) -> int:
     cache = None if options.check else options.cache or cache_folder() / "compilations"
     jobs = [_Job(entry, python, options.check, options.passes, cache) for entry in chosen]
     outcomes: list[Outcome] = []
-    with ProcessPoolExecutor(max(1, options.jobs), multiprocessing.get_context("spawn")) as pool:
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(max(1, options.jobs), spawn, _end_with_parent, (os.getpid(),)) as pool:
         for future in as_completed([pool.submit(_regenerate, job, begun) for job in jobs]):
             outcome = future.result()
             outcomes.append(outcome)
@@ -97,6 +100,17 @@ def main(arguments: list[str] | None = None) -> int:
 def _clock(begun: float) -> str:
     seconds = int(time.monotonic() - begun)
     return f"{time.strftime('%H:%M:%S')} +{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+
+
+def _end_with_parent(parent: int) -> None:
+    """Sees to it that a process of the pool does not outlive the command."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _regenerate(job: _Job, begun: float) -> Outcome:
