@@ -1,0 +1,143 @@
+"""Plans: a wish for every access of a program, and games played by them in compiled code.
+
+A plan keeps its meaning when an earlier decision changes, which a list of moves does not: what was decided there may
+not come up, and what was forced may be free. A wish is a move:
+
+- operand: `COPY` be fast (stay, else fetch), `NO_COPY` stay if there, `DROP` read from HBM;
+- result: `NO_COPY` fast, `COPY` fast and written back, `DROP` HBM.
+
+What is not legal gives way to the next best. Trivial buffers are left in HBM here, which makes games twice as fast;
+`fill.py` places them in the room that is left in the end.
+"""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from ...env.core import COPY, DROP, NO_COPY, NUM_MOVES, advance, catch_up, legal_moves, play, reset
+from ...env.layout import (
+    A_BUFFER,
+    A_INSTRUCTION,
+    A_KIND,
+    A_TWIN,
+    B_PLAYED,
+    B_TRIVIAL,
+    C_ACCESS,
+    S_RESIDENT,
+    S_VALID,
+    State,
+    Tables,
+    new_state,
+)
+from ...env.program import OPERAND
+
+
+def pooled_state(tables: Tables) -> tuple[NDArray[np.uint8], State]:
+    """Returns a state whose arrays all lie in one block of bytes, so that one copy saves or restores it."""
+    template = new_state(tables)
+    places, end = [], 0
+    for array in template:
+        places.append(end)
+        end += -(-array.nbytes // 64) * 64
+    block = np.zeros(end, np.uint8)
+    arrays = (
+        block[place : place + array.nbytes].view(array.dtype).reshape(array.shape)
+        for place, array in zip(places, template, strict=True)
+    )
+    return block, State(*arrays)
+
+
+@njit(cache=True, nogil=True)
+def choose(tables: Tables, state: State, legal: np.ndarray, wish: int) -> int:
+    """Returns the move at the access to decide next that comes nearest to a wish, and plans it."""
+    access = state.counters[C_ACCESS]
+    owner = tables.access[access, A_BUFFER]
+    free = tables.access[access, A_TWIN] < 0
+    if tables.access[access, A_KIND] == OPERAND:
+        resident = state.buffer[owner, S_RESIDENT] == 1
+        readable = state.buffer[owner, S_VALID] <= tables.access[access, A_INSTRUCTION]
+        leaves = wish == DROP or (wish == NO_COPY and not resident)
+        # The common cases need no plan.
+        if free and readable and leaves:
+            return DROP
+        if free and resident and not leaves:
+            return NO_COPY
+        legal_moves(tables, state, legal)
+        if not leaves and legal[COPY]:
+            return COPY
+        return DROP if legal[DROP] and (leaves or not legal[NO_COPY]) else (NO_COPY if legal[NO_COPY] else COPY)
+    if free and wish == DROP:
+        return DROP
+    legal_moves(tables, state, legal)
+    if wish != DROP and legal[wish]:
+        return wish
+    if wish == DROP and legal[DROP]:
+        return DROP
+    return NO_COPY if legal[NO_COPY] else (COPY if legal[COPY] else DROP)
+
+
+@njit(cache=True, nogil=True)
+def play_plan(
+    tables: Tables, state: State, legal: np.ndarray, following: np.ndarray, plan: np.ndarray, moves: np.ndarray
+) -> None:
+    """Plays a whole game by `plan[A]`; `moves[A]` receives the moves. `following` is that of `next_placeable`."""
+    reset(tables, state)
+    while True:
+        state.counters[C_ACCESS] = following[state.counters[C_ACCESS]]
+        if not catch_up(tables, state):
+            return
+        access = state.counters[C_ACCESS]
+        moves[access] = choose(tables, state, legal, plan[access])
+        play(tables, state, moves[access])
+
+
+def next_placeable(tables: Tables) -> NDArray[np.int64]:
+    """Returns `[A + 1]` the first access from each one on (`A`: none) whose buffer a plan may place.
+
+    All others stay in HBM; games by plan pass over them.
+    """
+    owner = tables.access[:, A_BUFFER]
+    placeable = (tables.buffer[owner, B_PLAYED] == 1) & (tables.buffer[owner, B_TRIVIAL] == 0)
+    places = np.append(np.flatnonzero(placeable), [len(tables.access)])
+    return places[np.searchsorted(places, np.arange(len(tables.access) + 1))].astype(np.int64)
+
+
+@njit(cache=True, nogil=True)
+def plan_of_line(
+    tables: Tables, state: State, legal: np.ndarray, line: np.ndarray, count: int, plan: np.ndarray
+) -> None:
+    """Plays the game by a line of `count` decisions, and makes the plan whose wishes are the moves that were made."""
+    reset(tables, state)
+    decisions, before = 0, 0
+    going = True
+    while going:
+        before = state.counters[C_ACCESS]
+        going = advance(tables, state, legal)
+        now = state.counters[C_ACCESS]
+        for access in range(before, now):  # what the game played
+            plan[access] = _made(tables, state, access)
+        if going:
+            move = line[decisions] if decisions < count else NO_COPY
+            decisions += 1
+            play(tables, state, move)
+            plan[now] = COPY if move != DROP and tables.access[now, A_KIND] == OPERAND else move
+
+
+@njit(cache=True, nogil=True)
+def _made(tables: Tables, state: State, access: int) -> int:
+    if not state.access_fast[access]:
+        return DROP
+    return COPY if tables.access[access, A_KIND] == OPERAND else NO_COPY
+
+
+def free_accesses(tables: Tables) -> NDArray[np.int64]:
+    """Returns the accesses that a plan decides: of buffers that may be placed and are worth it, and not by a twin."""
+    owner = tables.access[:, A_BUFFER]
+    free = (tables.buffer[owner, B_PLAYED] == 1) & (tables.buffer[owner, B_TRIVIAL] == 0)
+    operand_twin = (tables.access[:, A_KIND] == OPERAND) & (tables.access[:, A_TWIN] >= 0)
+    return np.flatnonzero(free & ~operand_twin)
+
+
+def random_plan(tables: Tables, generator: np.random.Generator, shares: NDArray[np.float64]) -> NDArray[np.int8]:
+    """Returns a plan of random wishes; `shares` `[NUM_MOVES]` of each."""
+    return generator.choice(NUM_MOVES, len(tables.access), p=shares).astype(np.int8)

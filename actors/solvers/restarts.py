@@ -1,0 +1,45 @@
+"""Players without a plan of their own: random play, and climbs from random starts."""
+
+import numpy as np
+
+from ...env.core import NUM_MOVES
+from .anneal import Walk, games_per_look
+from .starts import good_starts, random_rule_plan
+from .task import Task
+
+# A climb ends when this many games per free access have not made it better.
+_PATIENCE = 0.5
+_LEAST_PATIENCE = 200
+
+
+def random_play(task: Task) -> None:
+    """Plays random plans, each with shares of wishes of its own, until the budget is spent."""
+    task.doing = "random plans"
+    while not task.done or task.best_plan is None:
+        shares = task.generator.dirichlet(np.ones(NUM_MOVES))
+        task.play(task.generator.choice(NUM_MOVES, len(task.tables.access), p=shares).astype(np.int8))
+
+
+def random_restarts(task: Task) -> None:
+    """Climbs from the line of a random greedy rule, over single and small changes, until no change helps for long;
+    then from the next."""
+    good_starts(task, 0.0)
+    patience = max(_LEAST_PATIENCE, int(_PATIENCE * len(task.free)))
+    climbs = 0
+    while not task.done and len(task.free):
+        climbs += 1
+        task.doing = f"climb {climbs}"
+        walk = Walk(task, random_rule_plan(task))
+        since, reached = 0, walk.current_s
+        while not task.done and since < patience:
+            games = task.left(games_per_look(task))
+            walk.step(games, 0.0)
+            since += games
+            if walk.current_s < reached:
+                since, reached = 0, walk.current_s
+
+
+def greedy(task: Task) -> None:
+    """Plays everything-fast and the lines of all greedy rules."""
+    task.doing = "greedy rules"
+    good_starts(task)

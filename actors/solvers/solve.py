@@ -1,0 +1,115 @@
+"""One way to run any solver: `solve` returns a verified mapping, the best so far whenever it ends."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+from ...env import workloads
+from ...env.errors import UserError
+from ...env.mapping import Mapping, all_hbm
+from ...env.objective import make_judge
+from ...env.program import Program
+from ...env.target import Target
+from ...env.verify import verify
+from .anneal import anneal
+from .beam import beam
+from .cem import cem
+from .restarts import greedy, random_play, random_restarts
+from .task import Budget, Progress, Task
+
+Solver = Callable[[Task], None]
+
+# In the order of the help text.
+SOLVERS: dict[str, Solver] = {
+    "anneal": anneal,
+    "cem": cem,
+    "beam": beam,
+    "restarts": random_restarts,
+    "greedy": greedy,
+    "random": random_play,
+}
+DEFAULT_SOLVER = "anneal"
+_WARM_UP_GAMES = 60
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """What a solver made.
+
+    Attributes:
+      solver, seed: who made it.
+      objective: what it was judged by.
+      mapping: verified.
+      judged_s: its seconds, as the judge counts them.
+      evaluations: games that the solver finished.
+      seconds: wall time.
+      stopped: it was ended early.
+    """
+
+    solver: str
+    seed: int
+    objective: str
+    mapping: Mapping
+    judged_s: float
+    evaluations: int
+    seconds: float
+    stopped: bool
+
+
+def solve(
+    program: Program,
+    solver: str = DEFAULT_SOLVER,
+    target: Target | None = None,
+    objective: str | None = None,
+    budget: Budget | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+    stop: Callable[[], bool] | None = None,
+) -> Solution:
+    """Maps a program.
+
+    Args:
+      program: what is mapped.
+      solver: a name in `SOLVERS`.
+      target: the hardware; None for the program's own.
+      objective: `robust`, `msa` or `cycles`; None for `robust` where the program has a cycle table, else `msa`.
+      budget: None for a minute.
+      seed: with a limit of evaluations and no other, equal seeds give equal mappings.
+      progress: is told several times a second where the solver stands.
+      stop: is asked as often whether to end. Ctrl-C does too.
+
+    Raises:
+      UserError: the solver or the objective is not known, or the program lacks what the objective needs.
+    """
+    if solver not in SOLVERS:
+        raise UserError(f"no solver is called {solver!r}; the solvers are {', '.join(SOLVERS)}")
+    make_judge(program, objective, target)  # says what is wrong before anything is compiled
+    _warm_up(solver)
+    task = Task(program, target, objective, Budget() if budget is None else budget, seed, progress, stop)
+    stopped = False
+    try:
+        SOLVERS[solver](task)
+    except KeyboardInterrupt:
+        stopped = True
+    judge = task.game.judge
+    nothing = all_hbm(program)
+    mapping = task.mapping() or nothing
+    if judge.judge(nothing) < judge.judge(mapping):
+        mapping = nothing
+    violations = verify(program, judge.target, mapping)
+    if violations:
+        raise RuntimeError(f"solver {solver!r} made an illegal mapping of {program.name!r}: {violations[0].message}")
+    origin = {"solver": solver, "seed": seed, "objective": judge.objective, "evaluations": task.evaluations}
+    mapping = Mapping(mapping.program_sha256, mapping.access_fast, mapping.residencies, mapping.copies, origin)
+    stopped = stopped or (stop is not None and stop())
+    return Solution(
+        solver, seed, judge.objective, mapping, judge.judge(mapping), task.evaluations, task.seconds, stopped
+    )
+
+
+@cache
+def _warm_up(solver: str) -> None:
+    """Has everything compiled, or read from the compiler's cache, before any clock runs."""
+    task = Task(workloads.load("tiny"), None, "msa", Budget(None, _WARM_UP_GAMES), 0)
+    SOLVERS[solver](task)
+    task.mapping()

@@ -1,0 +1,45 @@
+"""Plans to start a search from: everything fast, and the lines of the greedy player's rules."""
+
+import numpy as np
+
+from ...env.core import COPY
+from ..greedy import GRID, Rule, play_rule
+from .plan import plan_of_line
+from .task import Plan, Task
+
+
+def good_starts(task: Task, share: float = 1.0) -> list[Plan]:
+    """Plays everything-fast and greedy rules in random order until `share` of the budget is spent; best plans first.
+
+    The first is always played, so that there is a mapping; every plan is offered.
+    """
+    everything = np.full(len(task.tables.access), COPY, np.int8)
+    found = [(task.play(everything), 0, everything)]
+    for number in task.generator.permutation(len(GRID)).tolist():
+        if task.spent >= share or task.done:
+            break
+        plan = rule_plan(task, GRID[number])
+        found.append((task.finished(plan), number + 1, plan))
+    found.sort(key=lambda entry: entry[:2])
+    return [plan for _, _, plan in found]
+
+
+def rule_plan(task: Task, rule: Rule) -> Plan:
+    """Plays a game by a greedy rule, and returns the plan that makes the same one."""
+    taken = np.zeros(len(task.tables.access), np.int64)
+    count = play_rule(task.tables, task.state, task.legal, taken, rule)
+    plan = np.zeros(len(task.tables.access), np.int8)
+    plan_of_line(task.tables, task.state, task.legal, taken, count, plan)
+    return plan
+
+
+def random_rule_plan(task: Task) -> Plan:
+    """Returns the plan of a rule with settings drawn from the range of the grid."""
+    draw = task.generator
+    rule = Rule(
+        least_density=float(draw.choice([0.0, draw.uniform(0.0, 0.6)])),
+        write_back_after=float(10.0 ** draw.uniform(-3.5, 0.3)),
+        victims=float(draw.uniform(0.0, 1.2)),
+        stall=float(draw.choice([-1.0, 0.0, draw.uniform(0.0, 0.8)])),
+    )
+    return rule_plan(task, rule)

@@ -1,0 +1,169 @@
+"""One run of a solver: the game it plays, what it may spend, and the best mapping so far."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...env.errors import UserError
+from ...env.game import MallocGame
+from ...env.layout import B_PLAYED, B_TRIVIAL, Tables
+from ...env.mapping import Mapping
+from ...env.program import Program
+from ...env.target import Target
+from .fill import fill
+from .outcome import make_scoring, outcome
+from .plan import free_accesses, next_placeable, play_plan, pooled_state
+
+Plan = NDArray[np.int8]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a solver may spend; whichever comes first.
+
+    Attributes:
+      seconds: wall time; None for no limit.
+      evaluations: finished games; a run that this limit ends repeats exactly. None for no limit.
+    """
+
+    seconds: float | None = 60.0
+    evaluations: int | None = None
+
+    def __post_init__(self) -> None:
+        """Checks the limits. Raises `UserError` if one makes no sense, or there is none."""
+        if self.seconds is None and self.evaluations is None:
+            raise UserError("a solver without any limit would never end; give seconds or evaluations")
+        if self.seconds is not None and not self.seconds >= 0:
+            raise UserError(f"a limit of {self.seconds} seconds cannot be kept; give 0 or more")
+        if self.evaluations is not None and self.evaluations < 0:
+            raise UserError(f"a limit of {self.evaluations} evaluations cannot be kept; give 0 or more")
+
+
+@dataclass(frozen=True)
+class Status:
+    """Where a solver stands.
+
+    Attributes:
+      seconds, evaluations: spent.
+      best_s: judged seconds of the best game so far; infinite before the first one.
+      doing: what it does, in a word or two.
+    """
+
+    seconds: float
+    evaluations: int
+    best_s: float
+    doing: str
+
+
+Progress = Callable[[Status], None]
+
+
+class Task:
+    """What a solver is given. It offers plans (`plan.py`), or whole mappings, and looks at `done` between games.
+
+    Attributes:
+      game: set up for the program and objective; its state is the solver's to use.
+      tables: those of the game, but with trivial buffers left in HBM.
+      generator: the only source of chance.
+      evaluations: games finished so far.
+      best_s: judged seconds of the best offer.
+      best_plan: its plan; None where there is none.
+      doing: what the progress display says.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        target: Target | None,
+        objective: str | None,
+        budget: Budget,
+        seed: int,
+        progress: Progress | None = None,
+        stop: Callable[[], bool] | None = None,
+    ) -> None:
+        """Begins. The clock starts here. `stop` may ask for an early end."""
+        self._begin = time.perf_counter()
+        self.game = MallocGame(program, target, objective)
+        buffer = self.game.tables.buffer.copy()
+        buffer[buffer[:, B_TRIVIAL] == 1, B_PLAYED] = 0
+        self.tables: Tables = self.game.tables._replace(buffer=buffer)
+        self.block, self.state = pooled_state(self.tables)
+        self.game.state = self.state
+        self.scoring = make_scoring(self.game)
+        self.following = next_placeable(self.tables)
+        self.free = free_accesses(self.tables)
+        self.legal = np.zeros(3, np.bool_)
+        self.budget, self.generator = budget, np.random.default_rng(seed)
+        self.evaluations = 0
+        self.best_s = np.inf
+        self.best_plan: Plan | None = None
+        self.doing = ""
+        self._mapping: Mapping | None = None
+        self._progress, self._stop = progress, stop
+        self._moves = np.zeros(len(self.tables.access), np.int8)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the beginning."""
+        return time.perf_counter() - self._begin
+
+    @property
+    def spent(self) -> float:
+        """The share of the budget that is spent, up to 1."""
+        shares = [0.0]
+        if self.budget.seconds is not None:
+            shares.append(self.seconds / self.budget.seconds if self.budget.seconds > 0 else 1.0)
+        if self.budget.evaluations is not None:
+            shares.append(self.evaluations / self.budget.evaluations if self.budget.evaluations > 0 else 1.0)
+        return min(max(shares), 1.0)
+
+    @property
+    def done(self) -> bool:
+        """Whether to end: the budget is spent, or somebody asked for it. Also the place where progress is shown."""
+        if self._progress is not None:
+            self._progress(Status(self.seconds, self.evaluations, self.best_s, self.doing))
+        return self.spent >= 1.0 or (self._stop is not None and self._stop())
+
+    def left(self, most: int) -> int:
+        """Returns how many more games may be played before looking at the clock again, `most` at most."""
+        if self.budget.evaluations is None:
+            return most
+        return max(0, min(most, self.budget.evaluations - self.evaluations))
+
+    def play(self, plan: Plan) -> float:
+        """Plays a game by `plan`, offers it, and returns its judged seconds."""
+        play_plan(self.tables, self.state, self.legal, self.following, plan, self._moves)
+        return self.finished(plan)
+
+    def finished(self, plan: Plan) -> float:
+        """Counts, judges and offers the finished game in `state`, which `plan` made; returns its judged seconds."""
+        self.evaluations += 1
+        seconds = float(outcome(self.tables, self.scoring, self.state))
+        self.offer(plan, seconds)
+        return seconds
+
+    def offer(self, plan: Plan, seconds: float) -> bool:
+        """Keeps `plan` if it is the best so far. It must make a game of `seconds`, already counted."""
+        if seconds >= self.best_s:
+            return False
+        self.best_s, self.best_plan, self._mapping = seconds, plan.copy(), None
+        return True
+
+    def offer_mapping(self, mapping: Mapping) -> float:
+        """Judges a mapping that no plan has made, keeps it if it is the best so far; returns its judged seconds."""
+        self.evaluations += 1
+        seconds = self.game.judge.judge(mapping)
+        if seconds < self.best_s:
+            self.best_s, self.best_plan, self._mapping = seconds, None, mapping
+        return seconds
+
+    def mapping(self) -> Mapping | None:
+        """Returns the mapping of the best offer, with the room that is left filled; None if there was no offer."""
+        if self._mapping is None and self.best_plan is not None:
+            play_plan(self.tables, self.state, self.legal, self.following, self.best_plan, self._moves)
+            self.game.take_over()
+            self._mapping = self.game.mapping()
+        return None if self._mapping is None else fill(self.game.judge, self._mapping)
