@@ -10,7 +10,7 @@ from ..env.errors import UserError
 from ..version import VERSION
 
 # In the order of the help text.
-COMMANDS = ("train", "evaluate", "verify", "bound", "show", "workloads", "capture", "pack")
+COMMANDS = ("train", "evaluate", "verify", "bound", "show", "workloads", "capture", "solve", "pack")
 USAGE_STATUS = 2
 INTERRUPT_STATUS = 130
 

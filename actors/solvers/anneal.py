@@ -22,8 +22,6 @@ _POINTS = 12
 _START_SHARE = 0.15
 # Temperatures, in units of the median difference that a single change makes.
 _HOT, _COLD = 1.0, 0.01
-# Games between looks at the clock; small enough for Ctrl-C.
-_CHUNK_ACCESSES = 60_000
 _PROBES = 60
 # Changes: a wish; a wish and one near it; all wishes of a buffer from there on.
 _SINGLE, _PAIR = 0.5, 0.75
@@ -74,7 +72,7 @@ class Walk:
     def differences(self) -> NDArray[np.float64]:
         """Returns seconds by which single changes of the current game differ from it, those that change nothing left
         out."""
-        games = self._task.left(_PROBES)
+        games = min(_PROBES, self._task.games_per_look())
         self._deltas[:] = 0.0
         self._run(games, 0.0, True)
         found = np.abs(self._deltas[np.isfinite(self._deltas)])
@@ -114,7 +112,6 @@ def anneal(task: Task) -> None:
     starts = good_starts(task, _START_SHARE)
     if task.done or not len(task.free):
         return
-    chunk = games_per_look(task)
     walk = Walk(task, starts[0])
     scale = _scale(walk, task)
     begin, hot = task.spent, _HOT
@@ -123,16 +120,11 @@ def anneal(task: Task) -> None:
             passed = (task.spent - begin) / (end - begin)
             temperature = scale * hot * (_COLD / hot) ** passed
             task.doing = f"temperature {temperature * 1e6:.3g} us"
-            walk.step(task.left(chunk), temperature)
+            walk.step(task.games_per_look(), temperature)
         if task.done or task.best_plan is None:
             return
         walk = Walk(task, task.best_plan)
         begin, hot = task.spent, _HOT / 5
-
-
-def games_per_look(task: Task) -> int:
-    """Returns how many games may be played between two looks at the clock: a tenth of a second's worth or so."""
-    return max(1, _CHUNK_ACCESSES // len(task.tables.access))
 
 
 def _scale(walk: Walk, task: Task) -> float:

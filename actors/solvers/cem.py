@@ -92,16 +92,24 @@ def play_policy(tables: Tables, state: State, legal: np.ndarray, weights: np.nda
         move = DROP
         best = 0.0 if legal[DROP] else -np.inf
         if tables.access[access, A_KIND] == OPERAND:
-            value = np.dot(weights[_OPERAND], features)
+            value = _value(weights, _OPERAND, features)
             if (legal[NO_COPY] or legal[COPY]) and value > best:
                 move = NO_COPY if legal[NO_COPY] else COPY
         else:
             for choice in (NO_COPY, COPY):
-                value = np.dot(weights[_NO_COPY if choice == NO_COPY else _COPY], features)
+                value = _value(weights, _NO_COPY if choice == NO_COPY else _COPY, features)
                 if legal[choice] and value > best:
                     move, best = choice, value
         plan[access] = COPY if move == NO_COPY and tables.access[access, A_KIND] == OPERAND else move
         play(tables, state, move)
+
+
+@njit(cache=True, nogil=True)
+def _value(weights: np.ndarray, row: int, features: np.ndarray) -> float:
+    value = 0.0
+    for k in range(NUM_FEATURES):
+        value += weights[row, k] * features[k]
+    return value
 
 
 @njit(cache=True, nogil=True)

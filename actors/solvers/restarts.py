@@ -3,7 +3,7 @@
 import numpy as np
 
 from ...env.core import NUM_MOVES
-from .anneal import Walk, games_per_look
+from .anneal import Walk
 from .starts import good_starts, random_rule_plan
 from .task import Task
 
@@ -32,7 +32,7 @@ def random_restarts(task: Task) -> None:
         walk = Walk(task, random_rule_plan(task))
         since, reached = 0, walk.current_s
         while not task.done and since < patience:
-            games = task.left(games_per_look(task))
+            games = task.games_per_look()
             walk.step(games, 0.0)
             since += games
             if walk.current_s < reached:

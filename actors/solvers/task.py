@@ -19,6 +19,10 @@ from .plan import free_accesses, next_placeable, play_plan, pooled_state
 
 Plan = NDArray[np.int8]
 
+_SECONDS_PER_LOOK = 0.1
+_MOST_PER_LOOK = 10_000
+_ACCESSES_PER_LOOK = 60_000
+
 
 @dataclass(frozen=True)
 class Budget:
@@ -127,11 +131,18 @@ class Task:
             self._progress(Status(self.seconds, self.evaluations, self.best_s, self.doing))
         return self.spent >= 1.0 or (self._stop is not None and self._stop())
 
-    def left(self, most: int) -> int:
-        """Returns how many more games may be played before looking at the clock again, `most` at most."""
-        if self.budget.evaluations is None:
-            return most
-        return max(0, min(most, self.budget.evaluations - self.evaluations))
+    def games_per_look(self) -> int:
+        """Returns how many games to play before looking at `done` again: a tenth of a second's worth.
+
+        Without a limit of seconds the number depends on the program alone, so that runs repeat.
+        """
+        if self.budget.seconds is None:
+            games = max(1, _ACCESSES_PER_LOOK // len(self.tables.access))
+        else:
+            seconds = self.seconds / max(self.evaluations, 1)
+            games = max(1, int(min(_SECONDS_PER_LOOK / max(seconds, 1e-9), _MOST_PER_LOOK)))
+        left = games if self.budget.evaluations is None else self.budget.evaluations - self.evaluations
+        return max(0, min(games, left))
 
     def play(self, plan: Plan) -> float:
         """Plays a game by `plan`, offers it, and returns its judged seconds."""

@@ -1,0 +1,168 @@
+"""`mallocmuzero solve`: a mapping from a classical solver."""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..json_output import add_json_option, write_json
+
+if TYPE_CHECKING:
+    from ...actors.solvers.solve import Solution
+    from ...actors.solvers.task import Status
+    from ...env.program import Program
+
+_SECONDS = 60.0
+_LINE_SECONDS = 5.0
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Adds the command to the parser."""
+    parser = subparsers.add_parser(
+        "solve",
+        help="map a program with a classical solver",
+        description="Maps a program with a solver that does not learn, and shows the mapping beside XLA's. The best "
+        "mapping so far is kept at the time limit and on Ctrl-C.",
+    )
+    parser.add_argument("program", metavar="PROGRAM", help="name of a workload, or a program file")
+    parser.add_argument(
+        "--solver", default="anneal", metavar="NAME", help="anneal, cem, beam, restarts, greedy, random"
+    )
+    parser.add_argument("--seconds", type=float, metavar="S", help="time limit; 60 without any limit")
+    parser.add_argument(
+        "--evaluations", type=int, metavar="N", help="limit of games, which repeats exactly with a seed"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N")
+    parser.add_argument("--objective", metavar="O", help="robust (the default where it can be), msa or cycles")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="MAPPING", help="the mapping, .json.gz")
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs the command; 130 or 143 if a signal ended it early, with the best mapping so far written."""
+    from ...actors.solvers.solve import solve
+    from ...actors.solvers.task import Budget
+    from ...env import workloads
+    from ...env.errors import UserError
+    from ...env.files import write_mapping
+    from ..stop import StopRequest
+
+    if arguments.seed < 0:
+        raise UserError(f"--seed {arguments.seed} is none; give 0 or more")
+    unlimited = arguments.seconds is None and arguments.evaluations is None
+    budget = Budget(_SECONDS if unlimited else arguments.seconds, arguments.evaluations)
+    program = workloads.load(arguments.program)
+    with StopRequest() as stop, _Progress() as progress:
+        solution = solve(
+            program,
+            arguments.solver,
+            objective=arguments.objective,
+            budget=budget,
+            seed=arguments.seed,
+            progress=progress.show,
+            stop=lambda: bool(stop),
+        )
+    write_mapping(solution.mapping, program, arguments.output)
+    result = describe(program, solution)
+    if arguments.json is not None:
+        write_json(result, arguments.json)
+    if arguments.json != "-":
+        _print_table(result)
+        print(f"wrote {arguments.output}")
+    return stop.status
+
+
+def describe(program: "Program", solution: "Solution") -> dict[str, Any]:
+    """Returns the JSON object: docs/json.md."""
+    from ...env.objective import latencies, make_judge
+
+    judge = make_judge(program, solution.objective)
+    production_s, tuned_s = judge.production_s, tuned_seconds(program, solution.objective)
+    by_model = latencies(program, solution.mapping)
+    return {
+        "program": program.name,
+        "solver": solution.solver,
+        "seed": solution.seed,
+        "objective": solution.objective,
+        "latency_us": solution.judged_s * 1e6,
+        "production_us": None if production_s is None else production_s * 1e6,
+        "production_tuned_us": None if tuned_s is None else tuned_s * 1e6,
+        "floor_us": judge.floor_s() * 1e6,
+        "model_us": {model: None if seconds is None else seconds * 1e6 for model, seconds in by_model.items()},
+        "verified": True,  # `solve` returns nothing else
+        "evaluations": solution.evaluations,
+        "seconds": solution.seconds,
+        "stopped": solution.stopped,
+    }
+
+
+def tuned_seconds(program: "Program", objective: str) -> float | None:
+    """Returns what the best mapping of the compiler's flag grid comes to under an objective; None if not known."""
+    from ...env.objective import make_judge
+
+    judge = make_judge(program, objective)
+    found = []
+    for variant in program.variants:
+        known = {model: latency for model, latency in variant.latency_s.items() if latency is not None}
+        if set(judge.models) <= set(known):
+            found.append(judge.seconds(known))
+    return min(found, default=None)
+
+
+def _print_table(result: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    from ..console import stdout_console
+
+    table = Table(title=f"{result['program']}: simulated latency, steady; objective {result['objective']}")
+    table.add_column("mapping", no_wrap=True)
+    for heading in ("latency us", "of production"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    production = result["production_us"]
+    for name, key in (
+        ("production", "production_us"),
+        ("production, best flags", "production_tuned_us"),
+        (f"{result['solver']} (verified)", "latency_us"),
+        ("floor", "floor_us"),
+    ):
+        figure = result[key]
+        if figure is not None:
+            table.add_row(name, f"{figure:,.2f}", f"{100 * figure / production:.2f} %" if production else "-")
+    stdout_console().print(table)
+    models = ", ".join(f"{us:.2f} us ({model})" for model, us in result["model_us"].items() if us is not None)
+    print(f"{models}; {result['evaluations']:,} games in {result['seconds']:.1f} s")
+
+
+class _Progress:
+    """Shows where the solver stands on standard error: live in a terminal, else a line now and then."""
+
+    def __init__(self) -> None:
+        from ..console import stderr_console
+
+        console = stderr_console()
+        self._live = console.status("compiling") if console.is_terminal else None
+        self._shown_at = time.monotonic()
+
+    def __enter__(self) -> "_Progress":
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def show(self, status: "Status") -> None:
+        """Shows a status, if it is time again."""
+        now = time.monotonic()
+        if now - self._shown_at < (0.2 if self._live is not None else _LINE_SECONDS):
+            return
+        self._shown_at = now
+        best = "no mapping yet" if status.best_s == float("inf") else f"best {status.best_s * 1e6:,.2f} us"
+        text = f"{status.seconds:.0f} s · {status.evaluations:,} games · {best} · {status.doing}"
+        if self._live is not None:
+            self._live.update(text)
+        else:
+            print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,189 @@
+"""Every solver: verified mappings, the same ones from the same seed, within limits, whenever it ends."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mallocmuzero.actors.solvers import solve as solve_module
+from mallocmuzero.actors.solvers.anneal import Walk
+from mallocmuzero.actors.solvers.cem import play_policy
+from mallocmuzero.actors.solvers.fill import fill
+from mallocmuzero.actors.solvers.outcome import make_scoring, outcome
+from mallocmuzero.actors.solvers.plan import play_plan
+from mallocmuzero.actors.solvers.restarts import random_play
+from mallocmuzero.actors.solvers.solve import SOLVERS, solve
+from mallocmuzero.actors.solvers.starts import good_starts, random_rule_plan
+from mallocmuzero.actors.solvers.task import Budget, Status, Task
+from mallocmuzero.env.core import NUM_MOVES
+from mallocmuzero.env.cost import CYCLES, available_models
+from mallocmuzero.env.errors import UserError
+from mallocmuzero.env.game import MallocGame
+from mallocmuzero.env.mapping import all_hbm
+from mallocmuzero.env.objective import make_judge
+from mallocmuzero.env.verify import verify
+from mallocmuzero.env.workloads import load
+from programs import programs
+
+PROGRAM = "resnet50-b32-v4"
+
+
+def random_plan(task: Task) -> np.ndarray:
+    shares = task.generator.dirichlet(np.ones(NUM_MOVES))
+    return task.generator.choice(NUM_MOVES, len(task.tables.access), p=shares).astype(np.int8)
+
+
+@settings(max_examples=60, deadline=None)
+@given(programs(), st.integers(0, 2**31))
+def test_a_plans_outcome_is_what_the_judge_says_of_its_mapping(program, seed: int) -> None:
+    task = Task(program, None, "msa", Budget(None, 10), seed)
+    for _ in range(3):
+        seconds = task.play(random_plan(task))
+        task.game.take_over()
+        mapping = task.game.mapping()
+        assert verify(program, program.target, mapping) == []
+        assert seconds == pytest.approx(task.game.judge.judge(mapping), rel=1e-12)
+        filled = fill(task.game.judge, mapping)
+        assert verify(program, program.target, filled) == []
+        assert task.game.judge.judge(filled) <= task.game.judge.judge(mapping)
+
+
+@pytest.mark.parametrize("objective", ["msa", "cycles", "robust"])
+@pytest.mark.parametrize("name", ["tiny", PROGRAM, "gpt2-b4-s512"])
+def test_outcomes_on_real_programs(name: str, objective: str) -> None:
+    program = load(name)
+    if objective != "msa" and CYCLES not in available_models(program):
+        pytest.skip("the program has no cycle table")
+    task = Task(program, None, objective, Budget(None, 100), 0)
+    for _ in range(5):
+        plan = random_plan(task)
+        seconds = task.play(plan)
+        task.game.take_over()
+        assert seconds == pytest.approx(task.game.judge.judge(task.game.mapping()), rel=1e-12)
+
+
+def test_the_game_itself_has_the_same_outcome() -> None:
+    # Also with trivial buffers played, as `MallocGame` does.
+    game = MallocGame(load(PROGRAM), objective="msa")
+    scoring, generator = make_scoring(game), np.random.default_rng(0)
+    while not game.done:
+        game.step(int(generator.choice(np.flatnonzero(game.legal))))
+    assert outcome(game.tables, scoring, game.state) == pytest.approx(game.latency_s, rel=1e-12)
+
+
+def test_a_walk_from_kept_states_is_a_walk_from_the_beginning() -> None:
+    task = Task(load(PROGRAM), None, "msa", Budget(None, 10_000), 1)
+    walk = Walk(task, random_plan(task))
+    for temperature in (1e-4, 1e-5, 0.0):
+        walk.step(150, temperature)
+        current, best = walk.current_s, task.best_s
+        assert task.play(walk.plan) == pytest.approx(current, rel=1e-12)
+        assert task.best_plan is not None
+        assert task.play(task.best_plan) == pytest.approx(best, rel=1e-12)
+    before = walk.plan.copy()
+    assert (walk.differences() > 0).all()
+    np.testing.assert_array_equal(walk.plan, before)
+
+
+def test_a_climb_never_gets_worse_and_annealing_beats_its_start() -> None:
+    task = Task(load(PROGRAM), None, "msa", Budget(None, 100_000), 0)
+    start = good_starts(task, 0.0)[0]
+    walk = Walk(task, start)
+    reached = [walk.current_s]
+    for _ in range(10):
+        walk.step(100, 0.0)
+        reached.append(walk.current_s)
+    assert reached == sorted(reached, reverse=True)
+    assert reached[-1] < reached[0]
+    production_s = task.game.judge.production_s
+    assert production_s is not None
+    assert reached[-1] < 0.95 * production_s  # greedy alone reaches 0.94
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_solvers_repeat_and_keep_limits(solver: str) -> None:
+    program = load(PROGRAM)
+    first, second, other = (
+        solve(program, solver, objective="msa", budget=Budget(None, 150), seed=seed) for seed in (3, 3, 4)
+    )
+    assert first.mapping.origin["solver"] == solver
+    assert first.judged_s == second.judged_s
+    for a, b in (
+        (first.mapping.access_fast, second.mapping.access_fast),
+        (first.mapping.residencies, second.mapping.residencies),
+        (first.mapping.copies, second.mapping.copies),
+    ):
+        np.testing.assert_array_equal(a, b)
+    assert 1 <= first.evaluations <= 150 + 48
+    assert other.judged_s <= make_judge(program, "msa").judge(all_hbm(program))
+    judge = make_judge(program, "msa")
+    assert judge.judge(first.mapping) == first.judged_s
+    assert verify(program, program.target, first.mapping) == []
+
+
+@settings(max_examples=15, deadline=None)
+@given(programs(), st.sampled_from(sorted(SOLVERS)))
+def test_solvers_take_any_program(program, solver: str) -> None:
+    solution = solve(program, solver, budget=Budget(None, 30))
+    assert verify(program, program.target, solution.mapping) == []
+
+
+def test_whoever_ends_it_gets_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    program, seen = load(PROGRAM), []
+
+    def progress(status: Status) -> None:
+        seen.append(status)
+        if status.evaluations >= 40:
+            raise KeyboardInterrupt
+
+    solution = solve(program, "anneal", objective="msa", budget=Budget(None, 10**9), progress=progress)
+    assert solution.stopped
+    assert solution.judged_s <= seen[-1].best_s
+    assert [status.best_s for status in seen] == sorted((s.best_s for s in seen), reverse=True)
+
+    asked = iter([False, False, True])
+    stopped = solve(program, "random", budget=Budget(None, 10**9), stop=lambda: next(asked, True))
+    assert stopped.stopped
+    assert stopped.evaluations <= 3
+
+    def at_once(task: Task) -> None:
+        raise KeyboardInterrupt
+
+    solve_module._warm_up("random")
+    monkeypatch.setitem(SOLVERS, "random", at_once)
+    nothing = solve(program, "random", budget=Budget(None, 1))
+    assert nothing.judged_s == make_judge(program).judge(all_hbm(program))
+
+
+def test_no_time_still_gives_a_mapping() -> None:
+    for solver in SOLVERS:
+        solution = solve(load("tiny"), solver, budget=Budget(0.0))
+        assert solution.judged_s < make_judge(load("tiny")).judge(all_hbm(load("tiny")))
+
+
+def test_a_policys_plan_makes_the_policys_game() -> None:
+    task = Task(load(PROGRAM), None, "msa", Budget(None, 100), 0)
+    plan = np.zeros(len(task.tables.access), np.int8)
+    for _ in range(5):
+        weights = task.generator.standard_normal((3, 11))
+        play_policy(task.tables, task.state, task.legal, weights, plan)
+        played = task.finished(plan)
+        moves = np.zeros(len(plan), np.int8)
+        play_plan(task.tables, task.state, task.legal, task.following, plan, moves)
+        assert outcome(task.tables, task.scoring, task.state) == pytest.approx(played, rel=1e-12)
+    rule_plan = random_rule_plan(task)
+    played = task.finished(rule_plan)
+    assert task.play(rule_plan) == pytest.approx(played, rel=1e-12)
+    random_play(task)
+    assert task.evaluations >= 100
+
+
+def test_what_cannot_be_is_said() -> None:
+    program = load("tiny")
+    with pytest.raises(UserError, match="no solver is called 'nobody'; the solvers are anneal"):
+        solve(program, "nobody")
+    with pytest.raises(UserError, match="not known"):
+        solve(program, "random", objective="nothing")
+    with pytest.raises(UserError, match="never end"):
+        Budget(None, None)
+    with pytest.raises(UserError, match="-1"):
+        Budget(-1.0)

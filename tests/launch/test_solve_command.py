@@ -1,0 +1,43 @@
+"""`mallocmuzero solve`: writes a mapping that `verify` accepts, and says what it comes to."""
+
+import json
+from pathlib import Path
+
+import pytest
+from launch_cases import WORKLOAD, call
+
+
+def test_solves_writes_and_compares(tmp_path: Path) -> None:
+    path = tmp_path / "mapping.json.gz"
+    arguments = ("solve", WORKLOAD, "--solver", "restarts", "--evaluations", "300", "--objective", "msa")
+    status, text, _ = call(*arguments, "-o", str(path), "--json", "-")
+    assert status == 0
+    result = json.loads(text)
+    assert result["program"] == WORKLOAD
+    assert (result["solver"], result["seed"], result["objective"]) == ("restarts", 0, "msa")
+    assert result["floor_us"] <= result["latency_us"] < result["production_us"]
+    assert result["verified"] is True
+    assert result["stopped"] is False
+    assert 0 < result["evaluations"] <= 300
+    status, text, _ = call("verify", WORKLOAD, str(path), "--json", "-")
+    assert status == 0
+    assert json.loads(text)["latency_us"]["msa"] == pytest.approx(result["latency_us"])
+    status, text, _ = call(*arguments, "-o", str(path))
+    assert status == 0
+    assert "production" in text
+    assert f"wrote {path}" in text
+
+
+def test_bad_options(tmp_path: Path) -> None:
+    path = str(tmp_path / "mapping.json.gz")
+    for options, words in (
+        (["--solver", "nobody"], "no solver is called 'nobody'"),
+        (["--seconds", "-1"], "-1.0 seconds"),
+        (["--evaluations", "-1"], "-1 evaluations"),
+        (["--seed", "-1"], "--seed -1"),
+        (["--objective", "speed"], "objective 'speed'"),
+    ):
+        status, _, errors = call("solve", "tiny", *options, "-o", path)
+        assert status == 2
+        assert words in errors
+        assert not Path(path).exists()
