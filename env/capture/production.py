@@ -32,7 +32,7 @@ class Production:
     """XLA's mapping, and what of it the format cannot say: how often, by reason.
 
     `sequence` is what the compiler simulates, in its order: `RUN` (the next instruction of the program), `ISSUE` (the
-    next copy), `STEP` (an instruction left out of the program that takes one cycle), `SKIP` (the
+    next copy), `STEP` (an instruction left out of the program that takes one cycle, as often as it runs), `SKIP` (the
     next instruction does not run: a copy replaces it), or the number of a copy: wait.
     `step_s` are the seconds of such an instruction.
     """
@@ -71,6 +71,7 @@ class _Reader:
         if missing:
             raise FormatError(f"{module.path}: has no instruction {missing[0]!r}: the log is of another compilation")
         # Where the program's instructions stand in the compiled schedule, and when they do in MSA's.
+        self.present = [self.index[name] for name in present]
         self.places = [self.order[name] for name in present]
         self.times = [int(self.program.schedule_index[self.index[name]]) for name in present]
         if self.places != sorted(self.places):
@@ -101,12 +102,13 @@ class _Reader:
                 self.inexpressible[f"{allocation.kind} as a copy"] += 1
         self.copies.sort(key=lambda copy: copy[0])
         self._compare_memory_spaces()
+        columns = self.program.access_buffer[self.fast], self.program.access_instruction[self.fast]
+        used = set(zip(*(column.tolist() for column in columns), strict=True))
+        residencies = merge_residencies(_table(self.residencies, len(RESIDENCY_FIELDS)))
         mapping = Mapping(
             program_sha256=self.program.sha256,
             access_fast=self.fast,
-            residencies=fit_to_loops(
-                merge_residencies(_table(self.residencies, len(RESIDENCY_FIELDS))), self.program, self.inexpressible
-            ),
+            residencies=fit_to_loops(residencies, self.program, self.inexpressible, used),
             copies=_table([copy for _, copy in self.copies], len(COPY_FIELDS)),
             origin={"solver": "xla"},
         )
@@ -161,7 +163,7 @@ class _Reader:
                 skip(self.copies[copy_of[source]][1][3])
                 sequence.append(copy_of[source])
             elif elapsed > 0:
-                sequence.append(STEP)
+                sequence += [STEP] * max(1, self.log.trips.get(name, 1))
                 self.step_s = min(self.step_s or elapsed, elapsed)
         skip(self.program.num_instructions)
         return sequence
@@ -249,6 +251,8 @@ class _Reader:
         first, end = (-1 if start < 0 else self._last_until(start)), self._first_from(done)
         if done >= len(self.log.schedule):
             end = self.program.num_instructions
+        if self._enters_a_loop(first, end):
+            end = self._end_in_the_schedule(name, end)
         self.counts[("prefetches", "write_backs", "cross_program")[direction]] += 1
         place = self.order.get(name or "", -1)
         if place < 0:
@@ -259,6 +263,25 @@ class _Reader:
             source = self.extraction.buffer_of[self.extraction.values.resolve(*allocation.position)]
             replaces = self.index[allocation.replaces]
         self.copies.append((place, (buffer, direction, first, end, low, high, source, replaces)))
+
+    def _enters_a_loop(self, start: int, end: int) -> bool:
+        """Returns whether a copy that starts outside a loop would be waited for inside it."""
+        loops = zip(self.program.loop_first.tolist(), self.program.loop_last.tolist(), strict=True)
+        return any(start < first < end <= last for first, last in loops)
+
+    def _end_in_the_schedule(self, start_name: str | None, end: int) -> int:
+        """Returns the instruction before which the compiled program waits for a copy: `end` where it does not tell.
+
+        MSA may ask for a copy by a time inside a loop; the wait stands before the loop, where the copy was issued.
+        """
+        done = next(
+            (name for name, i in self.compiled.items() if i.opcode.endswith("-done") and i.operands[0] == start_name),
+            None,
+        )
+        if done is None:
+            return end
+        following = int(np.searchsorted(self.places, self.order[done]))
+        return self.present[following] if following < len(self.present) else self.program.num_instructions
 
     def _slices(self, allocation: Allocation) -> list[Slice]:
         """Finds the slices of a sliced prefetch through the instruction that uses it."""

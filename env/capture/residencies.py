@@ -1,6 +1,7 @@
 """Puts residencies together that the compiler lists in pieces: per value, per slice, per side of a loop's border."""
 
 from collections import Counter
+from collections.abc import Set
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,16 +38,24 @@ def merge_residencies(residencies: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.array(merged, np.int64).reshape(len(merged), len(RESIDENCY_FIELDS))
 
 
-def fit_to_loops(residencies: NDArray[np.int64], program: Program, inexpressible: Counter[str]) -> NDArray[np.int64]:
+def fit_to_loops(
+    residencies: NDArray[np.int64],
+    program: Program,
+    inexpressible: Counter[str],
+    used: Set[tuple[int, int]],
+) -> NDArray[np.int64]:
     """Makes residencies lie inside a loop, apart from it, or over all of it, as a `Mapping` has them.
 
     The compiler lets a loop-carried value go in the middle of a body, between its last use and the value of the next
-    iteration. Here the place is kept for the whole loop, where nothing else needs it in between; else it is counted.
+    iteration. Here the place is kept for the whole loop, where nothing else needs it in between. It also lists the
+    source of a write-back up to a time inside a loop, and schedules the write-back before the loop: such a residency
+    ends before the loop, as nothing in the loop uses it. What is neither is counted.
 
     Args:
       residencies: `[R, 6]`, columns as in `Mapping`.
       program: its loops.
       inexpressible: takes the count of what does not fit.
+      used: buffers and instructions that access them in fast memory.
     """
     rows: list[Row] = residencies.tolist()
     for loop in range(len(program.loop_trips) - 1, -1, -1):
@@ -60,10 +69,12 @@ def fit_to_loops(residencies: NDArray[np.int64], program: Program, inexpressible
             if not (enters or leaves or crosses):
                 continue
             wanted = [row[0], min(row[1], first), max(row[2], last), *row[3:]]
-            if any(_clash(wanted, other) for other in rows if not _same_place(row, other)):
-                inexpressible["residency that a loop's border cuts"] += 1
-            else:
+            if not any(_clash(wanted, other) for other in rows if not _same_place(row, other)):
                 row[1:3] = wanted[1:3]
+            elif row[1] < first and not any((row[0], t) in used for t in range(first, min(row[2], last) + 1)):
+                row[2] = first - 1
+            else:
+                inexpressible["residency that a loop's border cuts"] += 1
     return merge_residencies(np.array(rows, np.int64).reshape(len(rows), len(RESIDENCY_FIELDS)))
 
 

@@ -173,10 +173,10 @@ def test_a_residency_that_a_loop_cuts():
     first, last = int(program.loop_first[0]), int(program.loop_last[0])
     carried = [[0, first - 1, first + 1, 0, 0, 64], [0, last, last, 0, 0, 64]]
     found: Counter[str] = Counter()
-    assert fit_to_loops(np.array(carried), program, found).tolist() == [[0, first - 1, last, 0, 0, 64]]
+    assert fit_to_loops(np.array(carried), program, found, set()).tolist() == [[0, first - 1, last, 0, 0, 64]]
     assert not found
     between = [1, first + 2, first + 2, 0, 0, 64]
-    fit_to_loops(np.array([*carried, between]), program, found)
+    fit_to_loops(np.array([*carried, between]), program, found, {(0, last)})
     assert found["residency that a loop's border cuts"] > 0
 
 

@@ -40,14 +40,22 @@ W, H = (LOOP.buffer_names.index(name) for name in "wh")
 )
 def test_residencies_lie_inside_a_loop_apart_from_it_or_over_all_of_it(rows, whole):
     inexpressible: Counter[str] = Counter()
-    fitted = fit_to_loops(merge_residencies(np.array(rows, np.int64)), LOOP, inexpressible)
+    fitted = fit_to_loops(merge_residencies(np.array(rows, np.int64)), LOOP, inexpressible, set())
     assert [tuple(row) for row in fitted.tolist()] == (rows if whole is None else whole)
     assert not inexpressible
 
 
 def test_what_cannot_be_kept_over_the_loop_is_counted():
     inexpressible: Counter[str] = Counter()
-    rows = np.array([(W, 0, 1, 64, 0, 16), (H, 3, 3, 72, 0, 16)], np.int64)
-    fitted = fit_to_loops(rows, LOOP, inexpressible)
+    rows = np.array([(W, 0, 2, 64, 0, 16), (H, 3, 3, 72, 0, 16)], np.int64)
+    fitted = fit_to_loops(rows, LOOP, inexpressible, {(W, 2)})
     assert np.array_equal(fitted, rows)
     assert inexpressible == {"residency that a loop's border cuts": 1}
+
+
+def test_a_source_listed_into_a_loop_that_does_not_use_it_ends_before_the_loop():
+    inexpressible: Counter[str] = Counter()
+    rows = np.array([(W, 0, 2, 64, 0, 16), (H, 3, 3, 72, 0, 16)], np.int64)
+    fitted = fit_to_loops(rows, LOOP, inexpressible, {(W, 0), (H, 3)})
+    assert fitted.tolist() == [[W, 0, 0, 64, 0, 16], [H, 3, 3, 72, 0, 16]]
+    assert not inexpressible
