@@ -123,7 +123,8 @@ class _Builder:
         self._copy_rate = target.hbm_bandwidth * unit_s  # bytes per unit of time
         trees = [SlotTree(2 * program.num_instructions + 1) for _ in range(clocks)]
         self._placement = Placement({}, {}, {}, {}, left_out, trees)
-        self._played = may_be_fast(program, target)
+        possible = may_be_fast(program, target)
+        self._played = possible.copy()
         self._played[list(left_out)] = False
         self._room = (target.fast_bytes - program.reserved).astype(np.float64)
         self._histories = touches(program)
@@ -133,7 +134,7 @@ class _Builder:
         short[[t + 1 for t in self._used]] = 1
         self._short_before = np.cumsum(short)
         pairs = replaceable(program) if rules.replacements else {}
-        self._pairs = {t: pair for t, pair in pairs.items() if self._played[pair[1]]}
+        self._pairs = {t: pair for t, pair in pairs.items() if possible[pair[1]]}
 
     def build(self) -> Placement:
         for t in self._pairs:

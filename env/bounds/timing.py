@@ -6,11 +6,11 @@ from itertools import product
 
 import numpy as np
 
-from ..cost import CYCLES, all_hbm_latency, cycle_s
+from ..cost import CYCLES, all_hbm_latency, cycle_s, instruction_times
 from ..cycles import cycle_model
 from ..program import Program
 from ..target import Target
-from .history import may_be_fast, wait_weights
+from .history import may_be_fast, replaceable, wait_weights
 from .linear import Expression, LinearProgram
 from .placement import Placement
 from .slots import SlotTree
@@ -224,6 +224,9 @@ def minor_buffers(program: Program, target: Target, model: str, share: float) ->
         worth = program.access_bytes * (1.0 / target.hbm_bandwidth - 1.0 / target.fast_bandwidth)
     worth = worth * program.weight[program.access_instruction]
     by_buffer = np.bincount(program.access_buffer, weights=worth, minlength=program.num_buffers)
+    run_s, _ = instruction_times(program, target, np.zeros(program.num_accesses, bool), model)
+    for t, (_, result) in replaceable(program).items():
+        by_buffer[result] += run_s[t] * program.weight[t]  # a copy to what is left out would replace it for nothing
     order = np.argsort(by_buffer, kind="stable")
     few = order[np.cumsum(by_buffer[order]) <= share * all_hbm_latency(program, target, model)]
     possible = may_be_fast(program, target)
