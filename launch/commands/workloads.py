@@ -1,4 +1,4 @@
-"""`mallocmuzero workloads`: the benchmark programs and their latencies."""
+"""`mallocmuzero workloads`: the benchmark programs, what XLA makes of them, and what is possible."""
 
 import argparse
 from typing import TYPE_CHECKING, Any
@@ -8,15 +8,17 @@ from ..json_output import add_json_option, write_json
 if TYPE_CHECKING:
     from ...env.program import Program
 
+MICRO = 1e6
+
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Adds the command to the parser."""
     parser = subparsers.add_parser(
         "workloads",
         help="list the benchmark programs",
-        description="Lists the benchmark programs: decisions, and latencies of reference mappings in microseconds.",
+        description="Lists the benchmark programs: decisions, latencies of XLA's mappings, bounds.",
     )
-    parser.add_argument("--split", metavar="S", help="only those of this split")
+    parser.add_argument("--split", metavar="S", help="only those of this split: train, validation, heldout or control")
     add_json_option(parser)
     parser.set_defaults(run=run)
 
@@ -41,9 +43,13 @@ def describe(program: "Program", split: str | None) -> dict[str, Any]:
     """Returns one entry of the JSON list: docs/json.md."""
     from ...env.cost import MODELS
     from ...env.game import MallocGame, play_line
+    from ...env.workloads.bounds import known
 
     game = MallocGame(program)
     play_line(game, [])
+    moved = program.access_bytes.sum()
+    served = program.access_bytes[program.production.access_fast].sum() if program.production is not None else None
+    best_known = known(program)
     return {
         "name": program.name,
         "family": program.family,
@@ -52,7 +58,11 @@ def describe(program: "Program", split: str | None) -> dict[str, Any]:
         "instructions": program.num_instructions,
         "buffers": program.num_buffers,
         "decisions": game.decisions,
-        "latency_us": {model: latencies_us(program, model) for model in MODELS},
+        "fast_share": None if served is None or not moved else float(served / moved),
+        "latency_us": {
+            model: {**latencies_us(program, model), **_bound(best_known, model, MICRO)} for model in MODELS
+        },
+        "robust": {"production_tuned": tuned_ratio(program), **_bound(best_known, "robust", 1.0)},
     }
 
 
@@ -61,19 +71,53 @@ def latencies_us(program: "Program", model: str) -> dict[str, float | None]:
     from ...env.cost import all_hbm_latency, available_models, floor_latency
     from ...env.simulate import simulate
 
-    keys = ("all_hbm", "production", "production_cold", "production_waits", "floor")
+    keys = ("all_hbm", "production", "production_cold", "production_waits", "production_tuned", "floor")
     latencies: dict[str, float | None] = dict.fromkeys(keys)
     if model not in available_models(program):
         return latencies
-    latencies["all_hbm"] = all_hbm_latency(program, program.target, model) * 1e6
-    latencies["floor"] = floor_latency(program, program.target, model) * 1e6
+    latencies["all_hbm"] = all_hbm_latency(program, program.target, model) * MICRO
+    latencies["floor"] = floor_latency(program, program.target, model) * MICRO
     if program.production is not None:
         steady = simulate(program, program.target, program.production, model, "steady")
         cold = simulate(program, program.target, program.production, model, "cold")
-        latencies["production"] = steady.latency_s * 1e6
-        latencies["production_cold"] = cold.latency_s * 1e6
-        latencies["production_waits"] = steady.waited_s * 1e6
+        latencies["production"] = steady.latency_s * MICRO
+        latencies["production_cold"] = cold.latency_s * MICRO
+        latencies["production_waits"] = steady.waited_s * MICRO
+    tuned = [latency for variant in program.variants if (latency := variant.latency_s.get(model)) is not None]
+    latencies["production_tuned"] = min(tuned) * MICRO if tuned else None
     return latencies
+
+
+def tuned_ratio(program: "Program") -> float | None:
+    """Returns the best of the flag grid under `robust`: the worse of its ratios to the default; None if not known."""
+    from ...env.objective import ROBUST, make_judge, resolve
+
+    if not program.variants or program.production is None or resolve(program) != ROBUST:
+        return None
+    judge = make_judge(program, ROBUST)
+    ratios = []
+    for variant in program.variants:
+        known = {model: latency for model, latency in variant.latency_s.items() if latency is not None}
+        if set(judge.models) <= set(known):
+            ratios.append(judge.ratio(known))
+    return min(ratios, default=None)
+
+
+def _bound(known: dict[str, Any], objective: str, unit: float) -> dict[str, Any]:
+    """Returns the keys of a program's bound and best known mapping under an objective."""
+    found = known.get(objective)
+    if found is None:
+        return {"bound": None, "bound_proved": None, "best_known": None}
+    best = found.best
+    return {"bound": found.bound * unit, "bound_proved": found.proved, "best_known": best and best * unit}
+
+
+def room(entry: dict[str, Any], objective: str = "robust") -> float | None:
+    """Returns the share of the tuned production latency that the bound leaves to be won, or None if not known."""
+    figures = entry["robust"] if objective == "robust" else entry["latency_us"][objective]
+    if figures["bound"] is None or figures["production_tuned"] is None:
+        return None
+    return max(0.0, float(1.0 - figures["bound"] / figures["production_tuned"]))
 
 
 def _print_table(entries: list[dict[str, Any]]) -> None:
@@ -81,19 +125,29 @@ def _print_table(entries: list[dict[str, Any]]) -> None:
 
     from ..console import stdout_console
 
-    table = Table(title="Workloads (latency in us, cost model msa)")
+    table = Table(
+        title="Workloads: production in us (steady); tuned, bound and floor in % of it; room: what robust leaves to win"
+    )
     for heading in ("name", "split", "target"):
         table.add_column(heading, no_wrap=True)
-    for heading in ("instr.", "buffers", "decisions", "all HBM", "production", "cold", "waits", "floor"):
+    for heading in ("instr.", "decisions", "near"):
         table.add_column(heading, justify="right", no_wrap=True)
+    for model in ("msa", "cycles"):
+        for heading in (model, "tuned", "bound", "floor"):
+            table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("room", justify="right", no_wrap=True)
     for entry in entries:
-        latency = entry["latency_us"]["msa"]
-        figures = [latency[key] for key in ("all_hbm", "production", "production_cold", "production_waits", "floor")]
-        table.add_row(
-            entry["name"],
-            entry["split"],
-            entry["target"],
-            *(str(entry[key]) for key in ("instructions", "buffers", "decisions")),
-            *("-" if figure is None else f"{figure:.1f}" for figure in figures),
-        )
+        cells = [entry["name"], entry["split"] or "-", entry["target"]]
+        cells += [str(entry["instructions"]), str(entry["decisions"]), _percent(entry["fast_share"], 0)]
+        for model in ("msa", "cycles"):
+            latency = entry["latency_us"][model]
+            production = latency["production"]
+            cells.append("-" if production is None else f"{production:.{0 if production >= 1000 else 1}f}")
+            for key in ("production_tuned", "bound", "floor"):
+                cells.append(_percent(latency[key] / production if latency[key] and production else None))
+        table.add_row(*cells, _percent(room(entry)))
     stdout_console().print(table)
+
+
+def _percent(share: float | None, digits: int = 1) -> str:
+    return "-" if share is None else f"{100 * share:.{digits}f}"
