@@ -24,9 +24,15 @@ class GymnasiumGame(gymnasium.Env[NDArray[np.float32], np.int64]):
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"]}  # noqa: RUF012 - Gymnasium's own declaration
 
-    def __init__(self, program: Program, target: Target | None = None, render_mode: str | None = None) -> None:
+    def __init__(
+        self,
+        program: Program,
+        target: Target | None = None,
+        render_mode: str | None = None,
+        objective: str | None = None,
+    ) -> None:
         """Begins a game on `program`; see `MallocGame`."""
-        self.game = MallocGame(program, target)
+        self.game = MallocGame(program, target, objective)
         self.render_mode = render_mode
         self.action_space = gymnasium.spaces.Discrete(NUM_MOVES)
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (OBSERVATION_SIZE,), np.float32)
@@ -61,9 +67,9 @@ class GymnasiumGame(gymnasium.Env[NDArray[np.float32], np.int64]):
 class DmEnvGame(dm_env.Environment):
     """A game as a dm_env environment. Observations are `{"observation": [D], "legal": [3]}`."""
 
-    def __init__(self, program: Program, target: Target | None = None) -> None:
+    def __init__(self, program: Program, target: Target | None = None, objective: str | None = None) -> None:
         """Begins a game on `program`; see `MallocGame`."""
-        self.game = MallocGame(program, target)
+        self.game = MallocGame(program, target, objective)
         self._fresh = True
 
     def reset(self) -> dm_env.TimeStep:

@@ -18,6 +18,7 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
+from .cost import available_models
 from .durable import write_atomically
 from .errors import UserError
 from .mapping import PREFETCH, WRITE_BACK, Mapping, all_hbm
@@ -141,7 +142,12 @@ def _draw_runs(
         _draw_traffic(traffic, target, run)
         waits = f", {_number(run.timeline.waited_s * MICRO)} µs of it waiting for copies"
         latency = f"{run.name}: {_number(run.timeline.latency_s * MICRO)} µs"
-        memory.set_title(f"{latency} ({model}, steady){waits}", loc="left", fontsize=11, pad=7)
+        memory.set_title(
+            f"{latency} ({model}, steady){waits}{_by_others(program, target, run.mapping, model)}",
+            loc="left",
+            fontsize=11,
+            pad=7,
+        )
     _draw_pressure(axes[-1], program, target, runs[0].edges_us, runs)
     handles: list[Any] = [Patch(facecolor=colour, edgecolor="none", label=name) for name, colour in CATEGORIES]
     directions = {int(direction) for run in runs for direction in run.mapping.copies[:, 1]}
@@ -157,6 +163,13 @@ def _draw_runs(
         handles.append(Patch(facecolor="#555555", edgecolor="none", label="reserved by an instruction"))
     _head(figure, program, target, handles)
     return figure
+
+
+def _by_others(program: Program, target: Target, mapping: Mapping, model: str) -> str:
+    """Returns what the cost models that are not drawn say of a mapping."""
+    others = [other for other in available_models(program) if other != model]
+    seconds = {other: simulate(program, target, mapping, other).latency_s for other in others}
+    return "".join(f"; {_number(s * MICRO)} µs ({other})" for other, s in seconds.items())
 
 
 def _draw_program(program: Program, target: Target, model: str, window_us: tuple[float, float] | None) -> Figure:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from actor_cases import NETWORK, SEARCH, parameters, skips
+from actor_cases import NETWORK, SEARCH, parameters, skips, skips_with_cycles
 from mallocmuzero.actors.best import BestMappings
 from mallocmuzero.actors.evaluate import evaluate_mapping, evaluate_network, evaluate_references
 from mallocmuzero.actors.greedy import play_greedy, saved_before_access
@@ -71,6 +71,43 @@ def test_references_are_verified_and_production_is_among_them() -> None:
     assert all(row.verified for row in rows.values())
     assert rows["greedy"].latency_us < rows["all-hbm"].latency_us
     assert rows["production"].latency_us == rows["all-hbm"].latency_us == rows["greedy"].production_us
+
+
+@pytest.mark.parametrize("objective", [None, "robust", "msa", "cycles"])
+def test_evaluations_name_their_objective_and_show_both_latencies(objective: str | None) -> None:
+    program = skips_with_cycles()
+    config = dataclasses.replace(CONFIG, objective=objective)
+    rows = {row.solver: row for row in evaluate_references(program, config, seed=0)}
+    judge = config.judge(program)
+    for row in rows.values():
+        assert row.model == (objective or "robust")
+        assert None not in (row.model_us["msa"], row.model_us["cycles"])
+        seconds = {model: us / 1e6 for model, us in row.model_us.items() if us is not None}
+        assert row.latency_us == pytest.approx(judge.seconds(seconds) * 1e6)
+        assert row.production_us is not None
+        assert row.latency_us / row.production_us == pytest.approx(judge.ratio(seconds))
+        assert row.exact is not None
+        assert 0 < row.exact <= 1
+    assert rows["greedy"].latency_us < rows["all-hbm"].latency_us
+
+
+@pytest.mark.parametrize("objective", ["robust", "msa", "cycles"])
+def test_the_best_mapping_is_kept_by_the_objective(objective: str, tmp_path: Path) -> None:
+    program = skips_with_cycles()
+    config = dataclasses.replace(CONFIG, objective=objective)
+    best = BestMappings([program], config)
+    latencies = []
+    for seed in range(6):
+        game = config.game(program)
+        PLAYERS["random"](game, np.random.default_rng(seed))
+        latencies.append(config.judge(program).judge(game.mapping()))
+        actions = list(game.actions)
+        best.offer(EpisodeResult(program.name, game.latency_s, 0.0, actions, game.decisions, 0, 0, 1))
+    assert best[program.name].latency_s == pytest.approx(min(latencies))
+    best.save(tmp_path)
+    restarted = BestMappings([program], config)
+    restarted.load(tmp_path)
+    assert restarted[program.name].latency_s == best[program.name].latency_s
 
 
 def test_an_illegal_mapping_is_reported_as_such() -> None:
