@@ -12,11 +12,13 @@ from ..mapping import Mapping, all_hbm
 from ..objective import ROBUST, Judge, make_judge
 from ..program import Program
 from ..target import Target
+from ..verify import verify
+from .history import replaceable
 from .linear import Expression, LinearProgram
 from .placement import Placement, Rules, place
 from .repair import choice_of, repaired
 from .solve import solve_integer, solve_relaxation
-from .timing import add_time, minor_buffers
+from .timing import add_time, least_latency, minor_buffers
 
 # Raise it when bounds change: results are kept by it.
 VERSION = 1
@@ -39,11 +41,11 @@ class Bound:
     Attributes:
       objective: what mappings are judged by.
       scope: which mappings the bound is for: `legal` for all that verify, `game` for what the game can play.
-      floor_s: every instruction as fast as it can be, and copies free; no bound on mappings that replace instructions.
+      floor_s: every instruction as fast as it can be, and copies free. No bound where copies may replace instructions.
       relaxation_s: bound from the linear relaxation, certified; None before it is solved.
       integer_s: bound from the mixed-integer program; None if it was not tried or found none.
       bound_s: the best of the bounds.
-      mapping: the best mapping met, XLA's own included; it verifies.
+      mapping: the best mapping met, XLA's own (with any of the flags) included; it verifies.
       mapping_s: what it comes to.
       found_s: the best of the mappings made from solutions; None if none was made.
       production_s: what XLA's own mapping comes to, or None.
@@ -115,10 +117,13 @@ def bound(
     nothing = all_hbm(program)
     all_hbm_s = judge.judge(nothing)
     result = Bound(judge.objective, scope, judge.floor_s(), judge.production_s, nothing, all_hbm_s)
-    if program.production is not None and judge.production_s is not None and judge.production_s < all_hbm_s:
-        result.mapping, result.mapping_s = program.production, judge.production_s
+    known = [program.production, *(variant.mapping for variant in program.variants)]
+    for mapping in (mapping for mapping in known if mapping is not None and target is None):
+        if judge.judge(mapping) < result.mapping_s and not verify(program, judge.target, mapping):
+            result.mapping, result.mapping_s = mapping, judge.judge(mapping)
     if not all_hbm_s > 0:
         return result
+    result.bound_s = _least(judge) * (1.0 - _ROUNDING)
 
     def proved_at_least(value: float, unit_s: float) -> float:
         # What is better than everything in HBM is all that the columns' upper bounds allow for.
@@ -156,6 +161,13 @@ def bound(
     result.seconds = time.perf_counter() - began
     report("done", result)
     return result
+
+
+def _least(judge: Judge) -> float:
+    """Returns a bound that needs no solver: the floor without the instructions that copies may replace."""
+    replaced = np.zeros(judge.program.num_instructions, bool)
+    replaced[list(replaceable(judge.program))] = True
+    return judge.seconds({m: least_latency(judge.program, judge.target, m, ~replaced) for m in judge.models})
 
 
 def relaxation(

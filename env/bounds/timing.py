@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..cost import CYCLES, all_hbm_latency, cycle_s, instruction_times
-from ..cycles import cycle_model
+from ..cycles import cycle_model, least_cycles
 from ..program import Program
 from ..target import Target
 from .history import may_be_fast, replaceable, wait_weights
@@ -207,6 +208,15 @@ class _Cycles:
         for pair in range(self._table.row_start[row], self._table.row_start[row + 1]):
             if self._table.pair_fast[pair] & mask == wanted:
                 yield float(self._table.pair_cycles[pair])
+
+
+def least_latency(program: Program, target: Target, model: str, runs: NDArray[np.bool_]) -> float:
+    """Returns seconds that no placement undercuts of the instructions that run (`runs`, `[T]`), copies being free."""
+    if model == CYCLES:
+        run_s = least_cycles(program) * cycle_s(program, target)
+    else:
+        run_s, _ = instruction_times(program, target, program.fast_allowed[program.access_buffer], model)
+    return float((run_s * runs) @ program.weight)
 
 
 def minor_buffers(program: Program, target: Target, model: str, share: float) -> frozenset[int]:
