@@ -11,6 +11,7 @@ from ..program import Program
 
 SPLITS = ("train", "validation", "heldout", "control")
 _FOLDER = Path(__file__).parent
+MANIFEST = _FOLDER / "manifest.json"
 PROGRAMS_FOLDER = _FOLDER / "programs"
 # Model code runs in the capture environment, which knows nothing of this package: the worker imports `models` here.
 MODELS_PARENT = _FOLDER
@@ -29,6 +30,7 @@ class Workload:
       function: function of the module.
       description: for people.
       source: where the model's code comes from: a package, or a publication.
+      sha256: hash of the program's problem; empty as long as it is not captured.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Workload:
     function: str
     description: str
     source: str
+    sha256: str = ""
 
     @property
     def reference(self) -> str:
@@ -53,13 +56,13 @@ class Workload:
 
 @cache
 def _manifest() -> dict[str, Workload]:
-    document = json.loads((_FOLDER / "manifest.json").read_text(encoding="utf-8"))
+    document = json.loads(MANIFEST.read_text(encoding="utf-8"))
     return {entry["name"]: Workload(**entry) for entry in document["workloads"]}
 
 
 def packages() -> dict[str, str]:
     """Returns the versions of the packages that the committed programs were captured with."""
-    document = json.loads((_FOLDER / "manifest.json").read_text(encoding="utf-8"))
+    document = json.loads(MANIFEST.read_text(encoding="utf-8"))
     return dict(document["packages"])
 
 

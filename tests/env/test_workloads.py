@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import mallocmuzero.env.workloads as workloads
+import mallocmuzero.env.workloads.hashes as hashes
 import numpy as np
 import pytest
 from mallocmuzero.env.errors import FormatError, UserError
@@ -39,6 +40,7 @@ def test_every_committed_program_loads(name):
     assert program.provenance["function"].endswith(f":{entry.function}")
     assert program.provenance["libtpu"] == packages()["libtpu"]
     assert program.is_output.any()
+    assert entry.sha256 == program.sha256, "run `python -m mallocmuzero.env.workloads.hashes`"
     assert entry.path.stat().st_size < 256 * 1024
 
 
@@ -79,6 +81,14 @@ def test_the_manifest_covers_what_the_benchmark_promises():
     assert {entry.target for entry in entries} == {"v4", "v5e", "v5p", "v6e"}
     assert {entry.split for entry in entries} == set(SPLITS)
     assert 3 * sum("_train_" in f"{entry.function}_" for entry in entries) >= len(entries)
+
+
+def test_hashes_are_written_and_nothing_else_changes(tmp_path: Path):
+    text = workloads.MANIFEST.read_text(encoding="utf-8")
+    copy = tmp_path / "manifest.json"
+    copy.write_text(text.replace(load("tiny").sha256, "0" * 64), encoding="utf-8")
+    assert hashes.main(copy) == 0
+    assert copy.read_text(encoding="utf-8") == text
 
 
 def test_a_workload_without_a_program_says_how_to_make_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
