@@ -67,7 +67,8 @@ def _lives(program: Program) -> tuple[NDArray[np.int64], NDArray[np.int64], NDAr
         begins[program.access_buffer[access]] = program.access_kind[access]
     first[begins == OPERAND] = -1
     moved = program.access_bytes * program.weight[program.access_instruction]
-    return first, last, np.bincount(program.access_buffer, weights=moved, minlength=program.num_buffers)
+    total = np.bincount(program.access_buffer, weights=moved, minlength=program.num_buffers)
+    return first, last, total.astype(np.float64)
 
 
 def _in_loops(program: Program, first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.bool_]:

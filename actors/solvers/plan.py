@@ -10,6 +10,8 @@ What is not legal gives way to the next best. Trivial buffers are left in HBM he
 `fill.py` places them in the room that is left in the end.
 """
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -34,7 +36,7 @@ from ...env.program import OPERAND
 
 def pooled_state(tables: Tables) -> tuple[NDArray[np.uint8], State]:
     """Returns a state whose arrays all lie in one block of bytes, so that one copy saves or restores it."""
-    template = new_state(tables)
+    template: list[NDArray[Any]] = list(new_state(tables))
     places, end = [], 0
     for array in template:
         places.append(end)
