@@ -31,6 +31,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="time limit for each program and objective")
     parser.add_argument("--objective", nargs="+", choices=OBJECTIVES, default=["msa", "cycles", "robust"])
     parser.add_argument("--again", action="store_true", help="also those that the file has already")
+    parser.add_argument("--relaxation", action="store_true", help="no integer programs: all in a short time")
     parser.add_argument("--table", action="store_true", help="only print the table of what the file has")
     arguments = parser.parse_args()
     if not arguments.table:
@@ -38,11 +39,11 @@ def main() -> None:
             program = workloads.load(name)
             for objective in arguments.objective:
                 if objective == "msa" or CYCLES in available_models(program):
-                    _run(program, objective, arguments.seconds, arguments.again)
+                    _run(program, objective, arguments)
     _print_table(_read())
 
 
-def _run(program: Program, objective: str, seconds: float, again: bool) -> None:
+def _run(program: Program, objective: str, arguments: argparse.Namespace) -> None:
     judge = make_judge(program, objective)
     key = {
         "program_sha256": program.sha256,
@@ -51,9 +52,15 @@ def _run(program: Program, objective: str, seconds: float, again: bool) -> None:
         "version": VERSION,
     }
     records = _read()
-    if not again and any(key.items() <= record.items() for record in records):
-        return
-    found = bound(program, objective, seconds)
+    # What has been tried with as much time, or needs no more.
+    for record in records:
+        tried = record["tried_seconds"] >= arguments.seconds and (record["tried_integer"] or arguments.relaxation)
+        done = record["relaxation"] is not None and (
+            arguments.relaxation or record["optimal"] or record["bound_proved"]
+        )
+        if key.items() <= record.items() and (tried or done) and not arguments.again:
+            return
+    found = bound(program, objective, arguments.seconds, integer=not arguments.relaxation)
     unit = judge.production_s if objective == ROBUST and judge.production_s else 1.0
     seconds_of = {
         "floor": found.floor_s,
@@ -66,6 +73,7 @@ def _run(program: Program, objective: str, seconds: float, again: bool) -> None:
     }
     record: dict[str, Any] = {"program": program.name, **key}
     record |= {name: None if value is None else value / unit for name, value in seconds_of.items()}
+    record |= {"tried_seconds": arguments.seconds, "tried_integer": not arguments.relaxation}
     record |= {"bound_proved": found.proved, "optimal": found.optimal, "seconds": round(found.seconds, 1)}
     record |= dict(zip(("columns", "rows", "integers"), found.size, strict=True))
     # Read again: another process may have written meanwhile. A newer record of the same program and objective stands.

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from ..objective import ROBUST, Judge, make_judge
 from ..program import Program
 from ..target import Target
 from ..verify import verify
+from .construct import constructed
 from .history import replaceable
 from .linear import Expression, LinearProgram
 from .placement import Placement, Rules, place
@@ -21,7 +23,7 @@ from .solve import solve_integer, solve_relaxation
 from .timing import add_time, least_latency, minor_buffers
 
 # Raise it when bounds change: results are kept by it.
-VERSION = 1
+VERSION = 2
 # A bound within this much of a mapping proves it optimal, for all that the cost models can tell apart.
 PROVED_GAP = 1e-3
 _LEFT_OUT_SHARE = 1e-4
@@ -92,6 +94,7 @@ def bound(
     report: Report = lambda stage, bound: None,
     left_out_share: float = _LEFT_OUT_SHARE,
     most_room_rows: int = Rules.most_room_rows,
+    integer: bool = True,
 ) -> Bound:
     """Bounds the latency of every mapping of a program from below, and looks for mappings that come near.
 
@@ -104,6 +107,7 @@ def bound(
       report: called with a stage and what is known so far.
       left_out_share: buffers worth less than this together are taken to be fast for nothing.
       most_room_rows: at how many instructions, at most, the buffers are made to fit.
+      integer: go on to the mixed-integer program.
 
     Raises:
       UserError: the objective or scope is not known, or the objective needs a cycle table that the program lacks.
@@ -140,7 +144,7 @@ def bound(
     if solved.values is not None:
         _follow(judge, placement, solved.values, result, report)
     result.seconds = time.perf_counter() - began
-    if seconds - result.seconds > max(1.0, solved.seconds) and not result.proved:
+    if integer and not result.proved and seconds - result.seconds > max(1.0, solved.seconds):
         report("integer", result)
 
         def progress(dual: float, best: float) -> None:
@@ -206,7 +210,10 @@ def relaxation(
 
 
 def _follow(judge: Judge, placement: Placement, values: np.ndarray, result: Bound, report: Report) -> None:
-    for mapping in repaired(judge.program, judge.target, choice_of(placement, values)):
+    program, target = judge.program, judge.target
+    for mapping in chain(
+        constructed(program, target, placement, values), repaired(program, target, choice_of(placement, values))
+    ):
         latency = judge.judge(mapping)
         result.found_s = latency if result.found_s is None else min(result.found_s, latency)
         if latency < result.mapping_s:

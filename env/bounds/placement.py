@@ -33,6 +33,21 @@ class Rules:
     most_room_rows: int = 400
 
 
+@dataclass(frozen=True)
+class Stretch:
+    """A buffer between two touches.
+
+    Attributes:
+      kept: share that stays in fast memory throughout.
+      fetched, in_hbm: `(first slot, last slot, share)`: what is in fast memory, or in HBM, after those slots; each
+        begins with what is there before, at slot -1.
+    """
+
+    kept: Expression
+    fetched: list[tuple[int, int, Expression]]
+    in_hbm: list[tuple[int, int, Expression]]
+
+
 @dataclass
 class Placement:
     """The columns that say where buffers are.
@@ -42,6 +57,7 @@ class Placement:
         and those left out, have none.
       replaced: instruction -> column: 1 if a copy replaces it.
       in_hbm: `(instruction of the write, buffer)` -> the share of that value that ends up in HBM.
+      stretches: `(buffer, instruction of the touch that ends it)` -> what happens before that touch.
       left_out: buffers that count as fast everywhere and take no room and no copies.
       ahead: buffer -> column: the share that the previous execution prefetches.
       trees: what copies ask of the time, once per clock: a mapping fixes what is copied between two touches, but when
@@ -52,6 +68,7 @@ class Placement:
     replaced: dict[int, int]
     in_hbm: dict[tuple[int, int], Expression]
     ahead: dict[int, int]
+    stretches: dict[tuple[int, int], Stretch]
     left_out: frozenset[int]
     trees: list[SlotTree]
 
@@ -122,7 +139,7 @@ class _Builder:
         self._unit_bytes = float(target.fast_bytes)
         self._copy_rate = target.hbm_bandwidth * unit_s  # bytes per unit of time
         trees = [SlotTree(2 * program.num_instructions + 1) for _ in range(clocks)]
-        self._placement = Placement({}, {}, {}, {}, left_out, trees)
+        self._placement = Placement({}, {}, {}, {}, {}, left_out, trees)
         possible = may_be_fast(program, target)
         self._played = possible.copy()
         self._played[list(left_out)] = False
@@ -254,16 +271,20 @@ class _Builder:
             linear.at_least(value.held.add(kept, -1.0))
         self._use_at_touch(buffer, value, before, kept)
         there, in_hbm = kept, value.in_hbm
+        stretch = Stretch(kept, [(-1, -1, kept)], [(-1, -1, in_hbm)])
+        self._placement.stretches[buffer, end] = stretch
         for number, (node, first, last) in enumerate(pieces):
             final = whole and number == len(pieces) - 1
             if writes_back:
                 earlier, in_hbm = in_hbm, Expression.of(linear.column(0, 1, integer=final))
                 self._copy(tree, node, earlier, in_hbm, seconds)
+                stretch.in_hbm.append((first, last, in_hbm))
             span = max(first // 2, before.instruction + 1), min((last - 1) // 2, end - 1)
             self._use_between(buffer, value, span, there, in_hbm if writes_back and lives else None)
             if fetches:
                 earlier, there = there, Expression.of(linear.column(0, 1, integer=final))
                 self._copy(tree, node, earlier, there, seconds)
+                stretch.fetched.append((first, last, there))
         for other in others:
             nodes = [node for node, _, _ in pieces]
             if writes_back:

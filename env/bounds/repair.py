@@ -62,7 +62,7 @@ def repaired(program: Program, target: Target, choice: Choice) -> Iterator[Mappi
 
 def _pack(program: Program, target: Target, buffers: list[int]) -> dict[int, int]:
     """Returns buffer -> offset of those that fit, large ones first, from the top of fast memory down."""
-    low = int(program.reserved.max(initial=0))
+    low = max(int(program.reserved.max(initial=0)), target.alignment)  # the game needs some room
     top = target.fast_bytes
     offsets: dict[int, int] = {}
     for buffer in sorted(buffers, key=lambda b: (-int(program.size[b]), b)):

@@ -12,6 +12,7 @@
 | `found`, `production`, `best_known` | likewise: best mapping made from the solutions, XLA's own, the better of both |
 | `bound_proved` | the bound proves `best_known` optimal to within 0.1 % |
 | `optimal` | the mixed-integer program was solved to the end |
+| `tried_seconds`, `tried_integer` | the time limit, and whether the mixed-integer program was tried |
 | `seconds`, `columns`, `rows`, `integers` | time spent (wall, on a busy machine), size of the program |
 """
 
