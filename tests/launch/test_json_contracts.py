@@ -27,10 +27,16 @@ def test_workloads() -> None:
     for entry in entries:
         assert {"name", "family", "split", "target", "instructions", "buffers", "decisions", "latency_us"} <= set(entry)
         assert set(entry["latency_us"]) == set(MODELS)
-        latency = entry["latency_us"]["msa"]
-        assert latency["floor"] <= latency["production"] <= latency["production_cold"]
-        assert latency["production"] <= latency["all_hbm"]
-        assert latency["production_waits"] >= 0
+        for model in entry["latency_us"]:
+            latency = entry["latency_us"][model]
+            if latency["all_hbm"] is None:
+                assert set(latency.values()) == {None}, "a model prices a program or does not"
+                continue
+            floor = latency["floor"] * (1 - 1e-9)  # the simulator sums in another order
+            assert floor <= latency["all_hbm"]
+            if latency["production"] is not None:  # which may be slower than all in HBM: XLA's plan waits for copies
+                assert floor <= latency["production"] <= latency["production_cold"] * (1 + 1e-9)
+                assert latency["production_waits"] >= 0
     (program,) = [entry for entry in entries if entry["name"] == WORKLOAD]
     assert program["latency_us"]["msa"]["production"] == pytest.approx(3266.5, abs=0.1)  # microseconds
     assert result_of("workloads", "--split", "heldout")[1] == [
