@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
@@ -26,7 +26,9 @@ from .timing import add_time, least_latency, minor_buffers
 VERSION = 2
 # A bound within this much of a mapping proves it optimal, for all that the cost models can tell apart.
 PROVED_GAP = 1e-3
-_LEFT_OUT_SHARE = 1e-4
+# What is left out may be worth this share of the all-in-HBM latency: the least that makes the program small enough.
+_LEFT_OUT_SHARES = (1e-4, 3e-4, 1e-3)
+_MOST_ACCESSES = 6000
 _UNITS = 1000.0  # the latency with everything in HBM
 # What rounding in sums of run times may be worth.
 _ROUNDING = 1e-9
@@ -52,6 +54,7 @@ class Bound:
       found_s: the best of the mappings made from solutions; None if none was made.
       production_s: what XLA's own mapping comes to, or None.
       optimal: the mixed-integer program was solved to the end.
+      stopped: Ctrl-C ended the solver.
       seconds: time spent.
       size: columns, rows, and integer columns of the relaxation.
     """
@@ -67,9 +70,9 @@ class Bound:
     integer_s: float | None = None
     found_s: float | None = None
     optimal: bool = False
+    stopped: bool = False
     seconds: float = 0.0
     size: tuple[int, int, int] = (0, 0, 0)
-    notes: list[str] = field(default_factory=list)
 
     @property
     def gap(self) -> float:
@@ -92,7 +95,7 @@ def bound(
     scope: str = "legal",
     target: Target | None = None,
     report: Report = lambda stage, bound: None,
-    left_out_share: float = _LEFT_OUT_SHARE,
+    left_out_share: float | None = None,
     most_room_rows: int = Rules.most_room_rows,
     integer: bool = True,
 ) -> Bound:
@@ -105,7 +108,8 @@ def bound(
       scope: one of `SCOPES`: which mappings the bound is for.
       target: the hardware; None for the program's own.
       report: called with a stage and what is known so far.
-      left_out_share: buffers worth less than this together are taken to be fast for nothing.
+      left_out_share: buffers worth less than this together, relative to everything in HBM, are taken to be fast for
+        nothing; None for 1e-4 to 1e-3, the more the larger the program.
       most_room_rows: at how many instructions, at most, the buffers are made to fit.
       integer: go on to the mixed-integer program.
 
@@ -144,7 +148,8 @@ def bound(
     if solved.values is not None:
         _follow(judge, placement, solved.values, result, report)
     result.seconds = time.perf_counter() - began
-    if integer and not result.proved and seconds - result.seconds > max(1.0, solved.seconds):
+    result.stopped = solved.stopped
+    if integer and not result.proved and not solved.stopped and seconds - result.seconds > max(1.0, solved.seconds):
         report("integer", result)
 
         def progress(dual: float, best: float) -> None:
@@ -156,7 +161,7 @@ def bound(
             report("integer", result)
 
         mixed = solve_integer(linear, seconds - result.seconds, progress)
-        result.optimal = mixed.optimal
+        result.optimal, result.stopped = mixed.optimal, mixed.stopped
         if np.isfinite(mixed.bound):
             result.integer_s = max(result.integer_s or 0.0, proved_at_least(mixed.bound, unit_s))
             result.bound_s = max(result.bound_s, result.integer_s)
@@ -175,20 +180,23 @@ def _least(judge: Judge) -> float:
 
 
 def relaxation(
-    judge: Judge, rules: Rules, left_out_share: float, most_room_rows: int
+    judge: Judge, rules: Rules, left_out_share: float | None, most_room_rows: int
 ) -> tuple[LinearProgram, Placement, float]:
     """Returns the relaxation, its placement and its unit of time in seconds of the judge.
 
     Args:
       judge: what mappings are judged by.
       rules: what mappings may do.
-      left_out_share: buffers worth less than this together are taken to be fast for nothing.
+      left_out_share: as `bound`.
       most_room_rows: at how many instructions, at most, the buffers are made to fit.
     """
     program, target, models = judge.program, judge.target, judge.models
     main = models[0]
     unit_s = all_hbm_latency(program, target, main) / _UNITS
-    left_out = frozenset.intersection(*(minor_buffers(program, target, model, left_out_share) for model in models))
+    for share in _LEFT_OUT_SHARES if left_out_share is None else (left_out_share,):
+        left_out = frozenset.intersection(*(minor_buffers(program, target, model, share) for model in models))
+        if np.count_nonzero(~np.isin(program.access_buffer, list(left_out))) <= _MOST_ACCESSES:
+            break
     linear = LinearProgram()
     rules = Rules(rules.slices, rules.replacements, rules.cross_program, most_room_rows)
     placement = place(program, target, linear, rules, left_out, unit_s, len(models))

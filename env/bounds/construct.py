@@ -16,6 +16,7 @@ from ..packing.repack import repack
 from ..program import Program
 from ..target import Target
 from .history import Touch, touches
+from .linear import Expression
 from .placement import Placement, Stretch
 
 # From which share on something counts as chosen; in a fractional solution each gives another mapping.
@@ -70,6 +71,9 @@ class _Builder:
         for (t, buffer), column in placement.fast.items():
             if values[column] >= share:
                 self._fast.setdefault(buffer, set()).add(t)
+        for buffer in placement.left_out:  # they count as fast for nothing: as far as they come and go without copies
+            if program.definition[buffer] >= 0 and not program.is_output[buffer]:
+                self._fast[buffer] = {touch.instruction for touch in self._histories[buffer]}
         self._ahead = {b for b, column in placement.ahead.items() if values[column] >= max(share, 0.5)}
         self._lives: dict[int, _Life] = {}
         self._used = np.zeros(program.num_instructions, np.int64)
@@ -182,8 +186,8 @@ class _Builder:
                     break
         return max(start, self._late.get((buffer, t), -1))
 
-    def _at(self, share: object) -> float:
-        return share.at(self._values)  # type: ignore[attr-defined, no-any-return]
+    def _at(self, share: Expression) -> float:
+        return share.at(self._values)
 
     # ---- room -------------------------------------------------------------------------------------------------------
 

@@ -30,12 +30,14 @@ class Solution:
       values: `[columns]` the best solution, or None.
       optimal: the solver finished.
       seconds: how long it took.
+      stopped: Ctrl-C ended it.
     """
 
     bound: float
     values: NDArray[np.float64] | None
     optimal: bool
     seconds: float
+    stopped: bool = False
 
 
 def solve_relaxation(linear: LinearProgram, seconds: float) -> Solution:
@@ -52,10 +54,11 @@ def solve_relaxation(linear: LinearProgram, seconds: float) -> Solution:
         solver.setOptionValue("solver", "ipm")
         solver.setOptionValue("run_crossover", "off")
         solver.setOptionValue("ipm_optimality_tolerance", _INTERIOR_GAP)
-    solver.run()
-    if solver.getModelStatus() not in (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kTimeLimit):
+    stopped = _run(solver)
+    final = (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kTimeLimit)
+    if not stopped and solver.getModelStatus() not in final:
         solver = _solver(linear, max(1.0, seconds - (time.perf_counter() - began)), integer=False)
-        solver.run()
+        stopped = _run(solver)
     taken = time.perf_counter() - began
     solution = solver.getSolution()
     optimal = solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
@@ -63,7 +66,7 @@ def solve_relaxation(linear: LinearProgram, seconds: float) -> Solution:
     if solution.dual_valid:
         bound = dual_bound(linear, np.array(solution.row_dual))
     values = np.array(solution.col_value) if solution.value_valid else None
-    return Solution(bound, values, optimal, taken)
+    return Solution(bound, values, optimal, taken, stopped)
 
 
 def dual_bound(linear: LinearProgram, duals: NDArray[np.float64]) -> float:
@@ -111,14 +114,28 @@ def solve_integer(linear: LinearProgram, seconds: float, progress: Progress | No
 
         solver.cbMipLogging.subscribe(report)
     began = time.perf_counter()
-    solver.run()
+    stopped = _run(solver)
     taken = time.perf_counter() - began
     status, info, solution = solver.getModelStatus(), solver.getInfo(), solver.getSolution()
     optimal = status == highspy.HighsModelStatus.kOptimal
     bound = float(info.mip_dual_bound) if np.isfinite(info.mip_dual_bound) else -np.inf
     slack = float(_MIXED_INTEGER_SLACK * max(1.0, abs(bound))) if np.isfinite(bound) else 0.0
     values = np.array(solution.col_value) if solution.value_valid else None
-    return Solution(bound - slack, values, optimal, taken)
+    return Solution(bound - slack, values, optimal, taken, stopped)
+
+
+def _run(solver: "highspy.Highs") -> bool:
+    """Runs a solver so that Ctrl-C ends it with what it has; returns whether that happened."""
+    solver.HandleUserInterrupt = True
+    solver.startSolve()
+    stopped = False
+    while True:
+        try:
+            if solver.wait(0.02 if not stopped else -1.0)[0]:
+                return stopped
+        except KeyboardInterrupt:
+            stopped = True
+            solver.cancelSolve()
 
 
 def _solver(linear: LinearProgram, seconds: float, integer: bool) -> "highspy.Highs":
