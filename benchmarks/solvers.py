@@ -5,8 +5,8 @@
 
 One core each; the clock of a run starts when everything is compiled. What RESULTS.json holds already is not run again,
 so the command may be stopped and given again at any time. The table has latency in per cent of production's, beside the
-best of the compiler's flags (`tuned`), and where `docs/results/bounds.json` or `env/workloads/bounds.json` knows it the
-bound; then geometric means over programs with 95 % bootstrap intervals (over programs, 10,000 draws).
+best of the compiler's flags (`tuned`) and the bound where it is known (`mallocmuzero workloads`); then geometric means
+over programs with 95 % bootstrap intervals (over programs, 10,000 draws).
 """
 
 import argparse
@@ -24,6 +24,7 @@ from mallocmuzero.env.durable import write_atomically
 from mallocmuzero.env.objective import make_judge, resolve
 from mallocmuzero.env.program import Program
 from mallocmuzero.env.workloads import load, names
+from mallocmuzero.env.workloads.bounds import known
 from mallocmuzero.launch.commands.solve import tuned_seconds
 from mallocmuzero.version import VERSION
 from rich.console import Console
@@ -82,12 +83,8 @@ def references(program: Program, objective: str, results: dict[str, Any]) -> Non
 
 def bound_us(program: Program, objective: str, production_s: float | None) -> float | None:
     """Returns the proved bound in microseconds as the judge counts, or None."""
-    try:
-        from mallocmuzero.env.workloads.bounds import known
-    except ImportError:
-        return None
     found = known(program).get(objective)
-    if found is None or found.bound is None:
+    if found is None:
         return None
     if objective == "robust":  # a ratio to production
         return None if production_s is None else found.bound * production_s * 1e6
@@ -113,8 +110,8 @@ def print_tables(arguments: argparse.Namespace, results: dict[str, Any]) -> None
         ratios: dict[str, list[float]] = {solver: [] for solver in arguments.solvers}
         mine = [run for run in runs if run["budget_s"] == seconds]
         for name, objective in sorted({(run["program"], run["objective"]) for run in mine}):
-            known = results["references"][f"{name}/{objective}"]
-            production = known["production_us"]
+            refer = results["references"][f"{name}/{objective}"]
+            production = refer["production_us"]
             if production is None:
                 continue
             cells = []
@@ -124,7 +121,7 @@ def print_tables(arguments: argparse.Namespace, results: dict[str, Any]) -> None
                     ratios[solver].append(float(np.mean(found)) / production)
                 cells.append(f"{100 * np.mean(found) / production:.2f}" if found else "-")
             tuned, bound = (
-                "-" if known[key] is None else f"{100 * known[key] / production:.2f}"
+                "-" if refer[key] is None else f"{100 * refer[key] / production:.2f}"
                 for key in ("tuned_us", "bound_us")
             )
             table.add_row(name, objective, f"{production:,.1f}", tuned, bound, *cells)
