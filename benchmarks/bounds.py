@@ -35,7 +35,9 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="only print the table of what the file has")
     arguments = parser.parse_args()
     if not arguments.table:
-        for name in arguments.program or workloads.names():
+        # Small ones first.
+        names = sorted(workloads.names(), key=lambda name: workloads.workload(name).path.stat().st_size)
+        for name in arguments.program or names:
             program = workloads.load(name)
             for objective in arguments.objective:
                 if objective == "msa" or CYCLES in available_models(program):
