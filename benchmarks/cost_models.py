@@ -471,7 +471,7 @@ def main() -> int:
         print("no program has a cycle table and a production mapping", file=sys.stderr)
         return 1
     studies = [study(program) for program in usable]
-    text = arguments.page.read_text(encoding="utf-8")
+    text = arguments.page.read_text(encoding="utf-8") if arguments.page.exists() else ""
     begin, end = "<!-- generated: begin -->", "<!-- generated: end -->"
     head, tail = text.partition(begin)[0], text.partition(end)[2]
     write_atomically(arguments.page, f"{head}{begin}\n\n{tables(studies)}\n\n{end}{tail}".encode())
