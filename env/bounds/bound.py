@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
@@ -167,6 +167,16 @@ def bound(
             result.bound_s = max(result.bound_s, result.integer_s)
         if mixed.values is not None:
             _follow(judge, placement, mixed.values, result, report)
+        spent = time.perf_counter() - began
+        if SCOPES[scope].slices and mixed.values is not None and not (mixed.stopped or result.proved):
+            # Mappings are made of whole buffers: of a solution in parts they keep little.
+            report("mappings", result)
+            rules = replace(SCOPES[scope], slices=False)
+            linear, placement, _ = relaxation(judge, rules, left_out_share, most_room_rows)
+            mixed = solve_integer(linear, max(1.0, min(seconds - spent, 2.0 * mixed.seconds)))
+            result.stopped = mixed.stopped
+            if mixed.values is not None:
+                _follow(judge, placement, mixed.values, result, report)
     result.seconds = time.perf_counter() - began
     report("done", result)
     return result
@@ -198,7 +208,7 @@ def relaxation(
         if np.count_nonzero(~np.isin(program.access_buffer, list(left_out))) <= _MOST_ACCESSES:
             break
     linear = LinearProgram()
-    rules = Rules(rules.slices, rules.replacements, rules.cross_program, most_room_rows)
+    rules = replace(rules, most_room_rows=most_room_rows)
     placement = place(program, target, linear, rules, left_out, unit_s, len(models))
     latencies = [
         add_time(program, target, linear, placement, tree, unit_s, model)
@@ -220,7 +230,7 @@ def relaxation(
 def _follow(judge: Judge, placement: Placement, values: np.ndarray, result: Bound, report: Report) -> None:
     program, target = judge.program, judge.target
     for mapping in chain(
-        constructed(program, target, placement, values), repaired(program, target, choice_of(placement, values))
+        constructed(judge, placement, values), repaired(program, target, choice_of(placement, values))
     ):
         latency = judge.judge(mapping)
         result.found_s = latency if result.found_s is None else min(result.found_s, latency)

@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..mapping import CROSS_PROGRAM, PREFETCH, WRITE_BACK, Mapping
+from ..objective import Judge
 from ..packing.repack import repack
 from ..program import Program
+from ..simulate import simulate
 from ..target import Target
 from .history import Touch, touches
 from .linear import Expression
@@ -24,6 +26,7 @@ _SHARES = (0.5, 0.9, 0.2)
 _ROOM = (1.0, 0.97, 0.93, 0.87, 0.8)  # of fast memory, tried in turn until the packer finds offsets
 _GROWTH = 1e-3  # less is rounding
 _PACKER_SECONDS = 2.0
+_HURRIED = 60  # prefetches, at most, that are tried sooner
 
 
 @dataclass
@@ -33,7 +36,7 @@ class _Life:
     Attributes:
       fast: instructions of the touches served from fast memory.
       stays: `[first instruction, last]` in fast memory.
-      copies: `[direction, start, end, latest end]`.
+      copies: `[direction, start, end, limit]`: the latest end of a write-back, the earliest start of a prefetch.
     """
 
     fast: set[int]
@@ -42,9 +45,10 @@ class _Life:
 
 
 def constructed(
-    program: Program, target: Target, placement: Placement, values: NDArray[np.float64]
+    judge: Judge, placement: Placement, values: NDArray[np.float64]
 ) -> Iterator[Mapping]:
     """Yields mappings that verify, for one rounding of the solution after the other."""
+    program, target = judge.program, judge.target
     seen: set[tuple[tuple[int, int], ...]] = set()
     for share in _SHARES:
         wanted = tuple(sorted(touch for touch, column in placement.fast.items() if values[column] >= share))
@@ -53,6 +57,7 @@ def constructed(
             builder = _Builder(program, target, placement, values, share)
             for room in _ROOM:
                 builder.fit(room)
+                builder.hurry(judge, room)
                 packed = repack(program, builder.mapping(), target, seconds=_PACKER_SECONDS).mapping
                 if packed is not None:
                     yield packed
@@ -76,6 +81,7 @@ class _Builder:
                 self._fast[buffer] = {touch.instruction for touch in self._histories[buffer]}
         self._ahead = {b for b, column in placement.ahead.items() if values[column] >= max(share, 0.5)}
         self._lives: dict[int, _Life] = {}
+        self._hurried: set[tuple[int, int]] = set()  # buffer and touch of prefetches that were tried sooner
         self._used = np.zeros(program.num_instructions, np.int64)
         for buffer in sorted(self._fast):
             self._plan(buffer)
@@ -113,7 +119,7 @@ class _Builder:
                     else:
                         stay = [start + 1, t]
                         life.stays.append(stay)
-                        life.copies.append([PREFETCH, start, t, t])
+                        life.copies.append([PREFETCH, start, t, earliest])
                 if not wanted and in_hbm is None:  # it must have got out before
                     assert stay is not None
                     if touch.writes:
@@ -198,7 +204,7 @@ class _Builder:
 
     def fit(self, room: float) -> None:
         """Fetches later, or not at all, until at every instruction no more than a share of the room is in use."""
-        most = np.floor((self._target.fast_bytes - self._program.reserved) * room).astype(np.int64)
+        most = self._most(room)
         while True:
             over = self._used - most
             t = int(np.argmax(over)) if len(over) else 0
@@ -216,6 +222,40 @@ class _Builder:
                 self._fast[buffer] -= {u for u in self._fast[buffer] if stay[0] <= u <= stay[1]}
                 self._ahead.discard(buffer)
             self._plan(buffer)
+
+    def _most(self, room: float) -> NDArray[np.int64]:
+        return np.floor((self._target.fast_bytes - self._program.reserved) * room).astype(np.int64)
+
+    def hurry(self, judge: Judge, room: float) -> None:
+        """Issues prefetches that instructions wait for sooner, where there is room and it helps."""
+        most, best = self._most(room), judge.judge(self.mapping())
+        for _ in range(_HURRIED):
+            wait_s = simulate(self._program, self._target, self.mapping(), judge.models[0]).wait_s
+            late = [
+                (buffer, copy)
+                for buffer, life in self._lives.items()
+                for copy in life.copies
+                if copy[0] == PREFETCH and wait_s[copy[2]] > 0 and (buffer, copy[2]) not in self._hurried
+            ]
+            if not late:
+                return
+            buffer, copy = max(late, key=lambda pair: (wait_s[pair[1][2]], -pair[0]))
+            self._hurried.add((buffer, copy[2]))
+            stay = next(s for s in self._lives[buffer].stays if s[0] == copy[1] + 1)
+            size, kept = self._target.align(int(self._program.size[buffer])), copy[1]
+            for earlier in (1, 2, 4, 8, 16, 32, 64):
+                start = copy[1] = max(copy[3], kept - earlier)
+                stay[0] = start + 1
+                if np.any(self._used[start + 1 : kept + 1] + size > most[start + 1 : kept + 1]):
+                    break
+                found = judge.judge(self.mapping())
+                if found < best:
+                    best = found
+                    self._used[start + 1 : kept + 1] += size
+                    kept = start
+                if start == copy[3]:
+                    break
+            copy[1], stay[0] = kept, kept + 1
 
     def _first_use(self, buffer: int, stay: list[int]) -> int:
         return min((t for t in self._lives[buffer].fast if stay[0] <= t <= stay[1]), default=-1)
@@ -248,9 +288,9 @@ class _Builder:
             for first, last in life.stays:
                 # Each residency may get an offset of its own: at equal ones they would be kept together.
                 residencies.append([buffer, first, last, len(residencies) * self._target.alignment, 0, size])
-            for direction, start, end, latest in life.copies:
+            for direction, start, end, limit in life.copies:
                 if direction == WRITE_BACK:  # as late as the value is there anyway: nothing waits for it sooner
-                    end = max(end, min(latest, 1 + max(b for a, b in life.stays if a <= start <= b)))
+                    end = max(end, min(limit, 1 + max(b for a, b in life.stays if a <= start <= b)))
                 copies.append([buffer, direction, start, end, 0, size, buffer, -1])
         copies.sort(key=lambda copy: (copy[2], copy[3]))
         return Mapping(
