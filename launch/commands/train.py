@@ -20,6 +20,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("--topology", metavar="process|ray", help="one process (default), or Ray actors around Reverb")
     parser.add_argument("--address", metavar="auto|HOST:PORT", help="join this Ray cluster instead of starting one")
     parser.add_argument("--actors", type=int, metavar="N", help="self-play actors (topology ray)")
+    parser.add_argument(
+        "--objective", metavar="O", help="robust (the default where there is a cycle table), msa or cycles"
+    )
     parser.add_argument("--seed", type=int, metavar="K", help="of all randomness; by default 0")
     parser.add_argument("--resume", action="store_true", help="continue the run in the run directory")
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings as TOML or JSON")
@@ -63,6 +66,8 @@ def _options(arguments: argparse.Namespace) -> list[tuple[str, dict[str, Any]]]:
         for name, value in given.items()
         if value is not None
     ]
+    if arguments.objective is not None:
+        options.append(("--objective", {"actor": {"objective": arguments.objective}}))
     if arguments.address is not None:
         options.append(("--address", {"ray": {"address": arguments.address}}))
     return options

@@ -1,5 +1,6 @@
 """Bad input gets one clear line and exit status 2, whatever it is."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -52,6 +53,28 @@ def test_unknown_workload_lists_the_names(tmp_path: Path) -> None:
     assert all(name in line for name in workloads.names())
     assert not (tmp_path / "run").exists()
     assert "resnet51" in error_of("verify", "resnet51", "production")
+
+
+def test_an_objective_that_cannot_be_had(tmp_path: Path) -> None:
+    line = error_of(*train_arguments(tmp_path / "run", "--steps", "1", "--objective", "watts"))
+    assert "--objective: " in line
+    assert "'watts' is not known; choose one of robust, msa, cycles" in line
+    program = dataclasses.replace(workloads.load(WORKLOAD), cycles=None)
+    path = tmp_path / "program.json.gz"
+    write_program(program, path)
+    line = error_of(*train_arguments(tmp_path / "run", "--steps", "1", "--objective", "robust", workload=str(path)))
+    assert "has no cycle table" in line
+    assert "objective `msa`" in line
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_of_before_there_were_objectives(copied_run: Path) -> None:
+    path = copied_run / "config.json"
+    config = json.loads(path.read_text())
+    config["actor"]["model"] = "msa"
+    path.write_text(json.dumps(config))
+    line = error_of("train", "--run-dir", str(copied_run), "--resume")
+    assert f"{path}: actor.model is now actor.objective, one of robust, msa, cycles; rename it" in line
 
 
 def test_truncated_program_file(tmp_path: Path) -> None:
