@@ -34,6 +34,7 @@ _UNITS = 1000.0  # the latency with everything in HBM
 _ROUNDING = 1e-9
 SCOPES = {
     "legal": Rules(),
+    "unreplaced": Rules(replacements=False),
     "game": Rules(slices=False, replacements=False, cross_program=False),
 }
 
@@ -44,7 +45,8 @@ class Bound:
 
     Attributes:
       objective: what mappings are judged by.
-      scope: which mappings the bound is for: `legal` for all that verify, `game` for what the game can play.
+      scope: which mappings the bound is for: `legal` for all that verify, `unreplaced` for those in which no copy
+        replaces an instruction, `game` for what the game can play.
       floor_s: every instruction as fast as it can be, and copies free. No bound where copies may replace instructions.
       relaxation_s: bound from the linear relaxation, certified; None before it is solved.
       integer_s: bound from the mixed-integer program; None if it was not tried or found none.

@@ -44,9 +44,7 @@ class _Life:
     copies: list[list[int]] = field(default_factory=list)
 
 
-def constructed(
-    judge: Judge, placement: Placement, values: NDArray[np.float64]
-) -> Iterator[Mapping]:
+def constructed(judge: Judge, placement: Placement, values: NDArray[np.float64]) -> Iterator[Mapping]:
     """Yields mappings that verify, for one rounding of the solution after the other."""
     program, target = judge.program, judge.target
     seen: set[tuple[tuple[int, int], ...]] = set()

@@ -9,7 +9,7 @@
 | `judged_by` | hash of what else the figures depend on: cycle table, and latencies of the production mapping |
 | `version` | `env.bounds.bound.VERSION` |
 | `floor`, `relaxation`, `integer`, `bound` | seconds; under `robust` the ratio to production; null where not found |
-| `found`, `production`, `best_known` | likewise: best mapping made from the solutions, XLA's own, the best of these and of annealing |
+| `found`, `production`, `best_known` | likewise: made from the solutions, XLA's own, best of all and of annealing |
 | `bound_proved` | the bound proves `best_known` optimal to within 0.1 % |
 | `optimal` | the mixed-integer program was solved to the end |
 | `tried_seconds`, `tried_integer` | the time limit, and whether the mixed-integer program was tried |

@@ -27,8 +27,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--scope",
         metavar="WHICH",
         default="legal",
-        help="legal: all mappings that verify; game: those without slices, replaced instructions and cross-program "
-        "prefetches",
+        help="legal: all mappings that verify; unreplaced: those in which no copy replaces an instruction; game: those "
+        "without slices and cross-program prefetches either",
     )
     parser.add_argument("-o", "--output", metavar="MAPPING", help="write the best mapping to this file")
     add_json_option(parser)
@@ -125,7 +125,11 @@ def _print(program: "Program", found: "Bound") -> None:
     )
 
 
-_SCOPES = {"legal": "all legal mappings", "game": "mappings that the game can play"}
+_SCOPES = {
+    "legal": "all legal mappings",
+    "unreplaced": "mappings that replace no instruction",
+    "game": "mappings that the game can play",
+}
 
 
 def _us(seconds: float | None) -> str:

@@ -270,7 +270,14 @@ KNOWN = {
         {"legal": 0.1 + 5.0, "game": 0.1 + 5.0},
     ),
     # The copy runs beside the busy instruction and costs nothing; its reader finds the result in fast memory.
-    "replaced": (COPIED, {"legal": 3.0 + 0.056 + 0.008 + 0.08, "game": 3.0 + 0.112 + 0.056 + 0.008 + 0.08}),
+    "replaced": (
+        COPIED,
+        {
+            "legal": 3.0 + 0.056 + 0.008 + 0.08,
+            "unreplaced": 3.0 + 0.112 + 0.056 + 0.008 + 0.08,
+            "game": 3.0 + 0.112 + 0.056 + 0.008 + 0.08,
+        },
+    ),
     # Reserved bytes leave no room for anything.
     "reserved": (
         make_program(
