@@ -21,8 +21,9 @@ from .history import Touch, touches
 from .linear import Expression
 from .placement import Placement, Stretch
 
-# From which share on something counts as chosen; in a fractional solution each gives another mapping.
-_SHARES = (0.5, 0.9, 0.2)
+# From which share on something counts as chosen; in a fractional solution each gives another mapping. And whether
+# buffers that were left out are placed too: under `cycles` that may cost more than it saves.
+_ROUNDINGS = ((0.5, True), (0.5, False), (0.9, True), (0.2, True))
 _ROOM = (1.0, 0.97, 0.93, 0.87, 0.8)  # of fast memory, tried in turn until the packer finds offsets
 _GROWTH = 1e-3  # less is rounding
 _PACKER_SECONDS = 2.0
@@ -47,12 +48,12 @@ class _Life:
 def constructed(judge: Judge, placement: Placement, values: NDArray[np.float64]) -> Iterator[Mapping]:
     """Yields mappings that verify, for one rounding of the solution after the other."""
     program, target = judge.program, judge.target
-    seen: set[tuple[tuple[int, int], ...]] = set()
-    for share in _SHARES:
+    seen: set[tuple[bool, tuple[tuple[int, int], ...]]] = set()
+    for share, minor in _ROUNDINGS:
         wanted = tuple(sorted(touch for touch, column in placement.fast.items() if values[column] >= share))
-        if wanted not in seen:
-            seen.add(wanted)
-            builder = _Builder(program, target, placement, values, share)
+        if (minor, wanted) not in seen:
+            seen.add((minor, wanted))
+            builder = _Builder(program, target, placement, values, share, minor)
             for room in _ROOM:
                 builder.fit(room)
                 builder.hurry(judge, room)
@@ -64,7 +65,13 @@ def constructed(judge: Judge, placement: Placement, values: NDArray[np.float64])
 
 class _Builder:
     def __init__(
-        self, program: Program, target: Target, placement: Placement, values: NDArray[np.float64], share: float
+        self,
+        program: Program,
+        target: Target,
+        placement: Placement,
+        values: NDArray[np.float64],
+        share: float,
+        minor: bool,
     ) -> None:
         self._program, self._target, self._values, self._share = program, target, values, share
         self._histories = touches(program)
@@ -74,7 +81,8 @@ class _Builder:
         for (t, buffer), column in placement.fast.items():
             if values[column] >= share:
                 self._fast.setdefault(buffer, set()).add(t)
-        for buffer in placement.left_out:  # they count as fast for nothing: as far as they come and go without copies
+        # What is left out counts as fast for nothing: so it is, as far as it comes and goes without copies.
+        for buffer in placement.left_out if minor else ():
             if program.definition[buffer] >= 0 and not program.is_output[buffer]:
                 self._fast[buffer] = {touch.instruction for touch in self._histories[buffer]}
         self._ahead = {b for b, column in placement.ahead.items() if values[column] >= max(share, 0.5)}
