@@ -176,5 +176,11 @@ class Task:
         if self._mapping is None and self.best_plan is not None:
             play_plan(self.tables, self.state, self.legal, self.following, self.best_plan, self._moves)
             self.game.take_over()
+            if not abs(self.game.latency_s - self.best_s) <= 1e-9 * self.best_s:
+                raise RuntimeError(
+                    f"the best game of {self.game.program.name!r} came to {self.best_s * 1e6:.3f} us, its plan replays "
+                    f"to {self.game.latency_s * 1e6:.3f} us: has compiled code been left over from other sources? Numba "
+                    "does not see changes in what a function calls; delete the __pycache__ folders"
+                )
             self._mapping = self.game.mapping()
         return None if self._mapping is None else fill(self.game.judge, self._mapping)
