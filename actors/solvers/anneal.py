@@ -21,7 +21,7 @@ _POINTS = 12
 # Share of the budget that looking for a start may take.
 _START_SHARE = 0.15
 # Temperatures, in units of the median difference that a single change makes.
-_HOT, _COLD = 1.0, 0.01
+_HOT, _COLD = 0.3, 0.01
 _PROBES = 60
 # Changes: a wish; a wish and one near it; all wishes of a buffer from there on.
 _SINGLE, _PAIR = 0.5, 0.75
