@@ -197,6 +197,7 @@ def _compiler(extraction: Extraction, production: Production, log: CompilerLog) 
         "reported": dict(sorted(log.counts.items())),
         "read_back": dict(sorted(production.counts.items())),
         "sequence": production.sequence,
+        "unallocated": production.unallocated,
         "aliased_buffers": extraction.aliased_buffers,
     }
 

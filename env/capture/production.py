@@ -34,7 +34,8 @@ class Production:
     `sequence` is what the compiler simulates, in its order: `RUN` (the next instruction of the program), `ISSUE` (the
     next copy), `STEP` (an instruction left out of the program that takes one cycle, as often as it runs), `SKIP` (the
     next instruction does not run: a copy replaces it), or the number of a copy: wait.
-    `step_s` are the seconds of such an instruction.
+    `step_s` are the seconds of such an instruction. `unallocated` are the buffers that MSA listed and then left in HBM
+    without an allocation.
     """
 
     mapping: Mapping
@@ -42,6 +43,7 @@ class Production:
     step_s: float
     counts: dict[str, int]
     inexpressible: dict[str, int]
+    unallocated: list[int]
 
 
 def read_production(extraction: Extraction, module: Module, log: CompilerLog) -> Production:
@@ -80,6 +82,7 @@ class _Reader:
         self.residencies: list[tuple[int, ...]] = []
         self.copies: list[tuple[int, tuple[int, ...]]] = []
         self.step_s = 0.0
+        self.allocated: set[int] = set()
         self.counts: Counter[str] = Counter()
         self.inexpressible: Counter[str] = Counter()
 
@@ -89,6 +92,8 @@ class _Reader:
             if buffer is None:
                 self.inexpressible[f"allocation of an unknown value ({allocation.kind})"] += 1
                 continue
+            # A copy in the place of a synchronous one is an allocation of what it fills.
+            self.allocated.add(self.extraction.buffer_of.get((allocation.replaces or "", ()), buffer))
             if allocation.fast:
                 self._fast_accesses(allocation)
             if allocation.copy_start is None:
@@ -112,7 +117,10 @@ class _Reader:
             copies=_table([copy for _, copy in self.copies], len(COPY_FIELDS)),
             origin={"solver": "xla"},
         )
-        return Production(mapping, self._sequence(), self.step_s, dict(self.counts), dict(self.inexpressible))
+        unallocated = [b for b in np.flatnonzero(self.program.fast_allowed).tolist() if b not in self.allocated]
+        return Production(
+            mapping, self._sequence(), self.step_s, dict(self.counts), dict(self.inexpressible), unallocated
+        )
 
     def _buffer(self, position: Position) -> int | None:
         values = self.extraction.values

@@ -92,6 +92,8 @@ def _priced_as_fast(program: Program, mapping: Mapping) -> NDArray[np.float64]:
     """Returns `[A]` 1 where the compiler prices an access as fast: all operands it allocated, even in HBM."""
     operand = program.access_kind == OPERAND
     allocated = program.fast_allowed[program.access_buffer]
+    # Nor is a buffer that it listed and then left in HBM without an allocation.
+    allocated &= ~np.isin(program.access_buffer, program.compiler.get("unallocated", []))
     # A synchronous instruction that a copy replaces is not a use of any allocation.
     allocated &= ~np.isin(program.access_instruction, mapping.copies[:, 7])
     return np.where(operand, allocated, mapping.access_fast).astype(np.float64)
