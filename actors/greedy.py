@@ -29,6 +29,7 @@ from ..env.layout import (
     IF_WEIGHT,
     L_FAST,
     L_INSTRUCTIONS,
+    S_RESIDENT,
     State,
     Tables,
 )
@@ -46,13 +47,16 @@ class Rule(NamedTuple):
         its room can be taken before its last use.
       victims: room is taken from others if they lose less than this multiple of the benefits ahead.
       stall: a prefetch may make its instruction wait for up to this multiple of the benefits ahead; below 0 nothing is
-        prefetched.
+        prefetched. Unless it is 0, a result may wait for room.
+      across: a program input that no prefetch can bring in time is there from the start (cross-program prefetch) if its
+        benefits sum to more than this share of the program's time.
     """
 
     least_density: float
     write_back_after: float
     victims: float
     stall: float
+    across: float = np.inf
 
 
 _DENSITIES = (0.0, 0.05, 0.2, 0.5)
@@ -61,8 +65,9 @@ GRID = (
     *(Rule(*setting) for setting in itertools.product(_DENSITIES, _LIVES, (0.0, 0.5, 1.0), (0.0, 0.5))),
     *(Rule(density, life, 0.0, -1.0) for density, life in itertools.product(_DENSITIES, _LIVES)),
 )
-# Lines of play that the simulator judges.
+# Lines of play that the simulator judges; the best rule is tried again with a cross-program prefetch.
 _SIMULATED = 16
+_ACROSS = (0.001, 0.005, 0.02)
 
 
 def play_greedy(game: MallocGame) -> Rule:
@@ -83,6 +88,13 @@ def play_greedy(game: MallocGame) -> Rule:
         if best is None or game.latency_s < best[0]:
             best = game.latency_s, rule, moves
     assert best is not None
+    for across in _ACROSS:
+        rule = best[1]._replace(across=across)
+        count = play_rule(game.tables, game.state, legal, taken, rule)
+        moves = taken[:count].copy()
+        play_line(game, moves)
+        if game.latency_s < best[0]:
+            best = game.latency_s, rule, moves
     play_line(game, best[2])
     return best[1]
 
@@ -112,16 +124,18 @@ def _move(tables: Tables, state: State, legal: NDArray[np.bool_], rule: Rule) ->
     span -= tables.instruction_f[t, IF_CLOCK]
     ahead = tables.access_f[access, AF_AHEAD]
     takes_too_much = state.sums[F_PLAN_VICTIMS] * span > rule.victims * ahead
+    waits_s = state.sums[F_PLAN_STALL] * tables.instruction_f[t, IF_WEIGHT]
     if tables.access[access, A_KIND] == OPERAND:
         if ahead < 0.0 and legal[DROP]:
             return DROP  # `cycles` knows instructions that fast memory slows down
-        if legal[NO_COPY]:
+        if state.buffer[owner, S_RESIDENT] == 1:
             return NO_COPY
-        waits_too_long = state.sums[F_PLAN_STALL] * tables.instruction_f[t, IF_WEIGHT] > rule.stall * ahead
-        return COPY if legal[COPY] and not waits_too_long and not takes_too_much else DROP
+        if legal[COPY] and waits_s <= rule.stall * ahead and not takes_too_much:
+            return COPY
+        return NO_COPY if legal[NO_COPY] and ahead > rule.across * whole else DROP
     share = tables.buffer[owner, B_ALIGNED] / tables.limits[L_FAST]
     dense = ahead >= rule.least_density * share * span
-    if legal[DROP] and (takes_too_much or not dense):
+    if legal[DROP] and (takes_too_much or not dense or (waits_s > 0.0 and rule.stall == 0.0)):
         return DROP
     if legal[COPY] and (not legal[NO_COPY] or span > rule.write_back_after * whole):
         return COPY

@@ -18,7 +18,9 @@ from .layout import (
     AF_AHEAD,
     AF_BYTES,
     AF_SAVING,
+    B_CROSS,
     B_INPUT,
+    B_LAST,
     B_LAST_RESULT,
     B_OUTPUT,
     B_PLAYED,
@@ -26,17 +28,21 @@ from .layout import (
     B_TRIVIAL,
     C_ACCESS,
     C_COPIES,
+    C_CROSS,
+    C_CROSS_OFFSET,
     C_DECISIONS,
     C_ENDING,
     C_EVICTIONS,
     C_FINAL,
     C_HOLDERS,
+    C_NAMED,
     C_PLAN_OFFSET,
     C_PLAN_START,
     C_QUEUE_HEAD,
     C_QUEUE_TAIL,
     C_RESIDENCIES,
     C_STALLED,
+    C_UNTOUCHED,
     COPY_BUFFER,
     COPY_DIRECTION,
     COPY_END,
@@ -63,8 +69,10 @@ from .layout import (
     IF_LEAST,
     IF_MOST,
     IF_WEIGHT,
+    L_FAST,
     L_INSTRUCTIONS,
     L_PREFETCHES,
+    L_RESERVED,
     L_WINDOW,
     L_WRITE_BACKS,
     NEVER,
@@ -89,9 +97,9 @@ from .layout import (
     State,
     Tables,
 )
-from .mapping import PREFETCH, WRITE_BACK
+from .mapping import CROSS_PROGRAM, PREFETCH, WRITE_BACK
 from .program import OPERAND, RESULT
-from .space import find_offset
+from .space import find_offset, find_untouched, overwritten, seconds_until_out, touch
 
 NO_COPY = 0
 COPY = 1
@@ -99,6 +107,8 @@ DROP = 2
 NUM_MOVES = 3
 # How many windows a prefetch tries when the one that hides it whole finds no room.
 _WINDOW_TRIES = 4
+# Instructions after which a trivial result is not kept as the only copy.
+_LONG_LIFE = 32
 
 
 @njit(cache=True)
@@ -118,6 +128,11 @@ def reset(tables: Tables, state: State) -> None:
     state.step[:, D_KEY] = tables.instruction[:, I_KEY]
     state.step_f[:] = 0.0
     state.counters[:] = 0
+    state.counters[C_NAMED] = -1
+    state.counters[C_CROSS] = -1
+    state.counters[C_UNTOUCHED] = 1
+    state.untouched[0, 0] = tables.limits[L_RESERVED]
+    state.untouched[0, 1] = tables.limits[L_FAST]
     state.sums[:] = 0.0
 
 
@@ -174,6 +189,7 @@ def legal_moves(tables: Tables, state: State, legal: np.ndarray) -> int:
     resident = state.buffer[owner, S_RESIDENT] == 1
     legal[:] = False
     state.counters[C_PLAN_OFFSET] = -1
+    state.counters[C_CROSS_OFFSET] = -1
     state.sums[F_PLAN_STALL] = 0.0
     state.sums[F_PLAN_VICTIMS] = 0.0
     state.sums[F_PLAN_SUPPLY] = 0.0
@@ -183,8 +199,17 @@ def legal_moves(tables: Tables, state: State, legal: np.ndarray) -> int:
         else:
             legal[NO_COPY] = resident
             legal[DROP] = state.buffer[owner, S_VALID] <= t
-            if not resident and tables.buffer[owner, B_PLAYED] and legal[DROP]:
+            if resident:
+                if not legal[DROP] and tables.buffer[owner, B_TRIVIAL] == 0:
+                    wait = seconds_until_out(tables, state, owner, t)
+                    if wait < np.inf:
+                        legal[DROP] = True
+                        state.sums[F_PLAN_STALL] = wait
+            elif tables.buffer[owner, B_PLAYED] and legal[DROP]:
                 legal[COPY] = plan_prefetch(tables, state, access, owner, t)
+                if tables.buffer[owner, B_CROSS] and state.counters[C_CROSS] < 0 and state.buffer[owner, S_TOUCH] < 0:
+                    state.counters[C_CROSS_OFFSET] = find_untouched(tables, state, owner)
+                    legal[NO_COPY] = state.counters[C_CROSS_OFFSET] >= 0
     elif twin >= 0 and not state.access_fast[twin]:
         legal[DROP] = True  # written over its operand, which was read from HBM
     else:
@@ -192,11 +217,7 @@ def legal_moves(tables: Tables, state: State, legal: np.ndarray) -> int:
         if tables.buffer[owner, B_PLAYED]:
             room = resident
             if not room:
-                may_evict = tables.buffer[owner, B_TRIVIAL] == 0
-                offset, victims = find_offset(tables, state, owner, t, t, access, may_evict)
-                state.counters[C_PLAN_OFFSET] = offset
-                state.sums[F_PLAN_VICTIMS] = victims
-                room = offset >= 0
+                room = _plan_result(tables, state, access, owner, t)
             following = tables.access[access, A_NEXT]
             again = following >= 0 and tables.access[following, A_INSTRUCTION] == t
             # The last result of an output has to reach HBM; one that is written again at once need not.
@@ -205,6 +226,24 @@ def legal_moves(tables: Tables, state: State, legal: np.ndarray) -> int:
             wanted = must_reach or (following >= 0 and tables.access[following, A_KIND] == OPERAND)
             legal[COPY] = room and wanted and not again and tables.instruction[t, I_WRITES_BACK]
     return legal[0] + legal[1] + legal[2]
+
+
+@njit(cache=True)
+def _plan_result(tables: Tables, state: State, access: int, owner: int, t: int) -> bool:
+    """Plans room for a result: free, or overwriting what HBM holds, or waiting until write-backs have let go of it."""
+    may_evict = tables.buffer[owner, B_TRIVIAL] == 0
+    offset, victims = find_offset(tables, state, owner, t, t, access, may_evict, False)
+    if offset < 0 and may_evict and state.counters[C_QUEUE_HEAD] < state.counters[C_QUEUE_TAIL]:
+        offset, victims = find_offset(tables, state, owner, t, t, access, True, True)
+        if offset >= 0:
+            victims, wait = overwritten(tables, state, owner, offset, t, t, access)
+            gain = tables.access_f[access, AF_AHEAD]
+            if state.counters[C_NAMED] < 0 and wait * tables.instruction_f[t, IF_WEIGHT] >= gain:
+                return False
+            state.sums[F_PLAN_STALL] = wait
+    state.counters[C_PLAN_OFFSET] = offset
+    state.sums[F_PLAN_VICTIMS] = victims
+    return offset >= 0
 
 
 @njit(cache=True)
@@ -245,7 +284,7 @@ def plan_prefetch(tables: Tables, state: State, access: int, owner: int, t: int)
     state.sums[F_PLAN_SUPPLY] = max(near_supply, need if found > -2 else 0.0)
     gain = tables.access_f[access, AF_AHEAD]
     if found > -2:
-        offset, victims = find_offset(tables, state, owner, found + 1, t, access, not trivial)
+        offset, victims = find_offset(tables, state, owner, found + 1, t, access, not trivial, False)
         if offset >= 0:
             return _keep_plan(state, found, offset, 0.0, victims)
     if trivial:
@@ -265,7 +304,7 @@ def plan_prefetch(tables: Tables, state: State, access: int, owner: int, t: int)
         stall = _stall(state, max(0.0, need - available))
         if stall * weight >= gain:
             break  # later windows stall longer
-        offset, victims = find_offset(tables, state, owner, first + 1, t, access, True)
+        offset, victims = find_offset(tables, state, owner, first + 1, t, access, True, False)
         if offset >= 0:
             return _keep_plan(state, first, offset, stall, victims)
     return False
@@ -299,7 +338,9 @@ def play(tables: Tables, state: State, move: int) -> None:
     if is_result and state.buffer[owner, S_WRITE_BACK] >= 0:
         _finish_write_back(tables, state, owner, t)  # the old value must be out before it is written over
     if move == DROP:
-        if state.buffer[owner, S_RESIDENT] == 1:
+        if not is_result and state.buffer[owner, S_VALID] > t:
+            _finish_write_back(tables, state, owner, t)
+        if state.buffer[owner, S_RESIDENT] == 1 and state.counters[C_CROSS] != owner:
             _end_residency(state, owner, max(state.buffer[owner, S_RELEASE], state.buffer[owner, S_START]))
         if is_result:
             state.buffer[owner, S_VALID] = t + 1
@@ -307,11 +348,16 @@ def play(tables: Tables, state: State, move: int) -> None:
     else:
         if state.buffer[owner, S_RESIDENT] == 0:
             first = t
-            if not is_result:
+            if is_result:
+                _let_go(tables, state, owner, t)
+            elif move == COPY:
                 _book_prefetch(tables, state, owner, t)
                 first = state.counters[C_PLAN_START] + 1
+            else:
+                _book_cross_program(tables, state, owner, t)
+                first = 0
             _evict(tables, state, owner, first)
-            _begin_residency(state, owner, first)
+            _begin_residency(tables, state, owner, first)
         _touch_fast(tables, state, access, owner, t)
         if is_result:
             state.buffer[owner, S_VALID] = NEVER
@@ -338,8 +384,8 @@ def _touch_fast(tables: Tables, state: State, access: int, owner: int, t: int) -
 
 @njit(cache=True)
 def _update_release(tables: Tables, state: State, owner: int) -> None:
-    """A sole copy that is still wanted, or one being written back, is held hard."""
-    if state.buffer[owner, S_WRITE_BACK] >= 0:
+    """A sole copy that is still wanted, or one being written back, or prefetched across programs, is held hard."""
+    if state.buffer[owner, S_WRITE_BACK] >= 0 or state.counters[C_CROSS] == owner:
         state.buffer[owner, S_RELEASE] = NEVER
     elif state.buffer[owner, S_VALID] == NEVER:
         following = tables.access[state.counters[C_ACCESS], A_NEXT]
@@ -348,7 +394,7 @@ def _update_release(tables: Tables, state: State, owner: int) -> None:
 
 
 @njit(cache=True)
-def _begin_residency(state: State, owner: int, first: int) -> None:
+def _begin_residency(tables: Tables, state: State, owner: int, first: int) -> None:
     state.buffer[owner, S_RESIDENT] = 1
     state.buffer[owner, S_OFFSET] = state.counters[C_PLAN_OFFSET]
     state.buffer[owner, S_START] = first
@@ -358,6 +404,8 @@ def _begin_residency(state: State, owner: int, first: int) -> None:
         slot -= 1
     state.holders[slot] = owner
     state.counters[C_HOLDERS] += 1
+    if state.counters[C_CROSS] < 0:
+        touch(tables, state, owner)
 
 
 @njit(cache=True)
@@ -395,6 +443,38 @@ def _evict(tables: Tables, state: State, owner: int, first: int) -> None:
             state.counters[C_EVICTIONS] += 1
         else:
             slot += 1
+
+
+@njit(cache=True)
+def _let_go(tables: Tables, state: State, owner: int, t: int) -> None:
+    """Makes instruction `t` wait until what lies at the planned offset is written back."""
+    if state.sums[F_PLAN_STALL] <= 0.0:
+        return
+    low = state.counters[C_PLAN_OFFSET]
+    high = low + tables.buffer[owner, B_SIZE]
+    for slot in range(state.counters[C_HOLDERS]):
+        other = state.holders[slot]
+        begins = state.buffer[other, S_OFFSET]
+        if begins < high and begins + tables.buffer[other, B_SIZE] > low:
+            _finish_write_back(tables, state, other, t)
+
+
+@njit(cache=True)
+def _book_cross_program(tables: Tables, state: State, owner: int, t: int) -> None:
+    """The previous execution has prefetched `owner`; it stays to the end, for the next one."""
+    state.counters[C_CROSS] = owner
+    state.counters[C_PLAN_OFFSET] = state.counters[C_CROSS_OFFSET]
+    # Due at its first use, or before the first instruction with as many prefetches in flight as may be.
+    due = 0
+    while due < t and state.step[due, D_PREFETCHES] < tables.limits[L_PREFETCHES]:
+        state.step[due, D_PREFETCHES] += 1
+        due += 1
+    row = state.counters[C_COPIES]
+    state.counters[C_COPIES] += 1
+    state.copy[row, COPY_BUFFER] = owner
+    state.copy[row, COPY_DIRECTION] = CROSS_PROGRAM
+    state.copy[row, COPY_START] = -1
+    state.copy[row, COPY_END] = due
 
 
 @njit(cache=True)
@@ -492,6 +572,9 @@ def _finish_instruction(tables: Tables, state: State, t: int) -> None:
         _wait(tables, state, t + 1, state.queue_s[state.counters[C_QUEUE_HEAD]])
         _pop_write_back(tables, state, t + 1)
         pending -= 1
+    cross = state.counters[C_CROSS]
+    if cross >= 0 and t + 1 == tables.limits[L_INSTRUCTIONS]:
+        _end_residency(state, cross, t)
     # Nothing wants these any more: their room is free from the next instruction on.
     if state.counters[C_ENDING] == 0:
         return
@@ -500,7 +583,7 @@ def _finish_instruction(tables: Tables, state: State, t: int) -> None:
     while slot < state.counters[C_HOLDERS]:
         owner = state.holders[slot]
         last = state.buffer[owner, S_TOUCH]
-        if state.buffer[owner, S_WRITE_BACK] < 0 and tables.access[last, A_NEXT] < 0:
+        if state.buffer[owner, S_WRITE_BACK] < 0 and tables.access[last, A_NEXT] < 0 and owner != cross:
             _end_residency(state, owner, state.buffer[owner, S_RELEASE])
         else:
             slot += 1
@@ -519,6 +602,22 @@ def catch_up(tables: Tables, state: State) -> bool:
 
 
 @njit(cache=True)
+def own_move(tables: Tables, state: State, legal: np.ndarray) -> int:
+    """Returns what the game plays where the move is forced or not worth a decision.
+
+    Near if there is room, without overwriting or waiting for anything; a trivial result that lives on for long is also
+    written back, so that its room can be taken: many small sole copies would break up the room of large buffers.
+    """
+    access = state.counters[C_ACCESS]
+    owner = tables.access[access, A_BUFFER]
+    if legal[COPY] and legal[NO_COPY] and tables.access[access, A_KIND] == RESULT:
+        last = tables.access[tables.buffer[owner, B_LAST], A_INSTRUCTION]
+        if last - tables.access[access, A_INSTRUCTION] > _LONG_LIFE:
+            return COPY
+    return NO_COPY if legal[NO_COPY] else (COPY if legal[COPY] else DROP)
+
+
+@njit(cache=True)
 def advance(tables: Tables, state: State, legal: np.ndarray) -> bool:
     """Plays on to the next access with a choice and fills `legal[3]` for it. Returns False when the game is over."""
     while catch_up(tables, state):
@@ -528,16 +627,21 @@ def advance(tables: Tables, state: State, legal: np.ndarray) -> bool:
             raise AssertionError("mallocGame has no legal move: its invariants are broken")
         if choices > 1 and not tables.buffer[tables.access[access, A_BUFFER], B_TRIVIAL]:
             return True
-        # Forced, or not worth a decision: near if there is room, without overwriting or waiting for anything.
-        play(tables, state, NO_COPY if legal[NO_COPY] else (COPY if legal[COPY] else DROP))
+        play(tables, state, own_move(tables, state, legal))
     return False
+
+
+@njit(cache=True)
+def step_over(tables: Tables, state: State, move: int) -> None:
+    """Makes a move at a decision, and does not play on."""
+    state.counters[C_DECISIONS] += 1
+    play(tables, state, move)
 
 
 @njit(cache=True)
 def step(tables: Tables, state: State, move: int, legal: np.ndarray) -> bool:
     """Makes a move and plays on. Returns False when the game is over."""
-    state.counters[C_DECISIONS] += 1
-    play(tables, state, move)
+    step_over(tables, state, move)
     return advance(tables, state, legal)
 
 

@@ -16,6 +16,7 @@ from .layout import (
     C_COPIES,
     C_DECISIONS,
     C_EVICTIONS,
+    C_NAMED,
     C_RESIDENCIES,
     C_STALLED,
     COPY_BUFFER,
@@ -28,6 +29,7 @@ from .layout import (
     RESIDENCY_END,
     RESIDENCY_OFFSET,
     RESIDENCY_START,
+    S_RESIDENT,
     State,
     Tables,
     build_tables,
@@ -124,11 +126,32 @@ class MallocGame:
         twin.actions = list(self.actions)
         return twin
 
-    def step(self, move: int) -> tuple[float, bool]:
+    def allows(self, move: int, offset: int) -> bool:
+        """Returns whether a move is legal that brings the buffer at hand to fast memory at this offset, in bytes."""
+        if not 0 <= move < NUM_MOVES or not 0 <= offset < self.target.fast_bytes or offset % self.target.alignment:
+            return False
+        owner = self.tables.access[self.access, A_BUFFER]
+        if move == core.DROP or self.state.buffer[owner, S_RESIDENT]:
+            return False
+        allowed = bool(self.plan(offset)[move])
+        self.plan(None)
+        return allowed
+
+    def plan(self, offset: int | None) -> NDArray[np.bool_]:
+        """Plans the move at hand anew: at `offset`, or at the game's own choice. Returns `[3]` what is legal then."""
+        legal = np.zeros(NUM_MOVES, np.bool_)
+        self.state.counters[C_NAMED] = -1 if offset is None else offset
+        core.legal_moves(self.tables, self.state, legal)
+        self.state.counters[C_NAMED] = -1
+        return legal
+
+    def step(self, move: int, offset: int | None = None) -> tuple[float, bool]:
         """Makes a move.
 
         Args:
           move: `NO_COPY`, `COPY` or `DROP`; legal.
+          offset: where in fast memory, if the move places the buffer there and `allows` this one; None for the game's
+            own choice.
 
         Returns:
           The reward, in weighted seconds saved since the previous decision, and whether the game is over. The last
@@ -140,6 +163,10 @@ class MallocGame:
         """
         if self.done or not 0 <= move < NUM_MOVES or not self.legal[move]:
             raise ValueError(f"move {move} is not legal here; legal are {np.flatnonzero(self.legal).tolist()}")
+        if offset is not None:
+            if not self.allows(move, offset):
+                raise ValueError(f"move {move} cannot be made at offset {offset} here")
+            self.plan(offset)
         self.actions.append(int(move))
         self.done = not core.step(self.tables, self.state, move, self.legal)
         self._close()

@@ -40,9 +40,9 @@ IF_COMPUTE, IF_BYTES, IF_WEIGHT, IF_CLOCK, IF_HBM_RUN, IF_LIVE, IF_CYCLES, IF_LE
 # IF_MOST: seconds by the cycle table's completion: with nothing fast, and the least and most that was seen.
 
 # Columns of Tables.buffer
-B_SIZE, B_ALIGNED, B_OUTPUT, B_PLAYED, B_LAST, B_INPUT, B_LAST_RESULT, B_TRIVIAL = range(8)
+B_SIZE, B_ALIGNED, B_OUTPUT, B_PLAYED, B_LAST, B_INPUT, B_LAST_RESULT, B_TRIVIAL, B_CROSS = range(9)
 # B_PLAYED: 1 if it may be placed at all. B_TRIVIAL: 1 if the game plays it itself. B_LAST: last access, -1 if none.
-# B_LAST_RESULT: last result access, -1 if none.
+# B_LAST_RESULT: last result access, -1 if none. B_CROSS: 1 if the previous execution may have prefetched it.
 
 # Tables.limits and Tables.rates
 L_FAST, L_RESERVED, L_PREFETCHES, L_WRITE_BACKS, L_INSTRUCTIONS, L_WINDOW = range(6)
@@ -82,8 +82,12 @@ D_PREFETCHES, D_ISSUED, D_ENDED, D_KEY = range(4)
     C_EVICTIONS,
     C_STALLED,
     C_ENDING,  # residents may be at their end: 1 since one was last touched, or written back after that
+    C_NAMED,  # the offset that the move names, or -1
+    C_CROSS,  # the buffer that the previous execution has prefetched, or -1
+    C_CROSS_OFFSET,  # the plan of a cross-program prefetch: offset, -1 if there is none
+    C_UNTOUCHED,  # rows of `untouched`
     NUM_COUNTERS,
-) = range(14)
+) = range(18)
 
 # State.sums
 (
@@ -93,6 +97,9 @@ D_PREFETCHES, D_ISSUED, D_ENDED, D_KEY = range(4)
     F_PLAN_SUPPLY,  # idle HBM seconds found for the planned prefetch
     NUM_SUMS,
 ) = range(5)
+
+# How many gaps of memory that nothing has used yet a game keeps in mind; more are forgotten, smallest first.
+UNTOUCHED = 64
 
 RESIDENCY_BUFFER, RESIDENCY_START, RESIDENCY_END, RESIDENCY_OFFSET, RESIDENCY_NEXT = range(5)
 COPY_BUFFER, COPY_DIRECTION, COPY_START, COPY_END = range(4)
@@ -109,7 +116,7 @@ class Tables(NamedTuple):
     access_f: NDArray[np.float64]  # [A, 4]
     instruction: NDArray[np.int64]  # [T + 1, 5]
     instruction_f: NDArray[np.float64]  # [T + 1, 9]
-    buffer: NDArray[np.int64]  # [N, 8]
+    buffer: NDArray[np.int64]  # [N, 9]
     limits: NDArray[np.int64]
     rates: NDArray[np.float64]
     cycle_keys: NDArray[np.int64]  # [H], a power of two
@@ -128,6 +135,7 @@ class State(NamedTuple):
     copy: NDArray[np.int64]  # [C, 4]
     queue_s: NDArray[np.float64]  # [C] seconds of work left of pending write-backs, first in, first out
     queue_copy: NDArray[np.int64]  # [C]
+    untouched: NDArray[np.int64]  # [UNTOUCHED, 2] lower and upper ends of what nothing has used yet, by offset
     counters: NDArray[np.int64]
     sums: NDArray[np.float64]
 
@@ -163,7 +171,7 @@ def build_tables(program: Program, target: Target, clock: Clock, max_window: int
     instruction_f[:steps, IF_HBM_RUN] = all_hbm
     instruction_f[1:, IF_CLOCK] = np.cumsum(all_hbm)
 
-    buffer = np.zeros((buffers, 8), np.int64)
+    buffer = np.zeros((buffers, 9), np.int64)
     buffer[:, B_SIZE] = program.size
     buffer[:, B_ALIGNED] = -(-program.size // target.alignment) * target.alignment
     buffer[:, B_OUTPUT] = program.is_output
@@ -211,6 +219,9 @@ def build_tables(program: Program, target: Target, clock: Clock, max_window: int
     largest_of_buffer = np.bincount(program.access_buffer, weights=largest, minlength=buffers)
     all_hbm_s = all_hbm @ program.weight
     buffer[:, B_TRIVIAL] = largest_of_buffer < trivial_share * all_hbm_s
+    buffer[:, B_CROSS] = (
+        buffer[:, B_PLAYED] & buffer[:, B_INPUT] & (buffer[:, B_LAST_RESULT] < 0) & ~buffer[:, B_TRIVIAL] & 1
+    )
     limits = np.array(
         [target.fast_bytes, reserved, target.max_prefetches, target.max_write_backs, steps, max_window], np.int64
     )
@@ -236,6 +247,7 @@ def new_state(tables: Tables) -> State:
         copy=np.zeros((accesses + 1, 4), np.int64),
         queue_s=np.zeros(accesses + 1),
         queue_copy=np.zeros(accesses + 1, np.int64),
+        untouched=np.zeros((UNTOUCHED, 2), np.int64),
         counters=np.zeros(NUM_COUNTERS, np.int64),
         sums=np.zeros(NUM_SUMS),
     )

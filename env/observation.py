@@ -30,6 +30,7 @@ from .layout import (
     B_PLAYED,
     B_SIZE,
     C_ACCESS,
+    C_CROSS,
     C_HOLDERS,
     C_PLAN_OFFSET,
     C_PLAN_START,
@@ -146,6 +147,8 @@ def _paint_grid(tables: Tables, state: State, now: int, out: np.ndarray) -> None
         low = state.buffer[owner, S_OFFSET] * scale
         high = low + tables.buffer[owner, B_ALIGNED] * scale
         wanted_until = max(now, tables.access[tables.buffer[owner, B_LAST], A_INSTRUCTION])
+        if owner == state.counters[C_CROSS]:
+            wanted_until = tables.limits[L_INSTRUCTIONS]
         begin = np.searchsorted(_OFFSETS, state.buffer[owner, S_START] - now, side="left")
         end = np.searchsorted(_OFFSETS, wanted_until - now, side="right") - 1
         hard_end = min(end, np.searchsorted(_OFFSETS, state.buffer[owner, S_RELEASE] - now, side="right") - 1)

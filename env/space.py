@@ -10,6 +10,10 @@ from .layout import (
     B_ALIGNED,
     B_TRIVIAL,
     C_HOLDERS,
+    C_NAMED,
+    C_QUEUE_HEAD,
+    C_UNTOUCHED,
+    COPY_START,
     D_ENDED,
     IF_CLOCK,
     L_FAST,
@@ -21,6 +25,7 @@ from .layout import (
     S_OFFSET,
     S_RELEASE,
     S_TOUCH,
+    S_WRITE_BACK,
     State,
     Tables,
 )
@@ -45,15 +50,111 @@ def victim_cost(tables: Tables, state: State, owner: int, now: int, after: int) 
 
 
 @njit(cache=True)
+def seconds_until_out(tables: Tables, state: State, owner: int, now: int) -> float:
+    """Returns how long instruction `now` would wait for the write-back of `owner` to be out, those before it included.
+
+    Infinity: none is pending, or it is issued only now, or the instruction uses the buffer.
+    """
+    row = state.buffer[owner, S_WRITE_BACK]
+    last = state.buffer[owner, S_TOUCH]
+    if row < 0 or state.copy[row, COPY_START] >= now or tables.access[last, A_INSTRUCTION] >= now:
+        return np.inf
+    seconds = 0.0
+    slot = state.counters[C_QUEUE_HEAD]
+    while state.queue_copy[slot] != row:
+        seconds += state.queue_s[slot]
+        slot += 1
+    return seconds + state.queue_s[slot]
+
+
+@njit(cache=True)
+def overwritten(
+    tables: Tables, state: State, owner: int, offset: int, first: int, now: int, access: int
+) -> tuple[float, float]:
+    """Returns what it takes to place `owner` at `offset` over instructions `first..now`.
+
+    Returns:
+      What it overwrites, in weighted seconds per second, and seconds that instruction `now` waits for write-backs of
+      what lies there; infinity if something is held there. Residencies that ended within the window are not looked at.
+    """
+    end = offset + tables.buffer[owner, B_ALIGNED]
+    lost, wait = 0.0, 0.0
+    for slot in range(state.counters[C_HOLDERS]):
+        other = state.holders[slot]
+        low = state.buffer[other, S_OFFSET]
+        if low >= end:
+            break
+        if other == owner or low + tables.buffer[other, B_ALIGNED] <= offset:
+            continue
+        if state.buffer[other, S_RELEASE] >= first:
+            wait = max(wait, seconds_until_out(tables, state, other, now) if first == now else np.inf)
+        else:
+            lost += victim_cost(tables, state, other, now, access)
+    return lost, wait
+
+
+@njit(cache=True)
+def find_untouched(tables: Tables, state: State, owner: int) -> np.int64:
+    """Returns the offset of the tightest room for `owner` that nothing has used since the program began, or -1."""
+    size, named = tables.buffer[owner, B_ALIGNED], state.counters[C_NAMED]
+    best, best_gap = np.int64(-1), np.int64(2**62)
+    for row in range(state.counters[C_UNTOUCHED]):
+        low, high = state.untouched[row, 0], state.untouched[row, 1]
+        if named >= 0:
+            if low <= named and named + size <= high:
+                return np.int64(named)
+        elif size <= high - low < best_gap:
+            best, best_gap = low, high - low
+    return best
+
+
+@njit(cache=True)
+def touch(tables: Tables, state: State, owner: int) -> None:
+    """Takes the room of resident `owner` off what nothing has used since the program began."""
+    low = state.buffer[owner, S_OFFSET]
+    high = low + tables.buffer[owner, B_ALIGNED]
+    row = 0
+    while row < state.counters[C_UNTOUCHED]:
+        begin, end = state.untouched[row, 0], state.untouched[row, 1]
+        if end <= low or high <= begin:
+            row += 1
+            continue
+        below, above = low - begin, end - high
+        if below > 0 and above > 0 and state.counters[C_UNTOUCHED] == len(state.untouched):
+            below, above = (below, 0) if below >= above else (0, above)  # no place for both: keep the larger
+        if below > 0 and above > 0:
+            for other in range(state.counters[C_UNTOUCHED], row + 1, -1):
+                state.untouched[other, 0] = state.untouched[other - 1, 0]
+                state.untouched[other, 1] = state.untouched[other - 1, 1]
+            state.counters[C_UNTOUCHED] += 1
+            state.untouched[row, 1] = low
+            state.untouched[row + 1, 0] = high
+            state.untouched[row + 1, 1] = end
+            row += 2
+        elif below > 0:
+            state.untouched[row, 1] = low
+            row += 1
+        elif above > 0:
+            state.untouched[row, 0] = high
+            row += 1
+        else:
+            state.counters[C_UNTOUCHED] -= 1
+            for other in range(row, state.counters[C_UNTOUCHED]):
+                state.untouched[other, 0] = state.untouched[other + 1, 0]
+                state.untouched[other, 1] = state.untouched[other + 1, 1]
+
+
+@njit(cache=True)
 def find_offset(
-    tables: Tables, state: State, owner: int, first: int, now: int, access: int, may_evict: bool
+    tables: Tables, state: State, owner: int, first: int, now: int, access: int, may_evict: bool, may_wait: bool
 ) -> tuple[np.int64, float]:
     """Looks for room for `owner` while instructions `first..now` run and on.
 
     A resident holds its offset now and, softly, on to its last use; so what is free over the window and now is free for
     as long as it is wanted. Prefers the tightest gap, lowest offset first; trivial buffers go to the top of the highest
     gap instead, out of the way of large ones. With `may_evict`, where no gap is wide enough, takes the offset that
-    overwrites the least: only residents that nothing needs from `first` on.
+    overwrites the least: only residents that nothing needs from `first` on, and with `may_wait` (when `first == now`)
+    also those that are only held until they are written back. If the move names an offset, takes that one or none.
 
     Returns:
       The offset, or -1, and the cost of what it overwrites in weighted seconds per second.
@@ -62,6 +163,18 @@ def find_offset(
     fast_bytes, base = tables.limits[L_FAST], tables.limits[L_RESERVED]
     low, high, holders = _residents(tables, state, owner)
     gone_low, gone_high, gone = _gone(tables, state, first, now)
+
+    named = state.counters[C_NAMED]
+    if named >= 0:
+        if named < base or named + size > fast_bytes:
+            return np.int64(-1), 0.0
+        for k in range(gone):
+            if gone_low[k] < named + size and gone_high[k] > named:
+                return np.int64(-1), 0.0
+        lost_there, wait = overwritten(tables, state, owner, named, first, now, access)
+        if wait > 0.0 and (not may_wait or wait == np.inf):
+            return np.int64(-1), 0.0
+        return (np.int64(named), lost_there) if may_evict or lost_there == 0.0 else (np.int64(-1), 0.0)
 
     from_top = tables.buffer[owner, B_TRIVIAL] == 1
     best, best_gap = np.int64(-1), np.int64(2**62)
@@ -96,8 +209,14 @@ def find_offset(
         other = state.holders[slot]
         if other != owner:
             held = state.buffer[other, S_RELEASE] >= first
+            cost = 0.0
+            if held and may_wait:
+                cost = seconds_until_out(tables, state, other, now) / tables.rates[R_MEAN]
+                held = cost == np.inf
+            elif not held:
+                cost = victim_cost(tables, state, other, now, access)
             hard[k + 1] = hard[k] + (1 if held else 0)
-            lost[k + 1] = lost[k] + (0.0 if held else victim_cost(tables, state, other, now, access))
+            lost[k + 1] = lost[k] + (0.0 if held else cost)
             k += 1
     best_cost = np.inf
     begin, end, over = 0, 0, 0

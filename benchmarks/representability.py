@@ -1,0 +1,114 @@
+"""How much of XLA's own mappings mallocGame can express: each replayed as a line of play, and what is lost, by reason.
+
+    python benchmarks/representability.py [WORKLOAD ...] [--again]
+
+Goes through the committed programs and follows each production mapping three times: with its offsets named and every
+buffer a decision, with its offsets named where trivial buffers are the game's, and with the game's offsets.
+Writes docs/results/representability.json and the table in docs/representability.md. Programs that are in the file
+already, unchanged, are left as they are.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from mallocmuzero.env.durable import write_atomically
+from mallocmuzero.env.game import MallocGame
+from mallocmuzero.env.line import LOST, follow, report
+from mallocmuzero.env.program import Program
+from mallocmuzero.env.verify import check
+from mallocmuzero.env.workloads import PROGRAMS_FOLDER, load
+from rich.progress import track
+
+DOCS = Path(__file__).parent.parent / "docs"
+RESULTS = DOCS / "results" / "representability.json"
+PAGE = DOCS / "representability.md"
+# Key of the line, settings of its game, whether it names offsets.
+LINES: tuple[tuple[str, dict[str, float], bool], ...] = (
+    ("every", {"trivial_share": 0.0}, True),
+    ("named", {}, True),
+    ("own", {}, False),
+)
+BEGIN, END = "<!-- table -->", "<!-- end of table -->"
+
+
+def measure(program: Program) -> dict[str, Any]:
+    """Returns what the lines that follow the production mapping come to."""
+    assert program.production is not None
+    entry: dict[str, Any] = {"sha256": program.sha256, "loops": len(program.loop_trips)}
+    for key, settings, name_offsets in LINES:
+        game = MallocGame(program, objective="msa", **settings)
+        line = follow(game, program.production, name_offsets)
+        check(program, game.target, line.mapping)
+        entry[key] = report(line, game)
+    return entry
+
+
+def change(entry: dict[str, Any], key: str, model: str) -> float | None:
+    """Returns by how much the line is slower than the mapping it follows, or None."""
+    seconds = entry[key]["latency_s"].get(model)
+    return None if seconds is None else seconds["line"] / seconds["mapping"] - 1.0
+
+
+def table(entries: dict[str, Any]) -> str:
+    """Returns the page's table, the worst replay first."""
+    heads = [
+        "program",
+        "decisions",
+        "XLA, us",
+        "every buffer",
+        "trivial by rule",
+        "own offsets",
+        "cycles",
+        "bytes alike",
+    ]
+    heads += [*LOST, "slices"]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for name, entry in sorted(entries.items(), key=lambda item: -(change(item[1], "every", "msa") or 0.0)):
+        line = entry["every"]
+        lost = [line["lost"].get(reason) for reason in LOST]
+        columns = (("every", "msa"), ("named", "msa"), ("own", "msa"), ("every", "cycles"))
+        cells = [
+            name,
+            f"{line['decisions']}",
+            f"{line['latency_s']['msa']['mapping'] * 1e6:,.1f}",
+            *(_percent(change(entry, *column)) for column in columns),
+            f"{line['bytes_alike']:.1%}",
+            *("" if cell is None else f"{cell['accesses']} ({cell['benefit_s'] * 1e6:,.1f})" for cell in lost),
+            f"{line['features']['slices'] or ''}",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else f"{value:+.2%}"
+
+
+def main() -> None:
+    """Measures what is missing, and writes both files after each program."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("workload", nargs="*", help="names or files; all committed programs without any")
+    parser.add_argument("--again", action="store_true", help="measure also what the file holds already")
+    arguments = parser.parse_args()
+    entries: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    known = [path.name.removesuffix(".json.gz") for path in sorted(PROGRAMS_FOLDER.glob("*.json.gz"))]
+    if not arguments.workload:
+        entries = {name: entry for name, entry in entries.items() if name in known}
+    for name in track(arguments.workload or known):
+        program = load(name)
+        if program.production is None:
+            continue
+        held = entries.get(program.name)
+        if held is not None and held["sha256"] == program.sha256 and not arguments.again:
+            continue
+        entries[program.name] = measure(program)
+        write_atomically(RESULTS, (json.dumps(entries, indent=1, sort_keys=True) + "\n").encode())
+        head, _, rest = PAGE.read_text().partition(BEGIN)
+        tail = rest.partition(END)[2]
+        write_atomically(PAGE, f"{head}{BEGIN}\n{table(entries)}\n{END}{tail}".encode())
+
+
+if __name__ == "__main__":
+    main()
