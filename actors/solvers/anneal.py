@@ -9,10 +9,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ...env.core import NUM_MOVES, catch_up, play, reset
+from ...env.core import catch_up, play, reset
 from ...env.layout import A_BUFFER, A_NEXT, C_ACCESS, State, Tables
 from .outcome import Scoring, outcome
-from .plan import choose
+from .plan import choose, num_wishes
 from .starts import good_starts
 from .task import Plan, Task
 
@@ -247,7 +247,7 @@ def _change(
     kind = 0.0 if single else generator.random()
     changed[0] = free[index]
     before[0] = plan[changed[0]]
-    wish = (plan[changed[0]] + 1 + int(generator.random() * (NUM_MOVES - 1))) % NUM_MOVES
+    wish = _other(tables, plan, changed[0], generator)
     plan[changed[0]] = wish
     count = 1
     if kind < _SINGLE:
@@ -258,7 +258,7 @@ def _change(
         if near != index:
             changed[1] = free[near]
             before[1] = plan[free[near]]
-            plan[free[near]] = (plan[free[near]] + 1 + int(generator.random() * (NUM_MOVES - 1))) % NUM_MOVES
+            plan[free[near]] = _other(tables, plan, free[near], generator)
             count = 2
         return count
     access = tables.access[changed[0], A_NEXT]
@@ -270,6 +270,13 @@ def _change(
             count += 1
         access = tables.access[access, A_NEXT]
     return count
+
+
+@njit(cache=True, nogil=True)
+def _other(tables: Tables, plan: np.ndarray, access: int, generator: np.random.Generator) -> int:
+    """Returns a wish other than the one that an access has, each as likely."""
+    count = num_wishes(tables, access)
+    return (plan[access] + 1 + int(generator.random() * (count - 1))) % count
 
 
 @njit(cache=True, nogil=True)

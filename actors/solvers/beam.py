@@ -7,7 +7,7 @@ from numba import njit
 
 from ...env.core import NUM_MOVES, catch_up, legal_moves, play, reset
 from ...env.layout import C_ACCESS, F_REWARD, State, Tables
-from .plan import choose
+from .plan import choose, wish_of
 from .starts import good_starts
 from .task import Plan, Task
 
@@ -53,15 +53,16 @@ def _one_pass(task: Task, width: int, ahead: int) -> None:
             if over:
                 break
             access = int(state.counters[C_ACCESS])
+            wishes = [wish_of(tables, state, move) for move in range(NUM_MOVES)]
             look = ahead if len(branches) > 1 or moves.sum() > 1 else 0
             _expand(tables, state, block, task.legal, task.following, branch.plan, moves, look, children, scores)
             played += int(moves.sum()) * (1 + look)
             for move in np.flatnonzero(moves).tolist():
                 plan = branch.plan
-                if plan[access] != move:
+                if plan[access] != wishes[move]:
                     plan = plan.copy()
-                    plan[access] = move
-                tie = 0.0 if move == known[access] else 0.5 + 0.5 * task.generator.random()
+                    plan[access] = wishes[move]
+                tie = 0.0 if wishes[move] == known[access] else 0.5 + 0.5 * task.generator.random()
                 found.append((-float(scores[move]), tie, _Branch(children[move].copy(), plan)))
         if found:
             # All branches are at the same access: what comes up for decision does not depend on earlier moves.

@@ -31,6 +31,7 @@ from ...env.layout import (
     Tables,
 )
 from ...env.program import OPERAND
+from .plan import wish_of
 from .starts import good_starts
 from .task import Task
 
@@ -94,13 +95,13 @@ def play_policy(tables: Tables, state: State, legal: np.ndarray, weights: np.nda
         if tables.access[access, A_KIND] == OPERAND:
             value = _value(weights, _OPERAND, features)
             if (legal[NO_COPY] or legal[COPY]) and value > best:
-                move = NO_COPY if legal[NO_COPY] else COPY
+                move = COPY if legal[COPY] else NO_COPY
         else:
             for choice in (NO_COPY, COPY):
                 value = _value(weights, _NO_COPY if choice == NO_COPY else _COPY, features)
                 if legal[choice] and value > best:
                     move, best = choice, value
-        plan[access] = COPY if move == NO_COPY and tables.access[access, A_KIND] == OPERAND else move
+        plan[access] = wish_of(tables, state, move)
         play(tables, state, move)
 
 

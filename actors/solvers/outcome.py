@@ -41,7 +41,7 @@ from ...env.layout import (
     State,
     Tables,
 )
-from ...env.mapping import PREFETCH
+from ...env.mapping import CROSS_PROGRAM, PREFETCH, WRITE_BACK
 from ...env.program import OPERAND
 from ...env.simulate import _run
 
@@ -81,9 +81,11 @@ def outcome(tables: Tables, scoring: Scoring, state: State) -> float:
     work_s, copy_weight = np.empty(len(copies)), np.ones(len(copies))
     for row in range(len(copies)):
         work_s[row] = tables.buffer[copies[row, COPY_BUFFER], B_SIZE] / tables.rates[R_HBM]
+        if copies[row, COPY_DIRECTION] == CROSS_PROGRAM:
+            work_s[row] = 0.0  # steady: the previous execution has paid
         if len(scoring.loop_parent) > 0:
             copy_weight[row] = _trips(scoring, weight, copies[row, COPY_START], copies[row, COPY_END])
-    is_write = copies[:, COPY_DIRECTION] != PREFETCH
+    is_write = copies[:, COPY_DIRECTION] == WRITE_BACK
     worst = 0.0
     for model in range(2):
         if scoring.baseline[model] <= 0.0:
@@ -142,10 +144,11 @@ def _copies(tables: Tables, scoring: Scoring, state: State) -> np.ndarray:
                 needed[pending[owner]] = True
             if prefetched:
                 prefetch_of[access] = row
+            if prefetched or (mine and state.copy[row, COPY_DIRECTION] == CROSS_PROGRAM):
                 row += 1
         else:
             pending[owner] = -1
-            if mine and state.copy[row, COPY_DIRECTION] != PREFETCH and state.copy[row, COPY_START] == t:
+            if mine and state.copy[row, COPY_DIRECTION] == WRITE_BACK and state.copy[row, COPY_START] == t:
                 needed[row] = False
                 access_of[row] = access
                 pending[owner] = row
@@ -179,10 +182,10 @@ def _relax(
     most = tables.limits[L_WRITE_BACKS]
     in_flight = np.zeros(tables.limits[L_INSTRUCTIONS] + 1, np.int64)
     for k in range(len(copies)):
-        if copies[k, COPY_DIRECTION] != PREFETCH:
+        if copies[k, COPY_DIRECTION] == WRITE_BACK:
             in_flight[copies[k, COPY_START] + 1 : copies[k, COPY_END]] += 1
     for k in range(len(copies)):
-        if copies[k, COPY_DIRECTION] == PREFETCH:
+        if copies[k, COPY_DIRECTION] != WRITE_BACK:
             continue
         start, due = copies[k, COPY_START], copies[k, COPY_END]
         row = head[copies[k, COPY_BUFFER]]

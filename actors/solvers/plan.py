@@ -3,7 +3,8 @@
 A plan keeps its meaning when an earlier decision changes, which a list of moves does not: what was decided there may
 not come up, and what was forced may be free. A wish is a move:
 
-- operand: `COPY` be fast (stay, else fetch), `NO_COPY` stay if there, `DROP` read from HBM;
+- operand: `COPY` be fast (stay, else fetch), `NO_COPY` stay if there, `DROP` read from HBM, `ACROSS` be fast, by a
+  cross-program prefetch if it is not there;
 - result: `NO_COPY` fast, `COPY` fast and written back, `DROP` HBM.
 
 What is not legal gives way to the next best. Trivial buffers are left in HBM here, which makes games twice as fast;
@@ -22,6 +23,8 @@ from ...env.layout import (
     A_INSTRUCTION,
     A_KIND,
     A_TWIN,
+    B_INPUT,
+    B_LAST_RESULT,
     B_PLAYED,
     B_TRIVIAL,
     C_ACCESS,
@@ -32,6 +35,10 @@ from ...env.layout import (
     new_state,
 )
 from ...env.program import OPERAND
+
+# A wish that is no move: to be in fast memory from the start of the program.
+ACROSS = NUM_MOVES
+NUM_WISHES = NUM_MOVES + 1
 
 
 def pooled_state(tables: Tables) -> tuple[NDArray[np.uint8], State]:
@@ -65,17 +72,36 @@ def choose(tables: Tables, state: State, legal: np.ndarray, wish: int) -> int:
         if free and resident and not leaves:
             return NO_COPY
         legal_moves(tables, state, legal)
-        if not leaves and legal[COPY]:
-            return COPY
-        return DROP if legal[DROP] and (leaves or not legal[NO_COPY]) else (NO_COPY if legal[NO_COPY] else COPY)
+        if not free:
+            return NO_COPY if legal[NO_COPY] else DROP
+        if resident:
+            return DROP if legal[DROP] else NO_COPY
+        if wish == ACROSS and legal[NO_COPY]:
+            return NO_COPY
+        return COPY if legal[COPY] and not leaves else DROP
     if free and wish == DROP:
         return DROP
     legal_moves(tables, state, legal)
-    if wish != DROP and legal[wish]:
+    if wish != ACROSS and legal[wish]:
         return wish
-    if wish == DROP and legal[DROP]:
-        return DROP
     return NO_COPY if legal[NO_COPY] else (COPY if legal[COPY] else DROP)
+
+
+@njit(cache=True, nogil=True)
+def wish_of(tables: Tables, state: State, move: int) -> int:
+    """Returns the wish that leads to a legal `move` at the access to decide next."""
+    access = state.counters[C_ACCESS]
+    if move != NO_COPY or tables.access[access, A_KIND] != OPERAND:
+        return move
+    return COPY if state.buffer[tables.access[access, A_BUFFER], S_RESIDENT] == 1 else ACROSS
+
+
+@njit(cache=True, nogil=True)
+def num_wishes(tables: Tables, access: int) -> int:
+    """Returns how many different wishes an access has: `ACROSS` is for operands that nothing in the program writes."""
+    owner = tables.access[access, A_BUFFER]
+    constant = tables.buffer[owner, B_INPUT] == 1 and tables.buffer[owner, B_LAST_RESULT] < 0
+    return NUM_WISHES if constant else NUM_MOVES
 
 
 @njit(cache=True, nogil=True)
@@ -121,8 +147,8 @@ def plan_of_line(
         if going:
             move = line[decisions] if decisions < count else NO_COPY
             decisions += 1
+            plan[now] = wish_of(tables, state, move)
             play(tables, state, move)
-            plan[now] = COPY if move != DROP and tables.access[now, A_KIND] == OPERAND else move
 
 
 @njit(cache=True, nogil=True)
@@ -140,6 +166,7 @@ def free_accesses(tables: Tables) -> NDArray[np.int64]:
     return np.flatnonzero(free & ~operand_twin)
 
 
-def random_plan(tables: Tables, generator: np.random.Generator, shares: NDArray[np.float64]) -> NDArray[np.int8]:
-    """Returns a plan of random wishes; `shares` `[NUM_MOVES]` of each."""
-    return generator.choice(NUM_MOVES, len(tables.access), p=shares).astype(np.int8)
+def random_plan(tables: Tables, generator: np.random.Generator) -> NDArray[np.int8]:
+    """Returns a plan of random wishes, with shares of their own."""
+    shares = generator.dirichlet(np.ones(NUM_WISHES))
+    return generator.choice(NUM_WISHES, len(tables.access), p=shares).astype(np.int8)

@@ -1,9 +1,7 @@
 """Players without a plan of their own: random play, and climbs from random starts."""
 
-import numpy as np
-
-from ...env.core import NUM_MOVES
 from .anneal import Walk
+from .plan import random_plan
 from .starts import good_starts, random_rule_plan
 from .task import Task
 
@@ -16,8 +14,7 @@ def random_play(task: Task) -> None:
     """Plays random plans, each with shares of wishes of its own, until the budget is spent."""
     task.doing = "random plans"
     while not task.done or task.best_plan is None:
-        shares = task.generator.dirichlet(np.ones(NUM_MOVES))
-        task.play(task.generator.choice(NUM_MOVES, len(task.tables.access), p=shares).astype(np.int8))
+        task.play(random_plan(task.tables, task.generator))
 
 
 def random_restarts(task: Task) -> None:

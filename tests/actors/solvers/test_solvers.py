@@ -9,12 +9,11 @@ from mallocmuzero.actors.solvers.anneal import Walk
 from mallocmuzero.actors.solvers.cem import play_policy
 from mallocmuzero.actors.solvers.fill import fill
 from mallocmuzero.actors.solvers.outcome import make_scoring, outcome
-from mallocmuzero.actors.solvers.plan import play_plan
+from mallocmuzero.actors.solvers.plan import play_plan, random_plan
 from mallocmuzero.actors.solvers.restarts import random_play
 from mallocmuzero.actors.solvers.solve import SOLVERS, solve
 from mallocmuzero.actors.solvers.starts import good_starts, random_rule_plan
 from mallocmuzero.actors.solvers.task import Budget, Status, Task
-from mallocmuzero.env.core import NUM_MOVES
 from mallocmuzero.env.cost import CYCLES, available_models
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.game import MallocGame
@@ -27,17 +26,12 @@ from programs import programs
 PROGRAM = "resnet50-b32-v4"
 
 
-def random_plan(task: Task) -> np.ndarray:
-    shares = task.generator.dirichlet(np.ones(NUM_MOVES))
-    return task.generator.choice(NUM_MOVES, len(task.tables.access), p=shares).astype(np.int8)
-
-
 @settings(max_examples=60, deadline=None)
 @given(programs(), st.integers(0, 2**31))
 def test_a_plans_outcome_is_what_the_judge_says_of_its_mapping(program, seed: int) -> None:
     task = Task(program, None, "msa", Budget(None, 10), seed)
     for _ in range(3):
-        seconds = task.play(random_plan(task))
+        seconds = task.play(random_plan(task.tables, task.generator))
         task.game.take_over()
         mapping = task.game.mapping()
         assert verify(program, program.target, mapping) == []
@@ -55,7 +49,7 @@ def test_outcomes_on_real_programs(name: str, objective: str) -> None:
         pytest.skip("the program has no cycle table")
     task = Task(program, None, objective, Budget(None, 100), 0)
     for _ in range(5):
-        plan = random_plan(task)
+        plan = random_plan(task.tables, task.generator)
         seconds = task.play(plan)
         task.game.take_over()
         assert seconds == pytest.approx(task.game.judge.judge(task.game.mapping()), rel=1e-12)
@@ -72,7 +66,7 @@ def test_the_game_itself_has_the_same_outcome() -> None:
 
 def test_a_walk_from_kept_states_is_a_walk_from_the_beginning() -> None:
     task = Task(load(PROGRAM), None, "msa", Budget(None, 10_000), 1)
-    walk = Walk(task, random_plan(task))
+    walk = Walk(task, random_plan(task.tables, task.generator))
     for temperature in (1e-4, 1e-5, 0.0):
         walk.step(150, temperature)
         current, best = walk.current_s, task.best_s
