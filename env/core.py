@@ -243,7 +243,7 @@ def _plan_result(tables: Tables, state: State, access: int, owner: int, t: int) 
             state.sums[F_PLAN_STALL] = wait
     state.counters[C_PLAN_OFFSET] = offset
     state.sums[F_PLAN_VICTIMS] = victims
-    return offset >= 0
+    return bool(offset >= 0)
 
 
 @njit(cache=True)

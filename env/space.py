@@ -69,7 +69,7 @@ def seconds_until_out(tables: Tables, state: State, owner: int, now: int) -> flo
 
 @njit(cache=True)
 def overwritten(
-    tables: Tables, state: State, owner: int, offset: int, first: int, now: int, access: int
+    tables: Tables, state: State, owner: int, offset: int | np.int64, first: int, now: int, access: int
 ) -> tuple[float, float]:
     """Returns what it takes to place `owner` at `offset` over instructions `first..now`.
 

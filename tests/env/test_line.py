@@ -1,5 +1,8 @@
 """A mapping replayed as a line of play; moves that name an offset, wait for a write-back, or cross programs."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,6 +13,7 @@ from mallocmuzero.env.mapping import CROSS_PROGRAM
 from mallocmuzero.env.program import Program
 from mallocmuzero.env.simulate import simulate
 from mallocmuzero.env.verify import verify
+from mallocmuzero.env.workloads import PROGRAMS_FOLDER, load
 from programs import make_program, programs
 
 
@@ -178,3 +182,35 @@ def test_a_move_takes_the_offset_it_names_or_is_refused() -> None:
     while not game.done:
         game.step(NO_COPY if game.legal[NO_COPY] else DROP)
     assert game.mapping().residencies[:, 3].tolist() == [48]
+
+
+RESULTS = json.loads(
+    (Path(__file__).parents[2] / "docs" / "results" / "representability.json").read_text(encoding="utf-8")
+)
+
+
+@pytest.mark.parametrize("name", sorted(path.name.removesuffix(".json.gz") for path in PROGRAMS_FOLDER.glob("*.gz")))
+def test_xlas_own_mapping_replays_as_a_line_of_play(name: str) -> None:
+    program = load(name)
+    assert program.production is not None
+    game = MallocGame(program, objective="msa", trivial_share=0.0)
+    line = follow(game, program.production)
+    assert verify(program, game.target, line.mapping) == []
+    counted = report(line, game)
+    latency_s = counted["latency_s"]["msa"]
+    held = RESULTS.get(name)
+    if held is not None and held["sha256"] == program.sha256:
+        was = held["every"]
+        assert latency_s["line"] <= was["latency_s"]["msa"]["line"] * (1 + 1e-3), "as the page says, or better"
+        assert counted["bytes_alike"] >= was["bytes_alike"] - 1e-3
+    assert "loop" in counted["lost"] or latency_s["line"] <= latency_s["mapping"] * 1.08
+
+
+def test_most_of_xlas_mappings_replay_without_loss() -> None:
+    best = [
+        min(entry[key]["latency_s"]["msa"]["line"] for key in ("every", "named", "own"))
+        / entry["every"]["latency_s"]["msa"]["mapping"]
+        for entry in RESULTS.values()
+    ]
+    assert len(best) >= 40
+    assert np.mean(np.array(best) <= 1.005) >= 0.9
