@@ -35,7 +35,7 @@ _ROUNDING = 1e-9
 SCOPES = {
     "legal": Rules(),
     "unreplaced": Rules(replacements=False),
-    "game": Rules(slices=False, replacements=False, cross_program=False),
+    "game": Rules(replacements=False, most_ahead=1),
 }
 
 
@@ -170,10 +170,10 @@ def bound(
         if mixed.values is not None:
             _follow(judge, placement, mixed.values, result, report)
         spent = time.perf_counter() - began
-        if SCOPES[scope].slices and mixed.values is not None and not (mixed.stopped or result.proved):
+        if mixed.values is not None and not (mixed.stopped or result.proved):
             # Mappings are made of whole buffers: of a solution in parts they keep little.
             report("mappings", result)
-            rules = replace(SCOPES[scope], slices=False)
+            rules = replace(SCOPES[scope], whole=True)
             linear, placement, _ = relaxation(judge, rules, left_out_share, most_room_rows)
             mixed = solve_integer(linear, max(1.0, min(seconds - spent, 2.0 * mixed.seconds)))
             result.stopped = mixed.stopped

@@ -21,15 +21,16 @@ class Rules:
     """Which freedoms of the physics a relaxation grants; all of them for a bound on every legal mapping.
 
     Attributes:
-      slices: parts of a buffer may be kept and copied on their own; otherwise what is kept and copied is whole.
+      whole: between two touches all of a buffer is kept or copied, or nothing. To look for mappings: no bound follows,
+        since a copy that runs on beside a read in HBM is partly done at that touch.
       replacements: an asynchronous copy may replace a `copy` or `slice` instruction.
-      cross_program: the previous execution may issue prefetches.
+      most_ahead: of how many buffers, at most, the previous execution may issue prefetches; None for any number.
       most_room_rows: at how many instructions, at most, the buffers are made to fit; fewer make a weaker bound, sooner.
     """
 
-    slices: bool = True
+    whole: bool = False
     replacements: bool = True
-    cross_program: bool = True
+    most_ahead: int | None = None
     most_room_rows: int = 400
 
 
@@ -159,6 +160,9 @@ class _Builder:
         for buffer in np.flatnonzero(self._played).tolist():
             if self._histories[buffer]:
                 self._buffer(buffer, self._histories[buffer])
+        if self._rules.most_ahead is not None:
+            ahead = Expression(0.0, dict.fromkeys(self._placement.ahead.values(), -1.0))
+            self._linear.at_least(ahead, -float(self._rules.most_ahead))
         for t, used in self._used.items():
             self._linear.at_least(used.scaled(-1.0), -self._room[t] / self._unit_bytes)
         return self._placement
@@ -189,8 +193,8 @@ class _Builder:
         program, linear, steps = self._program, self._linear, self._program.num_instructions
         is_input, is_output = bool(program.definition[buffer] < 0), bool(program.is_output[buffer])
         cross: Expression | None = None
-        if is_input and self._rules.cross_program and not any(touch.writes for touch in history):
-            ahead = self._placement.ahead[buffer] = linear.column(0, 1, integer=not self._rules.slices)
+        if is_input and self._rules.most_ahead != 0 and not any(touch.writes for touch in history):
+            ahead = self._placement.ahead[buffer] = linear.column(0, 1, integer=self._rules.whole)
             cross = Expression.of(ahead)
         nothing = Expression()
         value = _Value(-1, cross or nothing, Expression(1.0 if is_input else 0.0), is_input, nothing)
@@ -262,7 +266,7 @@ class _Builder:
         if not fetches and not writes_back:
             self._use(before.instruction, buffer, before.here)
             return value
-        whole = not self._rules.slices
+        whole = self._rules.whole
         tree, *others = self._placement.trees
         pieces = tree.cover(_first_slot(before), 2 * end)
         kept = Expression()

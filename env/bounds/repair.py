@@ -1,8 +1,8 @@
 """From what a relaxation chose to a mapping that verifies: a line of play that follows the choice, beside residents.
 
-The game knows offsets, windows and write-backs, but no cross-program prefetch. Buffers that the relaxation keeps for
-the whole program and prefetches ahead are therefore packed at the top of fast memory first; the game plays the others
-below.
+The game knows offsets, windows and write-backs, but one cross-program prefetch at most. Buffers that the relaxation
+keeps for the whole program and prefetches ahead are therefore packed at the top of fast memory first; the game plays
+the others below.
 """
 
 from collections.abc import Iterator

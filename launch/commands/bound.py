@@ -28,7 +28,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         metavar="WHICH",
         default="legal",
         help="legal: all mappings that verify; unreplaced: those in which no copy replaces an instruction; game: those "
-        "without slices and cross-program prefetches either",
+        "with at most one cross-program prefetch besides",
     )
     parser.add_argument("-o", "--output", metavar="MAPPING", help="write the best mapping to this file")
     add_json_option(parser)

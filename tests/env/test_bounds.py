@@ -246,7 +246,15 @@ KNOWN = {
     # A program input is fetched by the previous execution: 10 bytes' fast time each.
     "ahead": (
         make_program([("use", 0.0, ["w"], ["o"])], {"w": one(100, input=True), "o": one(10, output=True)}),
-        {"legal": 0.1 + 0.1, "game": 1.0 + 0.1},
+        {"legal": 0.1 + 0.1, "game": 0.1 + 0.1},
+    ),
+    # Both fit, but the game prefetches one buffer ahead: it reads the other one in HBM.
+    "ahead twice": (
+        make_program(
+            [("use", 0.0, ["v", "w"], ["o"])],
+            {"v": one(50, input=True), "w": one(70, input=True), "o": one(10, output=True)},
+        ),
+        {"legal": 0.05 + 0.07 + 0.1, "game": 0.5 + 0.07 + 0.1},
     ),
     # Only one of two values fits from the first instruction to the second: the other is written and read in HBM.
     "room": (
@@ -321,7 +329,7 @@ def test_parts_may_stay_where_the_whole_does_not_fit() -> None:
     )
     part, whole = (
         solve_integer(relaxation(make_judge(program, MSA), rules, 0.0, 10**6)[0], 60.0)
-        for rules in (Rules(), Rules(slices=False))
+        for rules in (Rules(), Rules(whole=True))
     )
     optimum = 1.0 + 0.1 + 0.08 + 0.6 + 0.1 + 0.1
     assert part.bound / 1000 * make_judge(program, MSA).judge(all_hbm(program)) == pytest.approx(optimum, rel=1e-4)
