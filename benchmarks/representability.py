@@ -62,6 +62,7 @@ def table(entries: dict[str, Any]) -> str:
         "program",
         "decisions",
         "XLA, us",
+        "best line",
         "every buffer",
         "trivial by rule",
         "own offsets",
