@@ -32,10 +32,10 @@ def main() -> None:
     draw(entries)
     page = PAGE.read_text(encoding="utf-8")
     for mark, lines in (("summary", summary(entries)), ("programs", programs(entries)), ("splits", splits(entries))):
-        pattern = re.compile(rf"(<!-- {mark}: made by benchmarks/benchmark_page.py -->\n).*?(<!-- end -->)", re.S)
-        if not pattern.search(page):
+        found = re.search(rf"<!-- {mark}: made by benchmarks/benchmark_page.py -->\n(.*?)<!-- end -->", page, re.S)
+        if found is None:
             raise SystemExit(f"{PAGE}: has no place marked {mark!r}")
-        page = pattern.sub(lambda match, text="\n".join(lines): f"{match[1]}{text}\n{match[2]}", page)
+        page = page[: found.start(1)] + "\n".join([*lines, ""]) + page[found.end(1) :]
     PAGE.write_text(page, encoding="utf-8")
     print(f"wrote {PAGE} and {PICTURE}: {len(entries)} programs")
 

@@ -34,8 +34,8 @@ class Target:
 
 # Production values read from the compiler's log (libtpu 0.0.51). Bandwidths are what its cost lines divide out to, to
 # five digits (docs/physics-of-extraction.md). Clocks: the published peak (bf16 operations per second and core) over the
-# operations per cycle that the code generator reaches on large matrix products (2^17 on v4 and v5e, 2^18 on v5p with its
-# two cores in one, 2^19 on v6e), which on v4 and v5e is the published clock.
+# operations per cycle that the code generator reaches on large matrix products (2^17 on v4 and v5e, 2^18 on v5p with
+# its two cores in one, 2^19 on v6e), which on v4 and v5e is the published clock.
 _GENERATIONS = (
     Target("v4", 67_108_864, 4096, 4.9124e11, 2.9474e12, 40, 40, 1.05e9),
     Target("v5e", 117_440_512, 4096, 7.3766e11, 1.6597e13, 40, 40, 1.5e9),
