@@ -59,9 +59,7 @@ def describe(program: "Program", split: str | None) -> dict[str, Any]:
         "buffers": program.num_buffers,
         "decisions": game.decisions,
         "fast_share": None if served is None or not moved else float(served / moved),
-        "latency_us": {
-            model: {**latencies_us(program, model), **_bound(best_known, model, MICRO)} for model in MODELS
-        },
+        "latency_us": {model: {**latencies_us(program, model), **_bound(best_known, model, MICRO)} for model in MODELS},
         "robust": {"production_tuned": tuned_ratio(program), **_bound(best_known, "robust", 1.0)},
     }
 
