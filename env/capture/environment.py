@@ -2,23 +2,17 @@
 
 import fcntl
 import hashlib
-import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from ..cache import cache_folder
 from ..errors import UserError
 from ..workloads import packages
 
 _COMPLETE = "complete"
-
-
-def cache_folder() -> Path:
-    """Returns the folder for what can be made again: `$XDG_CACHE_HOME/mallocmuzero`, by default under `~/.cache`."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "mallocmuzero"
 
 
 def managed_python(progress: Callable[[str], None]) -> Path:

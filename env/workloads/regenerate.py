@@ -19,8 +19,9 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..cache import cache_folder
 from ..capture.archive import Archive
-from ..capture.environment import cache_folder, managed_python
+from ..capture.environment import managed_python
 from ..capture.run import PASSES, capture
 from ..errors import UserError
 from ..files import read_program
