@@ -25,6 +25,7 @@ from ..capture.environment import managed_python
 from ..capture.run import PASSES, capture
 from ..errors import UserError
 from ..files import read_program
+from ..program import Program
 from ..target import TOPOLOGIES
 from . import MODELS_PARENT, Workload, all_names, packages, workload
 
@@ -45,7 +46,7 @@ class _Job:
     entry: Workload
     python: Path
     check: bool
-    passes: int
+    passes: int | None
     cache: Path | None
 
 
@@ -61,9 +62,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--passes",
         type=int,
-        default=PASSES,
         metavar="N",
-        help=f"compilations for the cycle table besides the default; {PASSES} by default, 0 for no cycles and variants",
+        help="compilations for the cycle table besides the default; 0 for no cycles and variants; without it as many "
+        f"as the committed file has, {PASSES} for a new one",
     )
     parser.add_argument(
         "--cache", type=Path, metavar="FOLDER", help="finished compilations; by default the user's cache"
@@ -98,6 +99,11 @@ def main(arguments: list[str] | None = None) -> int:
     return int(bool(failed) or (options.check and bool(differing)))
 
 
+def _passes(committed: Program | None) -> int:
+    """Returns how many compilations a file was made from besides the default one."""
+    return PASSES if committed is None or committed.cycles is None else committed.cycles.compilations - 1
+
+
 def _clock(begun: float) -> str:
     seconds = int(time.monotonic() - begun)
     return f"{time.strftime('%H:%M:%S')} +{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
@@ -124,7 +130,8 @@ def _regenerate(job: _Job, begun: float) -> Outcome:
 
     before = entry.path.read_bytes() if entry.path.exists() else b""
     try:
-        problem = read_program(entry.path).sha256 if before else ""
+        committed = read_program(entry.path) if before else None
+        problem = "" if committed is None else committed.sha256
         with tempfile.TemporaryDirectory(prefix="mallocmuzero-regenerate-") as folder:
             output = Path(folder) / entry.path.name if job.check else entry.path
             program = capture(
@@ -135,7 +142,7 @@ def _regenerate(job: _Job, begun: float) -> Outcome:
                 name=entry.name,
                 family=entry.family,
                 working_folder=MODELS_PARENT,
-                passes=job.passes,
+                passes=_passes(committed) if job.passes is None else job.passes,
                 archive=None if job.cache is None else Archive(job.cache / entry.name, _described(entry)),
                 progress=say,
             )
