@@ -10,13 +10,17 @@ from numba import njit
 
 from .layout import (
     A_BUFFER,
+    A_DUE,
+    A_EARLIEST,
     A_INSTRUCTION,
     A_KEY,
     A_KIND,
     A_NEXT,
     A_TWIN,
+    A_UNTIL,
     AF_AHEAD,
     AF_BYTES,
+    AF_ONCE,
     AF_SAVING,
     B_CROSS,
     B_INPUT,
@@ -60,8 +64,8 @@ from .layout import (
     F_PLAN_VICTIMS,
     F_REWARD,
     I_DRAIN,
-    I_EARLIEST,
     I_KEY,
+    I_OUTER,
     I_WRITES_BACK,
     IF_BYTES,
     IF_COMPUTE,
@@ -248,31 +252,33 @@ def _plan_result(tables: Tables, state: State, access: int, owner: int, t: int) 
 
 @njit(cache=True)
 def plan_prefetch(tables: Tables, state: State, access: int, owner: int, t: int) -> bool:
-    """Plans a prefetch due at `t`: the latest window that hides it, or one that stalls for less than it gains.
+    """Plans a prefetch for a read at `t`: the latest window that hides it, or one that stalls for less than it gains.
 
     Copies drain first in, first out, so the idle time found must not belong to a copy that is issued later and due
-    earlier: where the walk back crosses the issue of one, it starts counting anew.
+    earlier: where the walk back crosses the issue of one, it starts counting anew. It is due at `t`, or before a loop
+    that only reads the buffer.
     """
+    due = tables.access[access, A_DUE]
     trivial = tables.buffer[owner, B_TRIVIAL] == 1
     need = tables.buffer[owner, B_SIZE] / tables.rates[R_HBM]
-    earliest = max(tables.instruction[t, I_EARLIEST], state.buffer[owner, S_SOURCE], t - tables.limits[L_WINDOW])
+    earliest = max(tables.access[access, A_EARLIEST], state.buffer[owner, S_SOURCE], due - tables.limits[L_WINDOW])
     earliest = max(earliest, state.buffer[owner, S_GONE])  # its own last residency is no room
-    if earliest > t - 1:
+    if earliest > due - 1:
         return False
     weight = tables.instruction_f[t, IF_WEIGHT]
     supply = 0.0
-    near_supply, near_start = 0.0, t - 1  # the stretch next to `t`, in front of every earlier copy's issue
+    near_supply, near_start = 0.0, due - 1  # the stretch next to `due`, in front of every earlier copy's issue
     near = True
     found = -1 - 1
-    start = t - 1
+    start = due - 1
     while True:
-        # Invariant: `supply` counts instructions start + 1 .. t - 1, or of the stretch since the last crossing.
+        # Invariant: `supply` counts instructions start + 1 .. due - 1, or of the stretch since the last crossing.
         if supply >= need:
             found = start
             break
         if start <= earliest or state.step[start, D_PREFETCHES] >= tables.limits[L_PREFETCHES]:
             break
-        if state.step[start + 1, D_ISSUED] < t:
+        if state.step[start + 1, D_ISSUED] < due:
             if near:
                 near = False
                 near_supply, near_start = supply, start
@@ -289,19 +295,22 @@ def plan_prefetch(tables: Tables, state: State, access: int, owner: int, t: int)
             return _keep_plan(state, found, offset, 0.0, victims)
     if trivial:
         return False
-    # Later windows next to `t`: less time, more room. Those that begin where HBM has no idle time gain nothing.
-    while near_start < t - 1 and state.step_f[near_start + 1, D_FREE] <= 0.0:
+    # Later windows next to `due`: less time, more room. Those that begin where HBM has no idle time gain nothing.
+    while near_start < due - 1 and state.step_f[near_start + 1, D_FREE] <= 0.0:
         near_start += 1
     last = -2
     for attempt in range(_WINDOW_TRIES + 1):
-        first = near_start + ((t - 1 - near_start) * attempt) // _WINDOW_TRIES
+        first = near_start + ((due - 1 - near_start) * attempt) // _WINDOW_TRIES
         if first == last:
             continue
         last = first
         available = 0.0
-        for i in range(first + 1, t):
+        for i in range(first + 1, due):
             available += state.step_f[i, D_FREE]
-        stall = _stall(state, max(0.0, need - available))
+        missing = max(0.0, need - available)
+        # Before a loop no write-back is pending; a wait there is one for many executions of `t`.
+        stall = _stall(state, missing) if due == t else missing
+        stall *= tables.access_f[access, AF_ONCE]
         if stall * weight >= gain:
             break  # later windows stall longer
         offset, victims = find_offset(tables, state, owner, first + 1, t, access, True, False)
@@ -351,10 +360,10 @@ def play(tables: Tables, state: State, move: int) -> None:
             if is_result:
                 _let_go(tables, state, owner, t)
             elif move == COPY:
-                _book_prefetch(tables, state, owner, t)
+                _book_prefetch(tables, state, access, owner, t)
                 first = state.counters[C_PLAN_START] + 1
             else:
-                _book_cross_program(tables, state, owner, t)
+                _book_cross_program(tables, state, owner, tables.access[access, A_DUE])
                 first = 0
             _evict(tables, state, owner, first)
             _begin_residency(tables, state, owner, first)
@@ -379,7 +388,7 @@ def _touch_fast(tables: Tables, state: State, access: int, owner: int, t: int) -
     after = run_seconds(tables, t, state.step_f[t, D_FAST], state.step[t, D_KEY], state.step_f[t, D_SAVING])
     state.sums[F_REWARD] += (before - after) * tables.instruction_f[t, IF_WEIGHT]
     state.access_fast[access] = 1
-    state.buffer[owner, S_RELEASE] = t
+    state.buffer[owner, S_RELEASE] = tables.access[access, A_UNTIL]
 
 
 @njit(cache=True)
@@ -469,6 +478,9 @@ def _book_cross_program(tables: Tables, state: State, owner: int, t: int) -> Non
     while due < t and state.step[due, D_PREFETCHES] < tables.limits[L_PREFETCHES]:
         state.step[due, D_PREFETCHES] += 1
         due += 1
+    while due > tables.instruction[due, I_OUTER]:  # not within a loop
+        due -= 1
+        state.step[due, D_PREFETCHES] -= 1
     row = state.counters[C_COPIES]
     state.counters[C_COPIES] += 1
     state.copy[row, COPY_BUFFER] = owner
@@ -478,17 +490,18 @@ def _book_cross_program(tables: Tables, state: State, owner: int, t: int) -> Non
 
 
 @njit(cache=True)
-def _book_prefetch(tables: Tables, state: State, owner: int, t: int) -> None:
+def _book_prefetch(tables: Tables, state: State, access: int, owner: int, t: int) -> None:
     start = state.counters[C_PLAN_START]
+    due = tables.access[access, A_DUE]
     row = state.counters[C_COPIES]
     state.counters[C_COPIES] += 1
     state.copy[row, COPY_BUFFER] = owner
     state.copy[row, COPY_DIRECTION] = PREFETCH
     state.copy[row, COPY_START] = start
-    state.copy[row, COPY_END] = t
-    state.step[start + 1, D_ISSUED] = min(state.step[start + 1, D_ISSUED], t)
+    state.copy[row, COPY_END] = due
+    state.step[start + 1, D_ISSUED] = min(state.step[start + 1, D_ISSUED], due)
     left = tables.buffer[owner, B_SIZE] / tables.rates[R_HBM]
-    for i in range(start + 1, t):
+    for i in range(start + 1, due):
         state.step[i, D_PREFETCHES] += 1
         used = min(left, state.step_f[i, D_FREE])
         state.step_f[i, D_FREE] -= used
@@ -496,8 +509,12 @@ def _book_prefetch(tables: Tables, state: State, owner: int, t: int) -> None:
     stall = state.sums[F_PLAN_STALL]
     if stall > 0.0:
         state.counters[C_STALLED] += 1
-        _wait(tables, state, t, stall)
-        _drain(tables, state, t, t, stall - left)
+        if due == t:
+            _wait(tables, state, t, stall)
+            _drain(tables, state, t, t, stall - left)
+        else:
+            trips = tables.instruction_f[due, IF_WEIGHT]
+            _wait(tables, state, due, stall * tables.instruction_f[t, IF_WEIGHT] / trips if trips > 0.0 else 0.0)
 
 
 @njit(cache=True)
@@ -584,6 +601,10 @@ def _finish_instruction(tables: Tables, state: State, t: int) -> None:
         owner = state.holders[slot]
         last = state.buffer[owner, S_TOUCH]
         if state.buffer[owner, S_WRITE_BACK] < 0 and tables.access[last, A_NEXT] < 0 and owner != cross:
+            if state.buffer[owner, S_RELEASE] > t:  # held over a loop
+                state.counters[C_ENDING] = 1
+                slot += 1
+                continue
             _end_residency(state, owner, state.buffer[owner, S_RELEASE])
         else:
             slot += 1

@@ -17,19 +17,23 @@ from .target import Target
 NEVER = np.int64(2**62)  # an instruction index that is never reached
 
 # Columns of Tables.access
-A_BUFFER, A_KIND, A_INSTRUCTION, A_NEXT, A_TWIN, A_KEY = range(6)
-# A_NEXT: the buffer's next access, or -1. A_TWIN: an earlier access of the same instruction that decides this one: for
-# an operand another operand on the same buffer, for a result the operand it is written over in place; or -1.
-# A_KEY: what it changes of its instruction's key in the cycle table if it is fast, by XOR.
+A_BUFFER, A_KIND, A_INSTRUCTION, A_NEXT, A_TWIN, A_KEY, A_DUE, A_EARLIEST, A_UNTIL = range(9)
+# A_NEXT: the buffer's next access, or -1. A_TWIN: an earlier access that decides this one: for an operand another
+# operand on the same buffer, of the same instruction or the first in a loop that only reads it; for a result the
+# operand it is written over in place; or -1. A_KEY: what it changes of its instruction's key in the cycle table if it
+# is fast, by XOR. A_DUE: instruction that its prefetch is due at: its own, or the first of the outermost loop that only
+# reads the buffer. A_EARLIEST: the earliest `start` of that prefetch that crosses no loop boundary. A_UNTIL: last
+# instruction of that loop, or its own: if it is fast, the buffer is held until then.
 
 # Columns of Tables.access_f
-AF_BYTES, AF_BENEFIT, AF_AHEAD, AF_SAVING = range(4)
+AF_BYTES, AF_BENEFIT, AF_AHEAD, AF_SAVING, AF_ONCE = range(5)
 # AF_BENEFIT: weighted seconds the access saves by being fast (`_benefits`). AF_AHEAD: their sum from here to the
-# buffer's last. AF_SAVING: seconds it saves by the completion of the cycle table.
+# buffer's last. AF_SAVING: seconds it saves by the completion of the cycle table. AF_ONCE: how often its prefetch runs
+# per execution of its instruction: 1, or less if it runs before a loop.
 
 # Columns of Tables.instruction
-I_FIRST_ACCESS, I_EARLIEST, I_DRAIN, I_WRITES_BACK, I_KEY = range(5)
-# I_EARLIEST: the earliest `start` of a copy that is due at this instruction without crossing a loop boundary.
+I_FIRST_ACCESS, I_OUTER, I_DRAIN, I_WRITES_BACK, I_KEY = range(5)
+# I_OUTER: first instruction of the outermost loop around it, or itself.
 # I_DRAIN: 1 if pending write-backs must be complete before this instruction. I_WRITES_BACK: 1 if one may be issued
 # after it. I_KEY: its key in the cycle table with nothing fast.
 
@@ -112,8 +116,8 @@ class Tables(NamedTuple):
     seconds. Without a cycle table it is empty.
     """
 
-    access: NDArray[np.int64]  # [A, 6]
-    access_f: NDArray[np.float64]  # [A, 4]
+    access: NDArray[np.int64]  # [A, 9]
+    access_f: NDArray[np.float64]  # [A, 5]
     instruction: NDArray[np.int64]  # [T + 1, 5]
     instruction_f: NDArray[np.float64]  # [T + 1, 9]
     buffer: NDArray[np.int64]  # [N, 9]
@@ -153,7 +157,9 @@ def build_tables(program: Program, target: Target, clock: Clock, max_window: int
     steps, accesses, buffers = program.num_instructions, program.num_accesses, program.num_buffers
     instruction = np.zeros((steps + 1, 5), np.int64)
     instruction[:, I_FIRST_ACCESS] = program.access_start
-    instruction[:, I_EARLIEST] = _earliest_starts(program)
+    instruction[:, I_OUTER] = np.arange(steps + 1)
+    for first, last in zip(program.loop_first[::-1], program.loop_last[::-1], strict=True):
+        instruction[first : last + 1, I_OUTER] = first  # enclosing loops come first, and win
     # A write-back issued inside a loop body is complete before the body's last instruction; one issued before a loop is
     # complete before the loop.
     instruction[steps, I_DRAIN] = 1
@@ -179,21 +185,25 @@ def build_tables(program: Program, target: Target, clock: Clock, max_window: int
     buffer[:, B_LAST] = -1
     buffer[:, B_LAST_RESULT] = -1
 
-    access = np.zeros((accesses, 6), np.int64)
+    access = np.zeros((accesses, 9), np.int64)
     access[:, A_BUFFER] = program.access_buffer
     access[:, A_KIND] = program.access_kind
     access[:, A_INSTRUCTION] = program.access_instruction
     access[:, A_NEXT] = -1
     access[:, A_TWIN] = -1
-    access_f = np.zeros((accesses, 4))
+    access_f = np.zeros((accesses, 5))
     access_f[:, AF_BYTES] = program.access_bytes
     access_f[:, AF_BENEFIT], largest = _benefits(program, target, clock)
+    held_over = _held_over(program)
+    _add_prefetches(program, held_over, access, access_f)
     for index in range(accesses):
         owner, kind = program.access_buffer[index], program.access_kind[index]
         previous = buffer[owner, B_LAST]
         if previous >= 0:
             access[previous, A_NEXT] = index
-            if access[previous, A_INSTRUCTION] == access[index, A_INSTRUCTION]:
+            if held_over[index] >= 0 and held_over[index] == held_over[previous]:
+                access[index, A_TWIN] = previous if access[previous, A_TWIN] < 0 else access[previous, A_TWIN]
+            elif access[previous, A_INSTRUCTION] == access[index, A_INSTRUCTION]:
                 access[index, A_TWIN] = previous
         buffer[owner, B_LAST] = index
         if kind == RESULT:
@@ -212,9 +222,9 @@ def build_tables(program: Program, target: Target, clock: Clock, max_window: int
     )
     live = np.zeros(steps + 1)
     for owner in np.flatnonzero(buffer[:, B_PLAYED]):
-        touched = program.access_instruction[program.access_buffer == owner]
-        live[touched[0]] += buffer[owner, B_ALIGNED]
-        live[touched[-1] + 1] -= buffer[owner, B_ALIGNED]
+        rows = np.flatnonzero(program.access_buffer == owner)
+        live[access[rows[0], A_DUE]] += buffer[owner, B_ALIGNED]
+        live[access[rows[-1], A_UNTIL] + 1] -= buffer[owner, B_ALIGNED]
     instruction_f[:, IF_LIVE] = np.cumsum(live) / target.fast_bytes
     largest_of_buffer = np.bincount(program.access_buffer, weights=largest, minlength=buffers)
     all_hbm_s = all_hbm @ program.weight
@@ -335,14 +345,70 @@ def _earliest_starts(program: Program) -> NDArray[np.int64]:
     return earliest
 
 
+def _held_over(program: Program) -> NDArray[np.int64]:
+    """`[A]` the outermost loop around each access that only reads its buffer, or -1."""
+    held_over = np.full(program.num_accesses, -1, np.int64)
+    for loop, (first, last) in enumerate(zip(program.loop_first, program.loop_last, strict=True)):
+        inside = slice(program.access_start[first], program.access_start[last + 1])
+        owners = program.access_buffer[inside]
+        written = np.zeros(program.num_buffers, bool)
+        written[owners[program.access_kind[inside] == RESULT]] = True
+        held_over[inside][(held_over[inside] < 0) & ~written[owners]] = loop
+    return held_over
+
+
+def _add_prefetches(
+    program: Program, held_over: NDArray[np.int64], access: NDArray[np.int64], access_f: NDArray[np.float64]
+) -> None:
+    """Fills the columns that say when a prefetch for each access may run, and until when its buffer is held."""
+    step = program.access_instruction
+    earliest = _earliest_starts(program)
+    access[:, A_DUE] = step
+    access[:, A_UNTIL] = step
+    access[:, A_EARLIEST] = earliest[step]
+    access_f[:, AF_ONCE] = 1.0
+    before = [_earliest_before(program, earliest, loop) for loop in range(len(program.loop_trips))]
+    for index in np.flatnonzero(held_over >= 0):
+        loop = held_over[index]
+        first, parent = program.loop_first[loop], program.loop_parent[loop]
+        access[index, A_DUE] = first
+        access[index, A_UNTIL] = program.loop_last[loop]
+        access[index, A_EARLIEST] = before[loop]
+        outside = _loop_weight(program, parent)
+        access_f[index, AF_ONCE] = outside / program.weight[step[index]] if program.weight[step[index]] > 0 else 1.0
+
+
+def _loop_weight(program: Program, loop: int) -> float:
+    """Returns how often the body of a loop runs; 1 outside of all."""
+    weight = 1.0
+    while loop >= 0:
+        weight *= float(program.loop_trips[loop])
+        loop = int(program.loop_parent[loop])
+    return weight
+
+
+def _earliest_before(program: Program, earliest: NDArray[np.int64], loop: int) -> int:
+    """Returns the earliest `start` of a copy that is due before a loop is entered."""
+    first, parent = int(program.loop_first[loop]), int(program.loop_parent[loop])
+    if parent >= 0 and program.loop_first[parent] == first:
+        return first  # nothing of the enclosing body runs before it: too late
+    if first > 0 and program.loop[first - 1] == parent:
+        return int(earliest[first - 1])
+    return first - 1
+
+
 def _crosses_loops(program: Program) -> NDArray[np.bool_]:
-    """`[N]` the buffer is touched inside a loop and lives longer than one pass of the loop body."""
+    """`[N]` a loop writes the buffer, which lives longer than one pass of the loop body."""
     crosses = np.zeros(program.num_buffers, bool)
     everywhere = np.bincount(program.access_buffer, minlength=program.num_buffers)
     for first, last in zip(program.loop_first, program.loop_last, strict=True):
         low, high = program.access_start[first], program.access_start[last + 1]
         inside = np.bincount(program.access_buffer[low:high], minlength=program.num_buffers)
-        touched = inside > 0
+        # What a loop only reads is held over the whole of it, or not at all.
+        rows = slice(low, high)
+        written = np.zeros(program.num_buffers, bool)
+        written[program.access_buffer[rows][program.access_kind[rows] == RESULT]] = True
+        touched = (inside > 0) & written
         crosses |= touched & ((inside < everywhere) | (program.definition < 0) | program.is_output)
         # Read before it is written: the value comes from the previous pass.
         begins = np.full(program.num_buffers, OPERAND)

@@ -30,13 +30,13 @@ from .simulate import simulate
 from .space import find_offset
 
 # Why the line serves an access from HBM that the mapping serves from fast memory.
-LOOP = "loop"  # the buffer outlives one pass of a loop body: the game leaves it in HBM
+LOOP = "loop"  # a loop writes the buffer, which outlives one pass of its body: the game leaves it in HBM
 NEVER = "never"  # the game never places the buffer: it is forbidden, empty or too large
 TRIVIAL = "trivial"  # the game plays the buffer itself
 ROOM = "room"  # no offset is free for it
 WAIT = "wait"  # its prefetch would wait longer than it gains, or no window is open
 EARLIER = "earlier"  # its value was there, had an earlier access been followed
-TWIN = "twin"  # another access of the instruction decides it
+TWIN = "twin"  # another access decides it, of the instruction or the first in a loop
 # Why the line serves an access from fast memory that the mapping serves from HBM.
 HELD = "held"  # fast memory holds the only copy of the value
 LOST = (LOOP, NEVER, TRIVIAL, ROOM, WAIT, EARLIER, TWIN)

@@ -16,6 +16,7 @@ from ...env.cost import CYCLES, MSA
 from ...env.game import MallocGame
 from ...env.layout import (
     A_BUFFER,
+    A_DUE,
     A_INSTRUCTION,
     A_KIND,
     A_NEXT,
@@ -139,7 +140,8 @@ def _copies(tables: Tables, scoring: Scoring, state: State) -> np.ndarray:
         owner, t = tables.access[access, A_BUFFER], tables.access[access, A_INSTRUCTION]
         mine = row < count and state.copy[row, COPY_BUFFER] == owner
         if tables.access[access, A_KIND] == OPERAND:
-            prefetched = mine and state.copy[row, COPY_DIRECTION] == PREFETCH and state.copy[row, COPY_END] == t
+            due = tables.access[access, A_DUE]
+            prefetched = mine and state.copy[row, COPY_DIRECTION] == PREFETCH and state.copy[row, COPY_END] == due
             if (prefetched or not state.access_fast[access]) and pending[owner] >= 0:
                 needed[pending[owner]] = True
             if prefetched:
