@@ -5,16 +5,6 @@ from typing import Any
 from .common import Described, array, cross_entropy, training_step, transformers_model
 
 
-def bart_base_b8_s512() -> Described:
-    """BART-base inference, batch 8, 512 tokens in and 128 out."""
-    model, params = _model(6)
-
-    def f(params: Any, ids: Any, given: Any) -> Any:
-        return model(ids, decoder_input_ids=given, params=params, train=False).logits
-
-    return f, (params, array((8, 512), "int32"), array((8, 128), "int32"))
-
-
 def bart_train_b8() -> Described:
     """Training step of BART-base with four of six layers on each side, batch 8, 256 tokens in and 128 out."""
     model, params = _model(4)

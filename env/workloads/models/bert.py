@@ -12,11 +12,6 @@ def bert_train_b8() -> Described:
     return _training(8, 128)
 
 
-def bert_train_b4_s512() -> Described:
-    """Training step of BERT-base with six of its layers, batch 4, length 512."""
-    return _training(4, 512, num_hidden_layers=6)
-
-
 def bert_b32_s384() -> Described:
     """BERT-base inference, batch 32, length 384."""
     return _inference(32, 384)

@@ -5,16 +5,6 @@ from typing import Any
 from .common import Described, array, cross_entropy, training_step, transformers_model
 
 
-def clip_b32() -> Described:
-    """CLIP ViT-B/32 inference: 32 images against 32 texts of 77 tokens."""
-    model, params = _model(12)
-
-    def f(params: Any, ids: Any, images: Any, mask: Any) -> Any:
-        return model(ids, images, mask, params=params, train=False).logits_per_image
-
-    return f, (params, *_pairs(32))
-
-
 def clip_train_b16() -> Described:
     """Training step of CLIP ViT-B/32 with six of its layers on each side, batch 16."""
     import jax.numpy as jnp

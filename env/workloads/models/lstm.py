@@ -16,11 +16,6 @@ def lstm_train_b64_s32() -> Described:
     return _training("LSTM", 1024, 2, 64, 32)
 
 
-def gru_train_b128_s32() -> Described:
-    """Training step of a GRU language model of one layer of 1536, batch 128, length 32."""
-    return _training("GRU", 1536, 1, 128, 32)
-
-
 def _training(core: str, width: int, layers: int, batch: int, length: int) -> Described:
     model, params = _model(core, width, layers)
 

@@ -11,11 +11,6 @@ def mixer_b64() -> Described:
     return model.apply, (params, array((64, 224, 224, 3)))
 
 
-def mixer_train_b32() -> Described:
-    """Training step of Mixer-B/16, batch 32."""
-    return _training(32, 12)
-
-
 def mixer_train_b16() -> Described:
     """Training step of Mixer-B/16 with eight of its layers, batch 16."""
     return _training(16, 8)

@@ -32,8 +32,3 @@ def mobilenet_v2_b64() -> Described:
 def mobilenet_v2_train_b32() -> Described:
     """Training step of MobileNetV2, batch 32."""
     return keras_training("MobileNetV2", 32)
-
-
-def mobilenet_v3_b64() -> Described:
-    """MobileNetV3 (large) inference, batch 64."""
-    return keras_inference("MobileNetV3Large", 64)

@@ -20,11 +20,6 @@ def resnet101_b32() -> Described:
     return _inference(32, depths=[3, 4, 23, 3])
 
 
-def resnet50_train_b32() -> Described:
-    """Training step of ResNet-50, batch 32."""
-    return _training(32)
-
-
 def resnet18_train_b64() -> Described:
     """Training step of ResNet-18, batch 64."""
     return _training(64, depths=[2, 2, 2, 2], hidden_sizes=[64, 128, 256, 512], layer_type="basic")

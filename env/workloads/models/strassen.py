@@ -5,7 +5,7 @@
 
 from typing import Any
 
-from .common import Described, array, squared_error, training_step
+from .common import Described, array
 
 # Strassen's seven products of 2 x 2 blocks: the coefficients of A's and B's blocks, and each product's in the result.
 _LEFT = ((1, 0, 0, 1), (0, 0, 1, 1), (1, 0, 0, 0), (0, 0, 0, 1), (1, 1, 0, 0), (-1, 0, 1, 0), (0, 1, 0, -1))
@@ -21,18 +21,6 @@ def strassen_4096() -> Described:
 def strassen_8192() -> Described:
     """Product of two bfloat16 matrices of 8192 x 8192, in blocks of 2048."""
     return _multiply, (array((8192, 8192)), array((8192, 8192)))
-
-
-def strassen_train_2048() -> Described:
-    """Training step of two linear layers of 2048 on 2048 examples, all products in blocks of 512."""
-    import jax
-
-    def loss(params: Any, x: Any, wanted: Any) -> Any:
-        hidden = jax.nn.relu(_multiply(x, params[0]))
-        return squared_error(_multiply(hidden, params[1]), wanted)
-
-    square = array((2048, 2048))
-    return training_step(loss, (square, square), square, square)
 
 
 def _multiply(left: Any, right: Any) -> Any:

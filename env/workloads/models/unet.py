@@ -13,11 +13,6 @@ def unet_b2() -> Described:
     return _inference(2)
 
 
-def unet_b8() -> Described:
-    """Diffusion U-Net inference, batch 8."""
-    return _inference(8)
-
-
 def unet_train_b2() -> Described:
     """Training step of a smaller diffusion U-Net, batch 2."""
     return _training(2, (64, 128, 256, 256))

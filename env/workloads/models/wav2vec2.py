@@ -5,16 +5,6 @@ from typing import Any
 from .common import Described, array, half, training_step
 
 
-def wav2vec2_b8() -> Described:
-    """wav2vec 2.0 base inference, eight stretches of 5 s."""
-    model, params = _model(12)
-
-    def f(params: Any, sound: Any, mask: Any) -> Any:
-        return model(sound, attention_mask=mask, params=params, train=False).logits
-
-    return f, (params, array((8, 80000)), array((8, 80000), "int32"))
-
-
 def wav2vec2_train_b4() -> Described:
     """Training step of six layers of wav2vec 2.0 base (temporal classification), four stretches of 4 s."""
     import jax.numpy as jnp
