@@ -25,7 +25,6 @@ from mallocmuzero.env.objective import make_judge, resolve
 from mallocmuzero.env.program import Program
 from mallocmuzero.env.workloads import load, names
 from mallocmuzero.env.workloads.bounds import known
-from mallocmuzero.launch.commands.solve import tuned_seconds
 from mallocmuzero.version import VERSION
 from rich.console import Console
 from rich.table import Table
@@ -72,10 +71,10 @@ def run_all(arguments: argparse.Namespace, results: dict[str, Any]) -> None:
 def references(program: Program, objective: str, results: dict[str, Any]) -> None:
     """Adds production, tuned, floor and bound of a program to the results, in microseconds."""
     judge = make_judge(program, objective)
-    tuned = tuned_seconds(program, objective)
+    tuned = judge.tuned()
     results["references"][f"{program.name}/{objective}"] = {
         "production_us": None if judge.production_s is None else judge.production_s * 1e6,
-        "tuned_us": None if tuned is None else tuned * 1e6,
+        "tuned_us": None if tuned is None else judge.seconds(tuned) * 1e6,
         "floor_us": judge.floor_s() * 1e6,
         "bound_us": bound_us(program, objective, judge.production_s),
     }

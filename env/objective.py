@@ -96,6 +96,15 @@ class Judge:
         """Returns what a mapping comes to in seconds: less is better."""
         return self.seconds(self.latencies(mapping))
 
+    def tuned(self) -> dict[str, float] | None:
+        """Returns the latencies in seconds of the best mapping of the compiler's flag grid; None if not known."""
+        found = []
+        for variant in self.program.variants:
+            known = {model: latency for model, latency in variant.latency_s.items() if latency is not None}
+            if set(self.models) <= set(known):
+                found.append(known)
+        return min(found, key=self.seconds, default=None)
+
     def floor_s(self) -> float:
         """Returns seconds that no mapping can undercut."""
         return self.seconds({model: floor_latency(self.program, self.target, model) for model in self.models})

@@ -18,7 +18,7 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
-from ..env.durable import sha256_of
+from ..env.durable import sha256_of, sync_folder
 from ..env.errors import FormatError, UserError
 from ..version import VERSION
 from .networks import Network, NetworkConfig, Params
@@ -77,7 +77,7 @@ class Checkpoints:
             if final.exists():
                 final.rename(self._directory / f"{_TEMPORARY}replaced-{os.getpid()}")
             temporary.rename(final)
-            _sync_directory(self._directory)
+            sync_folder(self._directory)
             self._remove_leftovers()
             self._remove_old()
         except OSError as error:
@@ -252,11 +252,3 @@ def _write_synced(path: Path, text: str) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

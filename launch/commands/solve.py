@@ -79,7 +79,8 @@ def describe(program: "Program", solution: "Solution") -> dict[str, Any]:
     from ...env.objective import latencies, make_judge
 
     judge = make_judge(program, solution.objective)
-    production_s, tuned_s = judge.production_s, tuned_seconds(program, solution.objective)
+    production_s, tuned = judge.production_s, judge.tuned()
+    tuned_s = None if tuned is None else judge.seconds(tuned)
     by_model = latencies(program, solution.mapping)
     return {
         "program": program.name,
@@ -96,19 +97,6 @@ def describe(program: "Program", solution: "Solution") -> dict[str, Any]:
         "seconds": solution.seconds,
         "stopped": solution.stopped,
     }
-
-
-def tuned_seconds(program: "Program", objective: str) -> float | None:
-    """Returns what the best mapping of the compiler's flag grid comes to under an objective; None if not known."""
-    from ...env.objective import make_judge
-
-    judge = make_judge(program, objective)
-    found = []
-    for variant in program.variants:
-        known = {model: latency for model, latency in variant.latency_s.items() if latency is not None}
-        if set(judge.models) <= set(known):
-            found.append(judge.seconds(known))
-    return min(found, default=None)
 
 
 def _print_table(result: dict[str, Any]) -> None:

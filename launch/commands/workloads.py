@@ -93,12 +93,8 @@ def tuned_ratio(program: "Program") -> float | None:
     if not program.variants or program.production is None or resolve(program) != ROBUST:
         return None
     judge = make_judge(program, ROBUST)
-    ratios = []
-    for variant in program.variants:
-        known = {model: latency for model, latency in variant.latency_s.items() if latency is not None}
-        if set(judge.models) <= set(known):
-            ratios.append(judge.ratio(known))
-    return min(ratios, default=None)
+    tuned = judge.tuned()
+    return None if tuned is None else judge.ratio(tuned)
 
 
 def _bound(known: dict[str, Any], objective: str, unit: float) -> dict[str, Any]:
