@@ -42,8 +42,9 @@ class Solution:
       mapping: verified.
       judged_s: its seconds, as the judge counts them.
       evaluations: games that the solver finished.
-      seconds: wall time.
+      seconds: by the clock of the budget.
       stopped: it was ended early.
+      ended: the solver had no more to do before its budget was spent; more would not change anything.
     """
 
     solver: str
@@ -54,6 +55,7 @@ class Solution:
     evaluations: int
     seconds: float
     stopped: bool
+    ended: bool
 
 
 def solve(
@@ -86,9 +88,10 @@ def solve(
     make_judge(program, objective, target)  # says what is wrong before anything is compiled
     _warm_up(solver)
     task = Task(program, target, objective, Budget() if budget is None else budget, seed, progress, stop)
-    stopped = False
+    stopped, ended = False, False
     try:
         SOLVERS[solver](task)
+        ended = task.spent < 1.0
     except KeyboardInterrupt:
         stopped = True
     judge = task.game.judge
@@ -103,7 +106,15 @@ def solve(
     mapping = Mapping(mapping.program_sha256, mapping.access_fast, mapping.residencies, mapping.copies, origin)
     stopped = stopped or (stop is not None and stop())
     return Solution(
-        solver, seed, judge.objective, mapping, judge.judge(mapping), task.evaluations, task.seconds, stopped
+        solver,
+        seed,
+        judge.objective,
+        mapping,
+        judge.judge(mapping),
+        task.evaluations,
+        task.seconds,
+        stopped,
+        ended and not stopped,
     )
 
 

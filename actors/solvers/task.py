@@ -19,6 +19,9 @@ from .plan import free_accesses, next_placeable, play_plan, pooled_state
 
 Plan = NDArray[np.int8]
 
+# What seconds are counted by.
+WALL, PROCESSOR = "wall", "processor"
+_CLOCKS: dict[str, Callable[[], float]] = {WALL: time.perf_counter, PROCESSOR: time.process_time}
 _SECONDS_PER_LOOK = 0.1
 _MOST_PER_LOOK = 10_000
 _ACCESSES_PER_LOOK = 60_000
@@ -29,15 +32,20 @@ class Budget:
     """What a solver may spend; whichever comes first.
 
     Attributes:
-      seconds: wall time; None for no limit.
+      seconds: None for no limit.
       evaluations: finished games; a run that this limit ends repeats exactly. None for no limit.
+      clock: what seconds are counted by: `wall`, or `processor`, the time that all threads of this process have run,
+        which other work on the machine changes little.
     """
 
     seconds: float | None = 60.0
     evaluations: int | None = None
+    clock: str = WALL
 
     def __post_init__(self) -> None:
         """Checks the limits. Raises `UserError` if one makes no sense, or there is none."""
+        if self.clock not in _CLOCKS:
+            raise UserError(f"seconds cannot be counted by {self.clock!r}; give one of {', '.join(_CLOCKS)}")
         if self.seconds is None and self.evaluations is None:
             raise UserError("a solver without any limit would never end; give seconds or evaluations")
         if self.seconds is not None and not self.seconds >= 0:
@@ -89,7 +97,8 @@ class Task:
         stop: Callable[[], bool] | None = None,
     ) -> None:
         """Begins. The clock starts here. `stop` may ask for an early end."""
-        self._begin = time.perf_counter()
+        self._now = _CLOCKS[budget.clock]
+        self._begin = self._now()
         self.game = MallocGame(program, target, objective)
         buffer = self.game.tables.buffer.copy()
         buffer[buffer[:, B_TRIVIAL] == 1, B_PLAYED] = 0
@@ -111,8 +120,14 @@ class Task:
 
     @property
     def seconds(self) -> float:
-        """Seconds since the beginning."""
-        return time.perf_counter() - self._begin
+        """Seconds since the beginning, by the budget's clock."""
+        return self._now() - self._begin
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds that the budget leaves; infinite without a limit of seconds. A library's own limit is of wall time,
+        which is never less than the processor time of one thread."""
+        return np.inf if self.budget.seconds is None else max(0.0, self.budget.seconds - self.seconds)
 
     @property
     def spent(self) -> float:
