@@ -3,7 +3,7 @@
 Static tables (`build_tables`) belong to the program; a `State` is everything that changes while a game is played.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -261,6 +261,21 @@ def new_state(tables: Tables) -> State:
         counters=np.zeros(NUM_COUNTERS, np.int64),
         sums=np.zeros(NUM_SUMS),
     )
+
+
+def pooled_state(tables: Tables) -> tuple[NDArray[np.uint8], State]:
+    """Returns a state whose arrays all lie in one block of bytes, so that one copy saves or restores it."""
+    template: list[NDArray[Any]] = list(new_state(tables))
+    places, end = [], 0
+    for array in template:
+        places.append(end)
+        end += -(-array.nbytes // 64) * 64
+    block = np.zeros(end, np.uint8)
+    arrays = (
+        block[place : place + array.nbytes].view(array.dtype).reshape(array.shape)
+        for place, array in zip(places, template, strict=True)
+    )
+    return block, State(*arrays)
 
 
 def _run_s(program: Program, target: Target, clock: Clock, access_fast: NDArray[np.bool_]) -> NDArray[np.float64]:

@@ -11,8 +11,6 @@ What is not legal gives way to the next best. Trivial buffers are left in HBM he
 `fill.py` places them in the room that is left in the end.
 """
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -32,28 +30,12 @@ from ...env.layout import (
     S_VALID,
     State,
     Tables,
-    new_state,
 )
 from ...env.program import OPERAND
 
 # A wish that is no move: to be in fast memory from the start of the program.
 ACROSS = NUM_MOVES
 NUM_WISHES = NUM_MOVES + 1
-
-
-def pooled_state(tables: Tables) -> tuple[NDArray[np.uint8], State]:
-    """Returns a state whose arrays all lie in one block of bytes, so that one copy saves or restores it."""
-    template: list[NDArray[Any]] = list(new_state(tables))
-    places, end = [], 0
-    for array in template:
-        places.append(end)
-        end += -(-array.nbytes // 64) * 64
-    block = np.zeros(end, np.uint8)
-    arrays = (
-        block[place : place + array.nbytes].view(array.dtype).reshape(array.shape)
-        for place, array in zip(places, template, strict=True)
-    )
-    return block, State(*arrays)
 
 
 @njit(cache=True, nogil=True)

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from ...env.errors import UserError
 from ...env.game import MallocGame
-from ...env.layout import B_PLAYED, B_TRIVIAL, Tables
+from ...env.layout import B_PLAYED, B_TRIVIAL, Tables, pooled_state
 from ...env.mapping import Mapping
 from ...env.program import Program
 from ...env.target import Target
 from .fill import fill
 from .outcome import make_scoring, outcome
-from .plan import free_accesses, next_placeable, play_plan, pooled_state
+from .plan import free_accesses, next_placeable, play_plan
 
 Plan = NDArray[np.int8]
 
