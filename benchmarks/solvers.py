@@ -1,167 +1,223 @@
-"""Every solver on every committed program at equal time budgets: resumable, a JSON file and a table.
+"""Every solver on every committed program at equal budgets of processor time, by as many processes as wanted.
 
-    python benchmarks/solvers.py --out RESULTS.json [--seconds 10 60 600] [--solvers NAME ...] [--workloads NAME ...]
-        [--objective robust] [--seeds N] [--table-only]
+    python benchmarks/solvers.py [--seconds 10 60 600] [--solvers NAME ...] [--workloads NAME|CLASS ...] [--seeds N]
+        [--jobs N] [--order seconds seed program solver] [--out FILE] [--objective robust] [--machine LABEL] [--dry-run]
+    python benchmarks/solvers.py --merge FILE ... [--out FILE]
 
-One core each; the clock of a run starts when everything is compiled. What RESULTS.json holds already is not run again,
-so the command may be stopped and given again at any time. The table has latency in per cent of production's, beside the
-best of the compiler's flags (`tuned`) and the bound where it is known (`mallocmuzero workloads`); then geometric means
-over programs with 95 % bootstrap intervals (over programs, 10,000 draws).
+Runs what FILE (docs/results/solvers.jsonl) lacks and adds it line by line, so the command may be stopped and given
+again at any time, and given several times at once for different solvers or workloads. A run counts for its program, its
+cycle table and the solver's code as they are now: a change of any makes it run again (`--keep-old`: not of the code). A
+solver that came to its end before its budget is not run with a larger one. `--workloads` takes names, splits (train,
+validation, heldout, control) and `contended` (the bound leaves 1 % below tuned production), in that order; `--order`
+says by what the list of runs is sorted. Every run has one thread, and what is compiled beforehand does not count.
+
+Then: python benchmarks/solver_page.py
 """
 
 import argparse
-import hashlib
-import json
+import multiprocessing
 import os
-import platform
+import signal
+import sys
+import time
+import traceback
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
-import numpy as np
+# One thread each, set before any library reads it; processes that are started inherit it.
+if __name__ == "__main__":
+    for _name in ("OMP", "OPENBLAS", "MKL", "NUMBA", "VECLIB_MAXIMUM", "NUMEXPR"):
+        os.environ[f"{_name}_NUM_THREADS"] = "1"
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+
 from mallocmuzero.actors.solvers.solve import SOLVERS, solve
-from mallocmuzero.actors.solvers.task import Budget
-from mallocmuzero.env.durable import write_atomically
+from mallocmuzero.actors.solvers.task import PROCESSOR, Budget
+from mallocmuzero.env import workloads
+from mallocmuzero.env.cache import keep_compiled_code_by_source
 from mallocmuzero.env.objective import make_judge, resolve
-from mallocmuzero.env.program import Program
-from mallocmuzero.env.workloads import load, names
-from mallocmuzero.env.workloads.bounds import known
+from mallocmuzero.env.workloads.bounds import judged_by
 from mallocmuzero.version import VERSION
-from rich.console import Console
-from rich.table import Table
+from solver_records import (
+    RESULTS,
+    SEEDLESS,
+    Key,
+    Record,
+    append,
+    code_of,
+    is_current,
+    key_for,
+    lookup,
+    read,
+    write_sorted,
+)
+from solver_references import is_contended
 
-_DRAWS = 10_000
-ROOT = Path(__file__).parent.parent
-
-
-def key_of(program: Program, solver: str, objective: str, seconds: float, seed: int) -> str:
-    """Returns what names a run in the results; it holds the program's hash, so that a changed program runs again."""
-    return f"{program.name}/{program.sha256[:12]}/{objective}/{solver}/{seconds:g}s/{seed}"
-
-
-def run_all(arguments: argparse.Namespace, results: dict[str, Any]) -> None:
-    """Runs what is missing and writes the file after each run."""
-    for seconds in sorted(arguments.seconds):
-        for name in arguments.workloads:
-            program = load(name)
-            objective = resolve(program, arguments.objective)
-            for solver in arguments.solvers:
-                for seed in range(arguments.seeds):
-                    key = key_of(program, solver, objective, seconds, seed)
-                    if key in results["runs"]:
-                        continue
-                    solution = solve(program, solver, objective=objective, budget=Budget(seconds), seed=seed)
-                    if solution.stopped:
-                        raise KeyboardInterrupt
-                    results["runs"][key] = {
-                        "program": name,
-                        "solver": solver,
-                        "objective": objective,
-                        "budget_s": seconds,
-                        "seed": seed,
-                        "latency_us": solution.judged_s * 1e6,
-                        "evaluations": solution.evaluations,
-                        "seconds": solution.seconds,
-                        "load": os.getloadavg()[0],
-                    }
-                    references(program, objective, results)
-                    write_atomically(arguments.out, (json.dumps(results, indent=1, sort_keys=True) + "\n").encode())
-                    print(f"{key}: {solution.judged_s * 1e6:.2f} us, {solution.evaluations} games", flush=True)
+_ORDERS = ("seconds", "seed", "program", "solver")
+# A process is replaced after so many runs: what compiled code for many shapes holds is never given back.
+_RUNS_PER_PROCESS = 40
 
 
-def references(program: Program, objective: str, results: dict[str, Any]) -> None:
-    """Adds production, tuned, floor and bound of a program to the results, in microseconds."""
-    judge = make_judge(program, objective)
-    tuned = judge.tuned()
-    results["references"][f"{program.name}/{objective}"] = {
-        "production_us": None if judge.production_s is None else judge.production_s * 1e6,
-        "tuned_us": None if tuned is None else judge.seconds(tuned) * 1e6,
-        "floor_us": judge.floor_s() * 1e6,
-        "bound_us": bound_us(program, objective, judge.production_s),
+class Job(NamedTuple):
+    """One run."""
+
+    program: str
+    solver: str
+    objective: str | None
+    seconds: float
+    seed: int
+    machine: str
+
+
+def perform(job: Job) -> Record | str:
+    """Runs a job in this process; returns the record, or what went wrong."""
+    try:
+        program = workloads.load(job.program)
+        objective = resolve(program, job.objective)
+        begin = time.perf_counter()
+        budget = Budget(job.seconds, clock=PROCESSOR)
+        solution = solve(program, job.solver, objective=objective, budget=budget, seed=job.seed)
+        judge = make_judge(program, objective)
+        production_s = judge.production_s
+        return {
+            "program": program.name,
+            "program_sha256": program.sha256[:12],
+            "judged_by": judged_by(judge),
+            "objective": objective,
+            "solver": job.solver,
+            "budget_s": job.seconds,
+            "seed": job.seed,
+            "code": code_of(job.solver),
+            "latency_us": round(solution.judged_s * 1e6, 6),
+            "ratio": None if not production_s else round(solution.judged_s / production_s, 8),
+            "evaluations": solution.evaluations,
+            "seconds": round(solution.seconds, 3),
+            "wall_s": round(time.perf_counter() - begin, 3),
+            "ended": solution.ended,
+            "machine": job.machine,
+            "version": VERSION,
+        }
+    except Exception:  # noqa: BLE001 - told to the caller; other runs go on
+        return traceback.format_exc()
+
+
+def jobs_of(arguments: argparse.Namespace) -> list[Job]:
+    """Returns all runs that are asked for, in order."""
+    position = {
+        "seconds": lambda job: job.seconds,
+        "seed": lambda job: job.seed,
+        "program": lambda job: names.index(job.program),
+        "solver": lambda job: arguments.solvers.index(job.solver),
     }
+    names = programs_of(arguments.workloads)
+    jobs = [
+        Job(name, solver, arguments.objective, seconds, seed, arguments.machine)
+        for name in names
+        for solver in arguments.solvers
+        for seconds in arguments.seconds
+        for seed in range(1 if solver in SEEDLESS else arguments.seeds)
+    ]
+    return sorted(jobs, key=lambda job: tuple(position[what](job) for what in arguments.order))
 
 
-def bound_us(program: Program, objective: str, production_s: float | None) -> float | None:
-    """Returns the proved bound in microseconds as the judge counts, or None."""
-    found = known(program).get(objective)
-    if found is None:
-        return None
-    if objective == "robust":  # a ratio to production
-        return None if production_s is None else found.bound * production_s * 1e6
-    return float(found.bound * 1e6)
+def programs_of(wanted: list[str]) -> list[str]:
+    """Returns names of programs: those given, and those of the splits and classes given."""
+    found: dict[str, None] = {}
+    for what in wanted:
+        if what in workloads.SPLITS:
+            members = [name for name in workloads.names() if workloads.split(name) == what]
+        elif what == "contended":
+            members = [name for name in workloads.names() if is_contended(workloads.load(name))]
+        else:
+            members = [workloads.load(what).name]
+        found.update(dict.fromkeys(members))
+    return list(found)
 
 
-def geometric_mean(ratios: list[float]) -> tuple[float, float, float]:
-    """Returns the geometric mean and its bootstrap interval over programs."""
-    logs = np.log(np.array(ratios))
-    draws = np.random.default_rng(0).choice(logs, (_DRAWS, len(logs))).mean(1)
-    low, high = np.quantile(draws, [0.025, 0.975])
-    return float(np.exp(logs.mean())), float(np.exp(low)), float(np.exp(high))
+def missing(job: Job, known: dict[Key, Record], keep_old: bool) -> bool:
+    """Returns whether a job has to run."""
+    program = workloads.load(job.program)
+    found = lookup(known, key_for(program, job.solver, job.objective, job.seconds, job.seed))
+    return found is None or not (keep_old or is_current(found))
 
 
-def print_tables(arguments: argparse.Namespace, results: dict[str, Any]) -> None:
-    """Prints a table per budget: programs by solvers, then the geometric means."""
-    runs = [run for run in results["runs"].values() if run["solver"] in arguments.solvers]
-    runs = [run for run in runs if run["program"] in arguments.workloads]
-    for seconds in sorted({run["budget_s"] for run in runs}):
-        table = Table(title=f"Latency in % of production, {seconds:g} s per program, one core (mean over seeds)")
-        for heading in ("program", "objective", "production us", "tuned", "bound", *arguments.solvers):
-            table.add_column(heading, justify="left" if heading in ("program", "objective") else "right", no_wrap=True)
-        ratios: dict[str, list[float]] = {solver: [] for solver in arguments.solvers}
-        mine = [run for run in runs if run["budget_s"] == seconds]
-        for name, objective in sorted({(run["program"], run["objective"]) for run in mine}):
-            refer = results["references"][f"{name}/{objective}"]
-            production = refer["production_us"]
-            if production is None:
-                continue
-            cells = []
-            for solver in arguments.solvers:
-                found = [r["latency_us"] for r in mine if (r["program"], r["solver"]) == (name, solver)]
-                if found:
-                    ratios[solver].append(float(np.mean(found)) / production)
-                cells.append(f"{100 * np.mean(found) / production:.2f}" if found else "-")
-            tuned, bound = (
-                "-" if refer[key] is None else f"{100 * refer[key] / production:.2f}"
-                for key in ("tuned_us", "bound_us")
-            )
-            table.add_row(name, objective, f"{production:,.1f}", tuned, bound, *cells)
-        table.add_section()
-        means = {solver: geometric_mean(found) if found else None for solver, found in ratios.items()}
-        table.add_row(
-            "geometric mean",
-            "",
-            "",
-            "",
-            "",
-            *("-" if m is None else f"{100 * m[0]:.2f} ({100 * m[1]:.2f}-{100 * m[2]:.2f})" for m in means.values()),
-        )
-        Console(width=200).print(table)
+def run_all(jobs: list[Job], arguments: argparse.Namespace) -> int:
+    """Runs jobs, each if it is still missing when its turn comes; returns how many failed."""
+    context = multiprocessing.get_context("spawn")
+    waiting, failed = list(jobs), 0
+    running: dict[Future[Record | str], Job] = {}
+    pool = ProcessPoolExecutor(
+        arguments.jobs, mp_context=context, initializer=_begin_worker, max_tasks_per_child=_RUNS_PER_PROCESS
+    )
+    try:
+        while waiting or running:
+            known = read([arguments.out])  # others may have added some
+            while waiting and len(running) < arguments.jobs:
+                job = waiting.pop(0)
+                if missing(job, known, arguments.keep_old):
+                    running[pool.submit(perform, job)] = job
+            if not running:
+                break
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                job, outcome = running.pop(future), future.result()
+                name = f"{job.program} {job.solver} {job.seconds:g} s, seed {job.seed}"
+                if isinstance(outcome, str):
+                    failed += 1
+                    print(f"{name}: failed\n{outcome}", file=sys.stderr, flush=True)
+                else:
+                    append(arguments.out, outcome)
+                    share = f"{100 * outcome['ratio']:.3f} %" if outcome["ratio"] else f"{outcome['latency_us']:.3f} us"
+                    note = ", ended" if outcome["ended"] else ""
+                    took = f"{outcome['seconds']:.1f} s ({outcome['wall_s']:.1f} s wall)"
+                    print(f"{len(waiting)} left. {name}: {share}, {took}{note}", flush=True)
+    except (KeyboardInterrupt, BrokenProcessPool) as error:
+        for process in multiprocessing.active_children():
+            process.terminate()
+        pool.shutdown(wait=False, cancel_futures=True)
+        if isinstance(error, BrokenProcessPool):
+            raise SystemExit(
+                "a run took its process down (out of memory?); the same command goes on from here"
+            ) from error
+        raise SystemExit("stopped; the same command goes on from here") from None
+    pool.shutdown()
+    return failed
 
 
-def main() -> None:
-    """Runs and prints."""
+def _begin_worker() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its workers
+    keep_compiled_code_by_source()
+
+
+def main() -> int:
+    """Runs, or merges."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True, metavar="RESULTS.json")
-    parser.add_argument("--seconds", type=float, nargs="*", default=[10.0, 60.0, 600.0])
-    parser.add_argument("--solvers", nargs="*", default=list(SOLVERS))
-    parser.add_argument("--workloads", nargs="*", default=names())
+    parser.add_argument("--out", type=Path, default=RESULTS, metavar="FILE")
+    parser.add_argument("--seconds", type=float, nargs="+", default=[10.0, 60.0, 600.0])
+    parser.add_argument("--solvers", nargs="+", default=list(SOLVERS), choices=list(SOLVERS), metavar="NAME")
+    parser.add_argument("--workloads", nargs="+", default=["contended", *workloads.SPLITS], metavar="NAME")
     parser.add_argument("--objective", help="robust (the default where it can be), msa or cycles")
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--table-only", action="store_true", help="run nothing")
+    parser.add_argument("--jobs", type=int, default=1, help="processes, one core each")
+    parser.add_argument("--order", nargs="+", default=list(_ORDERS), choices=_ORDERS)
+    parser.add_argument("--machine", default="a", metavar="LABEL")
+    parser.add_argument("--keep-old", action="store_true", help="runs of a solver's earlier code count")
+    parser.add_argument("--dry-run", action="store_true", help="only say what is missing")
+    parser.add_argument("--merge", type=Path, nargs="+", metavar="FILE", help="add the runs of these files, and end")
     arguments = parser.parse_args()
-    code = hashlib.sha256(b"".join(f.read_bytes() for f in sorted((ROOT / "actors/solvers").glob("*.py")))).hexdigest()
-    results: dict[str, Any] = {"runs": {}, "references": {}}
-    if arguments.out.exists():
-        results = json.loads(arguments.out.read_text(encoding="utf-8"))
-    results.setdefault("made_by", {"version": VERSION, "machine": platform.processor(), "solvers_sha256": code})
-    if results["made_by"]["solvers_sha256"] != code:
-        print("note: the solvers have changed since these results were begun; a new file starts anew")
-    if not arguments.table_only:
-        try:
-            run_all(arguments, results)
-        except KeyboardInterrupt:
-            print("stopped; the same command goes on from here")
-    print_tables(arguments, results)
+    if arguments.merge:
+        found = read([arguments.out, *arguments.merge])
+        write_sorted(arguments.out, found)
+        print(f"{arguments.out}: {len(found)} runs")
+        return 0
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    known = read([arguments.out])
+    jobs = [job for job in jobs_of(arguments) if missing(job, known, arguments.keep_old)]
+    seconds = sum(job.seconds for job in jobs)
+    print(f"{len(jobs)} runs missing, {seconds / 3600:.1f} hours of processor time at most", flush=True)
+    return 0 if arguments.dry_run else int(run_all(jobs, arguments) > 0)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
