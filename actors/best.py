@@ -11,7 +11,9 @@ from ..env.game import play_line
 from ..env.mapping import Mapping
 from ..env.program import Program
 from ..env.verify import verify
-from .self_play import ActorConfig, EpisodeResult
+from .episode import EpisodeResult
+from .self_play import ActorConfig
+from .solvers.fill import fill
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,11 +24,13 @@ class Best:
       mapping: verified; its `origin` says which line of play made it.
       latency_s: simulated seconds, steady, as the objective counts them (`objective.Judge`).
       production_s: those of XLA's own mapping, or None.
+      played_s: what the game that made it came to, before the room that it leaves was filled.
     """
 
     mapping: Mapping
     latency_s: float
     production_s: float | None
+    played_s: float
 
 
 class BestMappings:
@@ -53,27 +57,30 @@ class BestMappings:
         return sorted(self._best.items())
 
     def offer(self, episode: EpisodeResult, origin: dict[str, Any] | None = None) -> bool:
-        """Takes a finished game; returns whether its mapping is the new best.
+        """Takes a finished game; returns whether its mapping, with the room filled that is left, is the new best.
 
         Raises:
           RuntimeError: its mapping does not verify, or is slower than it says: the game broke the physics.
         """
         known = self._best.get(episode.program)
-        if known is not None and episode.latency_s >= known.latency_s:
+        if not episode.actions or (known is not None and episode.latency_s >= known.played_s):
             return False
         program, game = self._programs[episode.program], self._games[episode.program]
         play_line(game, episode.actions)
         made_by = {"solver": "muzero", "moves": "".join(map(str, episode.actions)), "version": episode.version}
-        mapping = game.mapping({**made_by, **(origin or {})})
-        violations = verify(program, game.target, mapping)
-        if violations:
-            raise RuntimeError(f"a game on {program.name!r} made an illegal mapping: {violations[0].message}")
         if not abs(game.latency_s - episode.latency_s) <= 1e-9 * game.latency_s:
             raise RuntimeError(
                 f"a game on {program.name!r} says {episode.latency_s * 1e6:.3f} us, its line of play replays to "
                 f"{game.latency_s * 1e6:.3f} us"
             )
-        self._best[episode.program] = Best(mapping, game.latency_s, self._production_s[episode.program])
+        mapping = fill(game.judge, game.mapping({**made_by, **(origin or {})}))
+        violations = verify(program, game.target, mapping)
+        if violations:
+            raise RuntimeError(f"a game on {program.name!r} made an illegal mapping: {violations[0].message}")
+        latency_s = game.judge.judge(mapping)
+        if known is not None and latency_s >= known.latency_s:
+            return False
+        self._best[episode.program] = Best(mapping, latency_s, self._production_s[episode.program], episode.latency_s)
         return True
 
     def save(self, folder: Path) -> list[Path]:
@@ -101,7 +108,7 @@ class BestMappings:
             latency_s = self._games[name].judge.judge(mapping)
             known = self._best.get(name)
             if known is None or latency_s < known.latency_s:
-                self._best[name] = Best(mapping, latency_s, self._production_s[name])
+                self._best[name] = Best(mapping, latency_s, self._production_s[name], latency_s)
 
     def better_of(self, name: str) -> tuple[str, Mapping, float]:
         """Returns the better of the best mapping and XLA's production mapping: who made it, the mapping, its seconds.

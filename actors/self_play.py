@@ -2,14 +2,13 @@
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
 
 from ..env.errors import UserError
 from ..env.game import DEFAULT_MAX_WINDOW, DEFAULT_MSA_SHARE, DEFAULT_TRIVIAL_SHARE, NUM_MOVES, MallocGame
@@ -19,7 +18,9 @@ from ..env.program import Program
 from ..learner.networks import Network, Params
 from ..replay.interface import SegmentWriter
 from ..replay.segment import Step
-from .reference import RewardScale, make_scale
+from .branch import BranchConfig, Branches
+from .episode import EpisodeResult, Player, WholeGames
+from .played_program import PlayedProgram
 from .search import SearchConfig, search
 
 
@@ -34,6 +35,9 @@ class ActorConfig:
       max_window: longest copy window in instructions.
       trivial_share: the game itself plays buffers whose benefits sum to less than this share of the latency.
       msa_share: weight of the `msa` model in the clock that games of `robust` count in; the rest is that of `cycles`.
+      place_trivial: the game places those buffers by its own rule; else they stay in HBM while it is played, and fill
+        what room is left at the end.
+      branch: how some games branch off from the best line.
     """
 
     games: int = 32
@@ -41,6 +45,8 @@ class ActorConfig:
     max_window: int = DEFAULT_MAX_WINDOW
     trivial_share: float = DEFAULT_TRIVIAL_SHARE
     msa_share: float = DEFAULT_MSA_SHARE
+    place_trivial: bool = False
+    branch: BranchConfig = field(default_factory=BranchConfig)
 
     def __post_init__(self) -> None:
         if self.games < 1:
@@ -56,34 +62,13 @@ class ActorConfig:
 
     def game(self, program: Program) -> MallocGame:
         """Returns a new game on `program`."""
-        return MallocGame(program, None, self.objective, self.max_window, self.trivial_share, self.msa_share)
+        return MallocGame(
+            program, None, self.objective, self.max_window, self.trivial_share, self.msa_share, self.place_trivial
+        )
 
     def judge(self, program: Program) -> Judge:
         """Returns what judges mappings of `program`."""
         return make_judge(program, self.objective)
-
-
-@dataclass(frozen=True)
-class EpisodeResult:
-    """A finished game. Its mapping is what `actions` play; nobody has verified it yet.
-
-    Attributes:
-      program: name of the program.
-      latency_s: simulated seconds, as the objective counts them (`objective.Judge`).
-      score: 0 is as good as the greedy player, 1 is the floor.
-      actions: the moves.
-      decisions, evictions, stalled_copies: counts of the game.
-      version: version of the parameters at its last move.
-    """
-
-    program: str
-    latency_s: float
-    score: float
-    actions: list[int]
-    decisions: int
-    evictions: int
-    stalled_copies: int
-    version: int
 
 
 @dataclass(frozen=True)
@@ -99,8 +84,16 @@ class PlayReport:
     episodes: list[EpisodeResult] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class _End:
+    """No more steps of an episode follow, though the game goes on if it is cut."""
+
+    cut: bool
+
+
 class SelfPlayActor:
-    """Plays `config.games` games side by side. Which program a slot plays next goes round by slot and episode."""
+    """Plays `config.games` games side by side, branches (`branch.py`) among them. Which program a slot plays next goes
+    round by slot and episode."""
 
     def __init__(
         self,
@@ -110,6 +103,7 @@ class SelfPlayActor:
         config: ActorConfig,
         writers: Sequence[SegmentWriter],
         seed: int,
+        segment_length: int = 1,
     ) -> None:
         """Begins all games.
 
@@ -120,39 +114,57 @@ class SelfPlayActor:
           config: how it plays.
           writers: one per game.
           seed: of all its randomness.
+          segment_length: steps of a segment; branches record as many more that each searched one gets a whole one.
 
         Raises:
           UserError: a program leaves nothing to decide, or there are too few writers.
         """
         if len(writers) != config.games:
             raise UserError(f"actor: {config.games} games need as many writers, not {len(writers)}")
-        self._programs = list(programs)
         self._network = network
         self._search_config = search_config
-        self._config = config
         self._writers = list(writers)
-        self._scales: dict[int, RewardScale] = {}
         self._key = jax.random.key(seed)
         self._params: Params | None = None
         self._version = -1
         self._moves = 0
+        self._programs = [_played(program, config) for program in programs]
         # Slot `i` plays programs i, i + 1, ... in turn, so that all are played at any time.
-        self._turn = np.arange(config.games)
-        self._games = [self._new_game(slot) for slot in range(config.games)]
+        whole = config.games - round(config.games * config.branch.share)
+        tail = segment_length - 1
+        self._slots: list[Player] = [
+            WholeGames(self._programs, slot)
+            if slot < whole
+            else Branches(self._programs, slot, config.branch, tail, search_config.discount, seed + slot)
+            for slot in range(config.games)
+        ]
         self._observations = np.zeros((config.games, OBSERVATION_SIZE), np.float32)
         self._legal = np.zeros((config.games, NUM_MOVES), np.bool_)
-        self._pending: deque[tuple[int, Step]] = deque()
+        self._pending: deque[tuple[int, Step | _End]] = deque()
         self._episodes: list[EpisodeResult] = []
 
     @property
     def moves(self) -> int:
-        """Moves made so far."""
+        """Moves made so far, those of branches that only follow a line not counted."""
         return self._moves
 
     def set_parameters(self, params: Params, version: int) -> None:
         """Plays on with these parameters; `version` is the learner's step."""
         self._params = params
         self._version = version
+
+    def offer_lines(self, lines: Mapping[str, tuple[float, Sequence[int]]]) -> None:
+        """Takes over lines of play, seconds and moves by program, where they are better than the best it knows.
+
+        Raises:
+          UserError: a line is not legal.
+        """
+        for played in self._programs:
+            if played.program.name in lines:
+                latency_s, actions = lines[played.program.name]
+                if latency_s < played.best[0]:
+                    _check_line(played, actions)
+                    played.offer(actions, latency_s)
 
     def play(self, moves: int) -> PlayReport:
         """Makes at least `moves` moves, a multiple of the number of games.
@@ -170,9 +182,9 @@ class SelfPlayActor:
         replay_seconds = time.perf_counter() - begin
         while made < moves:
             started = time.perf_counter()
-            for slot, game in enumerate(self._games):
-                game.observe(self._observations[slot])
-                self._legal[slot] = game.legal
+            for index, slot in enumerate(self._slots):
+                slot.game.observe(self._observations[index])
+                self._legal[index] = slot.game.legal
             observed = time.perf_counter()
             key = jax.random.fold_in(self._key, self._moves)
             result = search(self._network, self._params, key, self._observations, self._legal, self._search_config)
@@ -180,52 +192,46 @@ class SelfPlayActor:
             searched = time.perf_counter()
             search_seconds += searched - observed
             game_seconds += observed - started
-            for slot in range(len(self._games)):
-                self._step(slot, int(actions[slot]), policies[slot], float(values[slot]))
+            for index, slot in enumerate(self._slots):
+                moved = slot.move(
+                    self._observations[index], int(actions[index]), policies[index], float(values[index]), self._version
+                )
+                self._pending.extend((index, step) for step in moved.steps)
+                if moved.ends:
+                    self._pending.append((index, _End(cut=moved.steps[-1].discount != 0.0)))
+                if moved.result is not None:
+                    self._episodes.append(moved.result)
             stepped = time.perf_counter()
             game_seconds += stepped - searched
-            self._moves += len(self._games)
-            made += len(self._games)
+            self._moves += len(self._slots)
+            made += len(self._slots)
             self._hand_over()
             replay_seconds += time.perf_counter() - stepped
         episodes, self._episodes = self._episodes, []
         seconds = time.perf_counter() - begin
         return PlayReport(made, self._version, seconds, search_seconds, game_seconds, replay_seconds, episodes)
 
-    def _step(self, slot: int, action: int, policy: NDArray[np.float32], value: float) -> None:
-        """Makes a move in one game and puts the step in line for the replay."""
-        game = self._games[slot]
-        scale = self._scales[int(self._turn[slot]) % len(self._programs)]
-        observation, legal = self._observations[slot].copy(), self._legal[slot].copy()
-        since = game.access if game.actions else 0
-        saved_s, done = game.step(action)
-        reward = scale.reward(saved_s, since, game.program.num_accesses if done else game.access)
-        discount = 0.0 if done else 1.0  # the learner and the search hold the discount per move
-        self._pending.append((slot, Step(observation, legal, action, reward, discount, policy, value)))
-        if done:
-            self._episodes.append(self._result(game, scale))
-            self._turn[slot] += 1
-            self._games[slot] = self._new_game(slot, game)
-
     def _hand_over(self) -> None:
         """Gives the steps in line to their writers; those it cannot give yet stay in line."""
         while self._pending:
-            slot, step = self._pending[0]
-            self._writers[slot].append(step)
+            index, step = self._pending[0]
+            if isinstance(step, _End):
+                self._writers[index].end_episode(step.cut)
+            else:
+                self._writers[index].append(step)
             self._pending.popleft()
-            if step.discount == 0.0:
-                self._writers[slot].end_episode()
 
     def state(self) -> dict[str, Any]:
         """Returns where the actor stands as plain JSON values; `restore` continues from there bit for bit.
 
         Steps that a `ReplayTimeout` has left in line are not part of it.
         """
+        best = [played.best for played in self._programs]
         return {
             "moves": self._moves,
             "key": np.asarray(jax.random.key_data(self._key)).tolist(),
-            "turn": self._turn.tolist(),
-            "actions": [list(game.actions) for game in self._games],
+            "lines": [[latency_s, "".join(map(str, actions.tolist()))] for latency_s, actions in best],
+            "slots": [slot.state() for slot in self._slots],
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -234,44 +240,47 @@ class SelfPlayActor:
         Raises:
           UserError: the state is not of an actor with as many games on these programs.
         """
-        games = len(self._games)
-        if len(state["turn"]) != games:
-            raise UserError(f"actor: the saved state has {len(state['turn'])} games, the configuration {games}")
+        if "slots" not in state:
+            raise UserError("actor: the saved state is of an older version, which played otherwise; start a new run")
+        if len(state["slots"]) != len(self._slots):
+            raise UserError(
+                f"actor: the saved state has {len(state['slots'])} games, the configuration {len(self._slots)}"
+            )
+        if len(state["lines"]) != len(self._programs):
+            raise UserError(
+                f"actor: the saved state has {len(state['lines'])} programs, the configuration {len(self._programs)}"
+            )
         self._moves = int(state["moves"])
         self._key = jax.random.wrap_key_data(jnp.asarray(state["key"], jnp.uint32))
-        self._turn = np.asarray(state["turn"])
-        for slot, actions in enumerate(state["actions"]):
-            self._games[slot] = self._new_game(slot)
+        for played, (latency_s, moves) in zip(self._programs, state["lines"], strict=True):
+            actions = [int(move) for move in moves]
+            _check_line(played, actions)
+            played.offer(actions, float(latency_s))
+        for index, (slot, where) in enumerate(zip(self._slots, state["slots"], strict=True)):
             try:
-                self._games[slot].play(actions)
-            except ValueError as error:
+                slot.restore(where)
+            except (KeyError, ValueError) as error:
                 raise UserError(
-                    f"actor: the saved line of play of game {slot} is not legal on program "
-                    f"{self._games[slot].program.name!r}: the program or the rules have changed; start a new run"
+                    f"actor: the saved line of play of game {index} is not legal on program "
+                    f"{slot.game.program.name!r}: the program, the rules or actor.branch.share have changed; start a "
+                    "new run"
                 ) from error
 
-    def _new_game(self, slot: int, previous: MallocGame | None = None) -> MallocGame:
-        index = int(self._turn[slot]) % len(self._programs)
-        program = self._programs[index]
-        if previous is not None and previous.program is program:
-            previous.reset()
-            game = previous
-        else:
-            game = self._config.game(program)
-        if game.done:
-            raise UserError(f"workload {program.name!r} leaves nothing to decide; choose another")
-        if index not in self._scales:
-            self._scales[index] = make_scale(self._config.game(program))
-        return game
 
-    def _result(self, game: MallocGame, scale: RewardScale) -> EpisodeResult:
-        return EpisodeResult(
-            game.program.name,
-            game.latency_s,
-            scale.score(game.latency_s),
-            list(game.actions),
-            game.decisions,
-            game.evictions,
-            game.stalled_copies,
-            self._version,
-        )
+def _played(program: Program, config: ActorConfig) -> PlayedProgram:
+    game = config.game(program)
+    if game.done:
+        raise UserError(f"workload {program.name!r} leaves nothing to decide; choose another")
+    return PlayedProgram(game)
+
+
+def _check_line(played: PlayedProgram, actions: Sequence[int]) -> None:
+    """Raises UserError if `actions` are no line of play of a whole game."""
+    game = played.new_game()
+    try:
+        for action in actions:
+            game.step_unpaid(action)
+    except ValueError as error:
+        raise UserError(f"actor: a line of play is not legal on program {game.program.name!r}: {error}") from error
+    if not game.done:
+        raise UserError(f"actor: a line of play stops before the end of program {game.program.name!r}")

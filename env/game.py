@@ -124,6 +124,14 @@ class MallocGame:
         self.done = True
         self._close()
 
+    def go_to(self, actions: Iterable[int]) -> None:
+        """Takes note that `state` is now one before a decision, which `actions` lead to."""
+        self.actions = [int(action) for action in actions]
+        self._mapping = self._latency_s = None
+        self._rewarded_s = self.saved_s if self.actions else 0.0
+        self.done = False
+        core.legal_moves(self.tables, self.state, self.legal)
+
     def clone(self) -> "MallocGame":
         """Returns an independent copy of the game as it stands."""
         twin = object.__new__(MallocGame)
@@ -169,18 +177,25 @@ class MallocGame:
         Raises:
           ValueError: the move is not legal, or the game is over.
         """
-        if self.done or not 0 <= move < NUM_MOVES or not self.legal[move]:
-            raise ValueError(f"move {move} is not legal here; legal are {np.flatnonzero(self.legal).tolist()}")
+        self._check(move)
         if offset is not None:
             if not self.allows(move, offset):
                 raise ValueError(f"move {move} cannot be made at offset {offset} here")
             self.plan(offset)
-        self.actions.append(int(move))
-        self.done = not core.step(self.tables, self.state, move, self.legal)
-        self._close()
+        self._make(move)
         saved = self.all_hbm_s - self.latency_s if self.done else float(self.state.sums[F_REWARD])
         reward, self._rewarded_s = saved - self._rewarded_s, saved
         return reward, self.done
+
+    def step_unpaid(self, move: int) -> bool:
+        """Makes a move without working out its reward; returns whether the game is over.
+
+        Raises:
+          ValueError: the move is not legal, or the game is over.
+        """
+        self._check(move)
+        self._make(move)
+        return self.done
 
     def play(self, moves: Iterable[int]) -> None:
         """Plays `moves` from the beginning; the game may be unfinished after them.
@@ -263,6 +278,15 @@ class MallocGame:
         moves = ", ".join(name for name, legal in zip(MOVE_NAMES, self.legal, strict=True) if legal)
         name = self.program.instruction_names[access[A_INSTRUCTION]]
         return f"{name}: {kind} {self.program.buffer_names[access[A_BUFFER]]} ({moves})"
+
+    def _check(self, move: int) -> None:
+        if self.done or not 0 <= move < NUM_MOVES or not self.legal[move]:
+            raise ValueError(f"move {move} is not legal here; legal are {np.flatnonzero(self.legal).tolist()}")
+
+    def _make(self, move: int) -> None:
+        self.actions.append(int(move))
+        self.done = not core.step(self.tables, self.state, move, self.legal)
+        self._close()
 
     def _close(self) -> None:
         if self.done:

@@ -63,6 +63,7 @@ class _Trainer:
             config.actor,
             writers,
             seed_of(config.seed, Role.ACTOR),
+            config.segment_spec.length,
         )
         self._actor.set_parameters(self._published, self._version)
         if resumed is not None:

@@ -108,7 +108,15 @@ class ActorWorker:
         """
         self._replay = ReverbReplay(address, config.replay, config.segment_spec)
         self._writers = [self._replay.writer() for _ in range(config.actor.games)]
-        self._actor = SelfPlayActor(programs, Network(config.network), config.search, config.actor, self._writers, seed)
+        self._actor = SelfPlayActor(
+            programs,
+            Network(config.network),
+            config.search,
+            config.actor,
+            self._writers,
+            seed,
+            config.segment_spec.length,
+        )
         if state is not None:
             self._actor.restore(state)
         self._version = -1

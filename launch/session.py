@@ -167,8 +167,9 @@ class Session:
             counters.episodes += 1
             name = episode.program
             counters.program_episodes[name] = counters.program_episodes.get(name, 0) + 1
-            self._pending.latencies_us[name].append(episode.latency_s * 1e6)
-            self._pending.scores[name].append(episode.score)
+            kind = "branch" if episode.branch else "episode"
+            self._pending.latencies_us[kind, name].append(episode.latency_s * 1e6)
+            self._pending.scores[kind, name].append(episode.score)
             if self.best.offer(episode, {"seed": self.config.seed}):
                 self._views[name].best_us = self.best[name].latency_s * 1e6
                 self.best.save(self.run.best)
@@ -282,10 +283,11 @@ class Session:
         for part in ("search", "game", "replay"):
             if pending.actor_seconds["all"] > 0:
                 values[f"play/{part}_share"] = pending.actor_seconds[part] / pending.actor_seconds["all"]
-        for name, latencies in pending.latencies_us.items():
-            self._views[name].recent_us = float(np.mean(latencies))
-            values[f"episode/{name}/latency_us"] = float(np.mean(latencies))
-            values[f"episode/{name}/score"] = float(np.mean(pending.scores[name]))
+        for (kind, name), latencies in pending.latencies_us.items():
+            if kind == "episode":
+                self._views[name].recent_us = float(np.mean(latencies))
+            values[f"{kind}/{name}/latency_us"] = float(np.mean(latencies))
+            values[f"{kind}/{name}/score"] = float(np.mean(pending.scores[kind, name]))
         for name, program in self._views.items():
             if program.best_us is not None:
                 values[f"best/{name}/latency_us"] = program.best_us
@@ -308,8 +310,9 @@ class _Pending:
         self.since = time.monotonic()
         self.lags: list[int] = []
         self.actor_seconds: dict[str, float] = defaultdict(float)
-        self.latencies_us: dict[str, list[float]] = defaultdict(list)
-        self.scores: dict[str, list[float]] = defaultdict(list)
+        # By kind (whole games, branches) and program.
+        self.latencies_us: dict[tuple[str, str], list[float]] = defaultdict(list)
+        self.scores: dict[tuple[str, str], list[float]] = defaultdict(list)
         self.learner_metrics: Mapping[str, Any] = {}
 
 

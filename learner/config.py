@@ -6,6 +6,7 @@ from ..env.errors import UserError
 
 TD = "td"
 MAX = "max"
+STORED = "stored"
 
 
 @dataclass(frozen=True)
@@ -17,8 +18,9 @@ class LearnerConfig:
       unroll_steps: `K`, dynamics steps per segment.
       td_steps: rewards summed before the target network's value takes over.
       discount: per move; the same as the search's.
-      value_target: `td`: the n-step return; `max`: the larger of it and the search value of the step. The game is
-        deterministic, so what a search has found stays reachable.
+      value_target: `td`: the n-step return; `stored`: the value that the actor has stored with the step (in branches
+        what the game earned from there on, in whole games the search's); `max`: the larger of both. The game is
+        deterministic, so what has been found stays reachable.
       learning_rate: peak of the schedule.
       warmup_steps: updates over which the learning rate rises linearly from zero.
       decay_steps: updates over which it then falls by a cosine, or None to hold it.
@@ -79,8 +81,8 @@ class LearnerConfig:
             raise UserError(f"learner: clip_norm must be positive, not {self.clip_norm}")
         if self.decay_steps is not None and self.decay_steps < 1:
             raise UserError(f"learner: decay_steps must be at least 1 or None, not {self.decay_steps}")
-        if self.value_target not in (TD, MAX):
-            raise UserError(f"learner: value_target must be {TD} or {MAX}, not {self.value_target!r}")
+        if self.value_target not in (TD, MAX, STORED):
+            raise UserError(f"learner: value_target must be {TD}, {STORED} or {MAX}, not {self.value_target!r}")
 
     @property
     def segment_length(self) -> int:

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from .batch import TrainingBatch
-from .config import MAX, LearnerConfig
+from .config import MAX, STORED, LearnerConfig
 from .networks import Network, Params
 
 
@@ -36,6 +36,8 @@ def make_targets(network: Network, target_params: Params, batch: TrainingBatch, 
     valid = batch.valid[:, :last]
     if config.value_target == MAX:
         value = jnp.where(valid, jnp.maximum(value, batch.value[:, :last]), value)
+    elif config.value_target == STORED:
+        value = jnp.where(valid, batch.value[:, :last], value)
     targets = Targets(value, batch.reward[:, : last - 1], batch.policy[:, :last], valid)
     return jax.lax.stop_gradient(targets)
 

@@ -118,11 +118,14 @@ class SegmentWriter(Protocol):
           ValueError: the step does not fit the segment spec, or the episode is over.
         """
 
-    def end_episode(self) -> None:
+    def end_episode(self, cut: bool = False) -> None:
         """Completes the segments of the episode with absorbing rows; does nothing after no step. Never waits.
 
+        Args:
+          cut: the game goes on, but its steps do not follow here: segments that are not complete are dropped.
+
         Raises:
-          ValueError: the last step's discount is not 0.
+          ValueError: the last step's discount is not 0, though the episode is not cut.
         """
 
     def flush(self, timeout_s: float) -> None:

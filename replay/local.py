@@ -263,11 +263,11 @@ class LocalWriter:
                 )
             self._push(replay, replay._store.add(row), step.discount)
 
-    def end_episode(self) -> None:
+    def end_episode(self, cut: bool = False) -> None:
         """See `SegmentWriter.end_episode`."""
         replay = self._open()
         with replay._changed:
-            for _ in range(self._clock.padding()):
+            for _ in range(0 if cut else self._clock.padding()):
                 self._push(replay, ABSORBING, 0.0)
             self._drop_window(replay)
 

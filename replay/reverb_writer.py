@@ -45,10 +45,10 @@ class ReverbWriter:
             self._wait(self._config.max_in_flight // 2, self._config.insert_timeout_s)
         self._push(row, step.discount)
 
-    def end_episode(self) -> None:
+    def end_episode(self, cut: bool = False) -> None:
         """See `SegmentWriter.end_episode`."""
         self._check_not_closed()
-        for _ in range(self._clock.padding()):
+        for _ in range(0 if cut else self._clock.padding()):
             self._push(self._absorbing, 0.0)
         # Reverb's own end_episode would wait for the server. Nothing needs it: a segment is always the last S rows,
         # and the clock lets none reach back into an earlier episode.

@@ -190,7 +190,7 @@ class SegmentClock:
         if self.last_discount != 0:
             raise ValueError(
                 f"end_episode() after a step of discount {self.last_discount:g}: the last step of an episode has "
-                "discount 0 (close() leaves an episode unfinished)"
+                "discount 0 (cut=True leaves an episode unfinished)"
             )
         last_start = (self.rows - 1) // self._spec.period * self._spec.period
         return max(0, last_start + self._spec.length - self.rows)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from actor_cases import NETWORK, SEARCH, parameters, skips
+from mallocmuzero.actors.branch import BranchConfig
 from mallocmuzero.actors.reference import make_scale
 from mallocmuzero.actors.self_play import ActorConfig, PlayReport, SelfPlayActor
 from mallocmuzero.env.cost import floor_latency
@@ -28,7 +29,8 @@ class Recorder:
             raise ReplayTimeout("full")
         self.episodes[-1].append(step)
 
-    def end_episode(self) -> None:
+    def end_episode(self, cut: bool = False) -> None:
+        assert cut == (self.episodes[-1][-1].discount != 0.0)
         self.episodes.append([])
 
     def flush(self, timeout_s: float) -> None:
@@ -39,10 +41,12 @@ class Recorder:
 
 
 def make_actor(
-    programs: list[Program], games: int = 3, seed: int = 0, refuse: int = 0
+    programs: list[Program], games: int = 3, seed: int = 0, refuse: int = 0, config: ActorConfig | None = None
 ) -> tuple[SelfPlayActor, list[Recorder]]:
     writers = [Recorder(refuse) for _ in range(games)]
-    actor = SelfPlayActor(programs, NETWORK, SEARCH, ActorConfig(games=games), writers, seed)
+    actor = SelfPlayActor(
+        programs, NETWORK, SEARCH, config or ActorConfig(games=games, branch=BranchConfig(share=0.0)), writers, seed, 6
+    )
     actor.set_parameters(parameters(), 7)
     return actor, writers
 
@@ -149,7 +153,7 @@ def test_an_actor_continues_where_it_stood() -> None:
             assert np.array_equal(one.observation, other.observation)
     with pytest.raises(UserError, match="has 3 games, the configuration 2"):
         make_actor([program], games=2)[0].restore(state)
-    state["actions"][0] = [2, 2, 2, 2, 0, 0, 0, 0, 0, 0, 0, 0]
+    state["slots"][0]["actions"] = [2, 2, 2, 2, 0, 0, 0, 0, 0, 0, 0, 0]
     with pytest.raises(UserError, match="not legal on program 'skips'"):
         second.restore(state)
 
