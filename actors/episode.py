@@ -22,7 +22,7 @@ class EpisodeResult:
       actions: the moves; none if the game is a branch and not the best game so far.
       decisions, evictions, stalled_copies: counts of the game.
       version: version of the parameters at its last move.
-      branch: only a part of it was searched (`branch.py`).
+      branch: only a part of it was searched (`branch.py`), or nothing (`polish.py`).
     """
 
     program: str
@@ -86,6 +86,17 @@ def result_of(
         version,
         branch,
     )
+
+
+def unreported(played: PlayedProgram, version: int) -> EpisodeResult | None:
+    """Returns the game of the best line, if nobody has reported one as good."""
+    latency_s, actions = played.best
+    if latency_s >= played.reported_s:
+        return None
+    game = played.new_game()
+    for action in actions.tolist():
+        game.step_unpaid(action)
+    return result_of(played, game, latency_s, version, branch=True)
 
 
 class WholeGames:

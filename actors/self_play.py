@@ -19,8 +19,9 @@ from ..learner.networks import Network, Params
 from ..replay.interface import SegmentWriter
 from ..replay.segment import Step
 from .branch import BranchConfig, Branches
-from .episode import EpisodeResult, Player, WholeGames
+from .episode import EpisodeResult, Player, WholeGames, unreported
 from .played_program import PlayedProgram
+from .polish import Polish, PolishConfig
 from .search import SearchConfig, search
 
 
@@ -38,6 +39,7 @@ class ActorConfig:
       place_trivial: the game places those buffers by its own rule; else they stay in HBM while it is played, and fill
         what room is left at the end.
       branch: how some games branch off from the best line.
+      polish: how much annealing improves that line besides.
     """
 
     games: int = 32
@@ -47,6 +49,7 @@ class ActorConfig:
     msa_share: float = DEFAULT_MSA_SHARE
     place_trivial: bool = False
     branch: BranchConfig = field(default_factory=BranchConfig)
+    polish: PolishConfig = field(default_factory=PolishConfig)
 
     def __post_init__(self) -> None:
         if self.games < 1:
@@ -57,6 +60,8 @@ class ActorConfig:
             raise UserError(f"actor: trivial_share must be in [0, 1), not {self.trivial_share}")
         if not 0.0 <= self.msa_share <= 1.0:
             raise UserError(f"actor: msa_share must be in [0, 1], not {self.msa_share}")
+        if self.polish.accesses and self.place_trivial:
+            raise UserError("actor: polish plays with trivial buffers in HBM; set place_trivial to false")
         if self.objective is not None:
             check_objective(self.objective)
 
@@ -81,6 +86,7 @@ class PlayReport:
     search_seconds: float
     game_seconds: float
     replay_seconds: float
+    polish_seconds: float = 0.0
     episodes: list[EpisodeResult] = field(default_factory=list)
 
 
@@ -129,6 +135,9 @@ class SelfPlayActor:
         self._version = -1
         self._moves = 0
         self._programs = [_played(program, config) for program in programs]
+        self._polish_config, self._seed = config.polish, seed
+        self._polish: dict[int, Polish] = {}
+        self._slices = 0
         # Slot `i` plays programs i, i + 1, ... in turn, so that all are played at any time.
         whole = config.games - round(config.games * config.branch.share)
         tail = segment_length - 1
@@ -207,9 +216,33 @@ class SelfPlayActor:
             made += len(self._slots)
             self._hand_over()
             replay_seconds += time.perf_counter() - stepped
+        polish_seconds = self._polish_one()
         episodes, self._episodes = self._episodes, []
-        seconds = time.perf_counter() - begin
-        return PlayReport(made, self._version, seconds, search_seconds, game_seconds, replay_seconds, episodes)
+        return PlayReport(
+            made,
+            self._version,
+            time.perf_counter() - begin,
+            search_seconds,
+            game_seconds,
+            replay_seconds,
+            polish_seconds,
+            episodes,
+        )
+
+    def _polish_one(self) -> float:
+        """Anneals the next program for a while; returns the seconds it took."""
+        if not self._polish_config.accesses:
+            return 0.0
+        begin = time.perf_counter()
+        index = self._slices % len(self._programs)
+        self._slices += 1
+        if index not in self._polish:
+            self._polish[index] = Polish(self._programs[index], self._polish_config, self._seed + index)
+        self._polish[index].step()
+        result = unreported(self._programs[index], self._version)
+        if result is not None:
+            self._episodes.append(result)
+        return time.perf_counter() - begin
 
     def _hand_over(self) -> None:
         """Gives the steps in line to their writers; those it cannot give yet stay in line."""
@@ -232,6 +265,8 @@ class SelfPlayActor:
             "key": np.asarray(jax.random.key_data(self._key)).tolist(),
             "lines": [[latency_s, "".join(map(str, actions.tolist()))] for latency_s, actions in best],
             "slots": [slot.state() for slot in self._slots],
+            "slices": self._slices,
+            "polish": {str(index): polish.state() for index, polish in self._polish.items()},
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -256,6 +291,10 @@ class SelfPlayActor:
             actions = [int(move) for move in moves]
             _check_line(played, actions)
             played.offer(actions, float(latency_s))
+        self._slices = int(state["slices"])
+        for name, where in state["polish"].items():
+            polish = self._polish[int(name)] = Polish(self._programs[int(name)], self._polish_config, self._seed)
+            polish.restore(where)
         for index, (slot, where) in enumerate(zip(self._slots, state["slots"], strict=True)):
             try:
                 slot.restore(where)

@@ -160,7 +160,7 @@ class Session:
         counters = self.counters
         counters.moves += report.moves
         self._pending.lags.append(counters.step - report.version)
-        for part in ("search", "game", "replay"):
+        for part in ("search", "game", "replay", "polish"):
             self._pending.actor_seconds[part] += getattr(report, f"{part}_seconds")
         self._pending.actor_seconds["all"] += report.seconds
         for episode in report.episodes:
@@ -280,7 +280,7 @@ class Session:
         if pending.lags:
             view.policy_lag = float(np.mean(pending.lags))
             values["play/policy_lag"] = view.policy_lag
-        for part in ("search", "game", "replay"):
+        for part in ("search", "game", "replay", "polish"):
             if pending.actor_seconds["all"] > 0:
                 values[f"play/{part}_share"] = pending.actor_seconds[part] / pending.actor_seconds["all"]
         for (kind, name), latencies in pending.latencies_us.items():

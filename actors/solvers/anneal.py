@@ -5,6 +5,8 @@ from the last one before it. The temperature falls geometrically; its scale come
 changes make.
 """
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -44,7 +46,14 @@ class Walk:
         self._moves = np.zeros(accesses, np.int8)
         self._trial_moves = np.zeros(accesses, np.int8)
         self._deltas = np.zeros(_PROBES)
-        seconds = _begin(
+        seconds = self._play()
+        self._values = np.array([seconds, seconds])  # current, best
+        task.evaluations += 1
+        task.offer(self.plan, seconds)
+
+    def _play(self) -> float:
+        task = self._task
+        return _begin(
             task.tables,
             task.scoring,
             task.state,
@@ -56,14 +65,29 @@ class Walk:
             self.plan,
             self._moves,
         )
-        self._values = np.array([seconds, seconds])  # current, best
-        task.evaluations += 1
-        task.offer(self.plan, seconds)
 
     @property
     def current_s(self) -> float:
         """Judged seconds of the current game."""
         return float(self._values[0])
+
+    @property
+    def best_s(self) -> float:
+        """Judged seconds of the best game, that of `best_plan`."""
+        return float(self._values[1])
+
+    def state(self) -> dict[str, Any]:
+        """Returns where it stands as plain JSON values; `restore` goes on from there, with the same generator."""
+        plan, best_plan = ("".join(map(str, wishes.tolist())) for wishes in (self.plan, self.best_plan))
+        return {"plan": plan, "best_plan": best_plan, "best_s": self.best_s}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Goes to where `state` says."""
+        self.plan[:] = np.array(list(state["plan"]), np.int8)
+        self._slot[:] = 0
+        self._values[0] = self._play()
+        self.best_plan[:] = np.array(list(state["best_plan"]), np.int8)
+        self._values[1] = float(state["best_s"])
 
     def step(self, games: int, temperature: float) -> None:
         """Plays `games` changed games at a temperature in seconds; at 0 only improvements are kept."""

@@ -95,11 +95,12 @@ class Task:
         seed: int,
         progress: Progress | None = None,
         stop: Callable[[], bool] | None = None,
+        game: MallocGame | None = None,
     ) -> None:
-        """Begins. The clock starts here. `stop` may ask for an early end."""
+        """Begins. The clock starts here. `stop` may ask for an early end; `game` may bring rules of its own."""
         self._now = _CLOCKS[budget.clock]
         self._begin = self._now()
-        self.game = MallocGame(program, target, objective)
+        self.game = MallocGame(program, target, objective) if game is None else game
         buffer = self.game.tables.buffer.copy()
         buffer[buffer[:, B_TRIVIAL] == 1, B_PLAYED] = 0
         self.tables: Tables = self.game.tables._replace(buffer=buffer)

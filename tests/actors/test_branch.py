@@ -1,11 +1,14 @@
 """Branches: what is recorded is what the game earned, the line only gets better, and an actor continues inside one."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from actor_cases import NETWORK, SEARCH, parameters, skips
 from mallocmuzero.actors.branch import BranchConfig
 from mallocmuzero.actors.episode import EpisodeResult
 from mallocmuzero.actors.line import Line, nearest_move
+from mallocmuzero.actors.polish import PolishConfig
 from mallocmuzero.actors.reference import make_scale
 from mallocmuzero.actors.self_play import ActorConfig, SelfPlayActor
 from mallocmuzero.env.errors import UserError
@@ -168,3 +171,27 @@ def test_parameters_are_needed_and_settings_checked() -> None:
         made.play(3)
     made.set_parameters(parameters(), 0)
     assert made.play(3).moves == 3
+
+
+def test_polish_betters_the_line_and_continues_where_it_stood() -> None:
+    program = load("resnet50-b32-v4")
+    config = replace(CONFIG, polish=PolishConfig(accesses=400 * program.num_accesses, cycle=300))
+    through, _ = make_actor([program], config=config)
+    first, _ = make_actor([program], config=config)
+    plain, _ = actor(program)
+    reported = [result for _ in range(4) for result in improvements(through, 3)]
+    for _ in range(2):
+        first.play(3)
+    second, _ = make_actor([program], seed=5, config=config)
+    second.restore(first.state())
+    for _ in range(2):
+        second.play(3)
+    plain.play(12)
+    polished_s, moves = through.state()["lines"][0]
+    assert polished_s < plain.state()["lines"][0][0]
+    assert second.state()["lines"] == through.state()["lines"]
+    assert second.state()["polish"] == through.state()["polish"]
+    best = reported[-1]
+    assert (best.latency_s, best.actions) == (polished_s, [int(move) for move in moves])
+    with pytest.raises(UserError, match="place_trivial"):
+        replace(config, place_trivial=True)
