@@ -1,0 +1,1 @@
+"""XLA's Memory Space Assignment (MSA) in our own code."""

@@ -1,0 +1,66 @@
+"""Into which slices a prefetch may be cut. A program does not say the shapes that decide it."""
+
+from collections import defaultdict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....env.mapping import CROSS_PROGRAM, PREFETCH
+from ....env.program import Program
+from .options import Options
+
+_TILE = 4096  # bytes of a tile: slices end at its multiples
+
+
+def slice_sizes(program: Program, options: Options) -> NDArray[np.int64]:
+    """Returns `[N, M]` the sizes of each buffer's slices, lowest first, 0 beyond the last; one column of 0 for none.
+
+    The compiler cuts along the outermost dimension that is long enough. That is a fact about the shape and not a
+    decision, so it is read off the production mapping where buffers of that size are prefetched in slices; sizes that it
+    prefetches and never cuts count as not to be cut. Other sizes are cut into equal parts, as most are.
+    """
+    known, whole = _seen(program)
+    rows = [
+        _sizes(int(size), options, known.get(int(size)), int(size) in whole) if allowed else ()
+        for size, allowed in zip(program.size, program.fast_allowed, strict=True)
+    ]
+    table = np.zeros((program.num_buffers, max((len(row) for row in rows), default=0) + 1), np.int64)
+    for buffer, row in enumerate(rows):
+        table[buffer, : len(row)] = row
+    return table
+
+
+def _sizes(size: int, options: Options, seen: tuple[int, ...] | None, whole: bool) -> tuple[int, ...]:
+    if options.max_slices < 2 or size < options.slice_min_bytes:
+        return ()
+    part = options.slice_bytes
+    if part > 0:
+        return (*[part] * (size // part), *([size % part] if size % part else [])) if size > part else ()
+    if seen is not None:
+        return seen
+    if whole:
+        return ()
+    part = -(-size // (options.max_slices * _TILE)) * _TILE
+    parts = [part] * (size // part) + ([size % part] if size % part else [])
+    return tuple(parts) if len(parts) > 1 else ()
+
+
+def _seen(program: Program) -> tuple[dict[int, tuple[int, ...]], set[int]]:
+    """Returns the slices by size that mappings in the program file show, and the sizes only prefetched whole."""
+    known: dict[int, tuple[int, ...]] = {}
+    whole: set[int] = set()
+    mappings = [program.production, *(variant.mapping for variant in program.variants)]
+    for mapping in mappings:
+        if mapping is None:
+            continue
+        parts: dict[tuple[int, int], set[tuple[int, int]]] = defaultdict(set)
+        for buffer, direction, _, end, low, high, *_ in mapping.copies.tolist():
+            if direction == PREFETCH and direction != CROSS_PROGRAM:
+                parts[buffer, end].add((low, high))
+        for (buffer, _), ranges in parts.items():
+            size = int(program.size[buffer])
+            if len(ranges) > 1:
+                known[size] = tuple(high - low for low, high in sorted(ranges))
+            else:
+                whole.add(size)
+    return known, whole - set(known)

@@ -1,0 +1,94 @@
+"""Which buffer is placed first (XLA: `MemoryBoundednessBufferIntervalComparator`)."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....env.program import OPERAND, RESULT, Program
+from ....env.target import Target
+from .options import Options
+from .problem import B_FIRST, B_LAST, L_FAST, U_TIME, V_FIRST, V_LAST, V_TIME, Problem, Times, depth, schedule
+
+
+def boundedness(program: Program, target: Target, options: Options) -> NDArray[np.float64]:
+    """Returns `[N]` how much each buffer's place matters: seconds over the root of its bytes.
+
+    What one access brings counts if its instruction is bound by memory, once per trip of a loop; for others it is
+    negative: how far from that the instruction is.
+    """
+    t = program.access_instruction
+    memory = (program.bytes_total / target.hbm_bandwidth)[t]
+    compute = program.compute_s[t]
+    fast = np.minimum(program.access_bytes, program.bytes_total[t])
+    saved = fast / target.hbm_bandwidth - fast / target.fast_bandwidth
+    trips = options.while_trips ** depth(program, program.loop.astype(np.int64))[t]
+    benefit = np.where(memory > compute, saved * trips, memory - compute)
+    total = np.zeros(program.num_buffers)
+    started = program.definition < 0  # an input is defined without an instruction: nothing to gain there
+    for access, buffer in enumerate(program.access_buffer.tolist()):
+        if program.access_kind[access] == RESULT:
+            if not started[buffer]:
+                started[buffer], total[buffer] = True, benefit[access]
+        elif benefit[access] > 0 and total[buffer] > 0:
+            total[buffer] += benefit[access]
+        else:
+            total[buffer] = max(total[buffer], benefit[access])
+    # The tuple that returns it is a use without seconds.
+    total = np.where(program.is_output, np.maximum(total, 0.0), total)
+    scaled: NDArray[np.float64] = total / np.sqrt(np.maximum(program.size, 1))
+    return scaled
+
+
+def lifetimes(program: Program, problem: Problem, times: Times) -> NDArray[np.int64]:
+    """Returns `[N, 3]` count of definitions and last uses until each buffer is defined and is last used; last use time.
+
+    XLA orders ties by such counts and not by times (`HeapSimulator`).
+    """
+    spans = []
+    for buffer in range(program.num_buffers):
+        first, last = problem.buffer[buffer, B_FIRST], problem.buffer[buffer, B_LAST]
+        if first == last:
+            spans.append((0, 0))
+            continue
+        values = problem.value[first:last]
+        uses = problem.use[values[0, V_FIRST] : values[-1, V_LAST], U_TIME]
+        start = int(values[0, V_TIME])
+        spans.append((start, int(max(uses.max(initial=start), values[:, V_TIME].max()))))
+    events = sorted(
+        [(start, 0, buffer) for buffer, (start, _) in enumerate(spans)]
+        + [(end, 1, buffer) for buffer, (_, end) in enumerate(spans)]
+    )
+    table = np.zeros((program.num_buffers, 3), np.int64)
+    for count, (_, kind, buffer) in enumerate(events):
+        table[buffer, kind] = count
+    table[:, 2] = [end for _, end in spans]
+    return table
+
+
+class Order:
+    """The order of a program's buffers, and what of it does not change from decode to decode."""
+
+    def __init__(self, program: Program, target: Target, options: Options, problem: Problem) -> None:
+        """Computes the keys of the order."""
+        lives = lifetimes(program, problem, schedule(program, target))
+        self._keys = (
+            np.arange(program.num_buffers),
+            lives[:, 0],
+            lives[:, 2],
+            lives[:, 0] - lives[:, 1],
+            -program.size,
+            -boundedness(program, target, options).astype(np.float32),
+        )
+        used = np.zeros(program.num_buffers, bool)
+        used[program.access_buffer[program.access_kind == OPERAND]] = True
+        fits = program.size <= problem.limit[L_FAST]
+        self._placed: NDArray[np.bool_] = program.fast_allowed & fits & (used | program.is_output)
+
+    def buffers(
+        self, priority: NDArray[np.float64] | NDArray[np.int64] | None, without: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Returns the buffers to place, first to last. `priority[N]` comes before everything else, lower first."""
+        keys = self._keys if priority is None else (*self._keys, np.asarray(priority))
+        order = np.lexsort(keys)
+        placed = self._placed.copy()
+        placed[without] = False
+        return order[placed[order]].astype(np.int64)

@@ -1,0 +1,158 @@
+"""When a prefetch may start, in which order starts are tried, how long a stay may be (XLA: `PrefetchIntervalPicker`)."""
+
+import numpy as np
+from numba import njit
+
+from .problem import L_FLAT, NEVER, R_LONGEST, R_MIN, R_PREFERRED, Problem
+
+_STEPS = np.float32(100.0)  # once starts come earlier and earlier, at most so many are tried
+_RETRY = np.float32(2.0)  # how much longer a write-back may take at the next attempt
+
+# Columns of a picker: the bounds, the next start upwards and downwards, which of the two is next, the end.
+P_EARLIEST, P_LATEST, P_UP, P_DOWN, P_RISING, P_END = range(6)
+
+
+@njit(cache=True, nogil=True)
+def elapsed(problem: Problem, start: int, end: int) -> np.float32:
+    """Returns the seconds between two times, both excluded; loops inside count with their weight."""
+    if start >= end:
+        return np.float32(0.0)
+    start = max(start, 0)
+    # `elapsed[t + 1]` includes the time `t`.
+    seconds = problem.elapsed[end] - problem.elapsed[start + 1] if end > start else np.float32(0.0)
+    if problem.limit[L_FLAT]:
+        return seconds
+    least = problem.nest[start]
+    for t in range(start + 1, min(end, len(problem.nest) - 1) + 1):
+        least = min(least, problem.nest[t])
+    return seconds / problem.weight[least]
+
+
+@njit(cache=True, nogil=True)
+def may_stay(problem: Problem, start: int, end: int) -> bool:
+    """Returns whether a buffer may stay in fast memory from one time to the next at which it is used."""
+    return problem.ratio[R_LONGEST] > elapsed(problem, start, end)
+
+
+@njit(cache=True, nogil=True)
+def write_back_end(problem: Problem, copy_s: float, start: int, last: int, retry: int) -> int:
+    """Returns the time by which a write-back that starts at `start` should be done, `last + 1` at most."""
+    wanted = (np.float32(1.0) + _RETRY * np.float32(retry)) * problem.ratio[R_PREFERRED] * copy_s
+    end = start + 1
+    while end <= last and elapsed(problem, start, end) < wanted:
+        end += 1
+    return end
+
+
+@njit(cache=True, nogil=True)
+def _level(problem: Problem, t: int) -> int:
+    return problem.nest[max(t, 0)]
+
+
+@njit(cache=True, nogil=True)
+def latest_start(problem: Problem, copy_s: float, gain: float, start: int, end: int) -> int:
+    """Returns the latest start that leaves the copy enough time, `start - 1` for none."""
+    shortest = problem.ratio[R_MIN] * copy_s
+    level = _level(problem, end)
+    if problem.limit[L_FLAT]:
+        low, high = start - 1, end - 1  # the latest lies between them
+        while low < high:
+            middle = (low + high + 1) // 2
+            if shortest > elapsed(problem, middle, end) + gain:
+                high = middle - 1
+            else:
+                low = middle
+        return low
+    t = end - 1
+    while t >= start and (_level(problem, t) != level or shortest > elapsed(problem, t, end) + gain):
+        t -= 1
+    return t
+
+
+@njit(cache=True, nogil=True)
+def begin(problem: Problem, picker: np.ndarray, copy_s: float, gain: float, start: int, end: int, wanted: int) -> None:
+    """Sets `picker` to the starts of a prefetch within `start..end`; `wanted` or `NEVER` comes first."""
+    latest = latest_start(problem, copy_s, gain, start, end)
+    level = _level(problem, end)
+    earliest = start
+    longest = problem.ratio[R_LONGEST]
+    while earliest < latest and (_level(problem, earliest) != level or longest < elapsed(problem, earliest, end)):
+        earliest += 1
+    picker[P_EARLIEST], picker[P_LATEST], picker[P_END] = earliest, latest, end
+    if earliest > latest:
+        picker[P_UP], picker[P_DOWN], picker[P_RISING] = earliest, latest, 1
+        return
+    if wanted != NEVER and wanted <= latest:
+        first = wanted
+    else:
+        first = preferred_start(problem, copy_s, earliest, latest, end)
+    picker[P_UP], picker[P_DOWN], picker[P_RISING] = first, first, 1
+    following(problem, picker)
+
+
+@njit(cache=True, nogil=True)
+def preferred_start(problem: Problem, copy_s: float, earliest: int, latest: int, end: int) -> int:
+    """Returns the first of the starts whose time to the end comes nearest to what is preferred."""
+    target = problem.ratio[R_PREFERRED] * copy_s
+    level = _level(problem, end)
+    if problem.limit[L_FLAT]:
+        low, high = earliest, latest + 1  # the first start with no more than the target
+        while low < high:
+            middle = (low + high) // 2
+            if elapsed(problem, middle, end) <= target:
+                high = middle
+            else:
+                low = middle + 1
+        if low == earliest:
+            return earliest
+        before = elapsed(problem, low - 1, end)
+        if low <= latest and abs(target - elapsed(problem, low, end)) < abs(target - before):
+            return low
+        high = low - 1  # the first of those with the same time
+        low = earliest
+        while low < high:
+            middle = (low + high) // 2
+            if elapsed(problem, middle, end) <= before:
+                high = middle
+            else:
+                low = middle + 1
+        return low
+    best, best_s = earliest, elapsed(problem, earliest, end)
+    for t in range(earliest + 1, latest + 1):
+        seconds = elapsed(problem, t, end)
+        if _level(problem, t) == level and abs(target - seconds) < abs(target - best_s):
+            best, best_s = t, seconds
+    return best
+
+
+@njit(cache=True, nogil=True)
+def is_done(picker: np.ndarray) -> bool:
+    """Returns whether all starts have been tried."""
+    return picker[P_UP] > picker[P_LATEST] and picker[P_DOWN] < picker[P_EARLIEST]
+
+
+@njit(cache=True, nogil=True)
+def following(problem: Problem, picker: np.ndarray) -> int:
+    """Returns the next start: later and earlier ones in turn, then earlier ones in growing steps."""
+    end = picker[P_END]
+    level = _level(problem, end)
+    if picker[P_RISING]:
+        start = picker[P_UP]
+        picker[P_UP] += 1
+        while picker[P_UP] <= picker[P_LATEST] and _level(problem, picker[P_UP]) != level:
+            picker[P_UP] += 1
+        if picker[P_DOWN] >= picker[P_EARLIEST]:
+            picker[P_RISING] = 0
+        return start
+    start = picker[P_DOWN]
+    picker[P_DOWN] -= 1
+    target = np.float32(0.0)
+    if picker[P_UP] > picker[P_LATEST]:
+        target = elapsed(problem, start, end) + elapsed(problem, picker[P_EARLIEST], end) / _STEPS
+    while picker[P_DOWN] >= picker[P_EARLIEST] and (
+        _level(problem, picker[P_DOWN]) != level or elapsed(problem, picker[P_DOWN], end) < target
+    ):
+        picker[P_DOWN] -= 1
+    if picker[P_UP] <= picker[P_LATEST]:
+        picker[P_RISING] = 1
+    return start

@@ -1,0 +1,122 @@
+"""From what the assignment decided to a mapping: instructions for times, rows for stays."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....env.mapping import COPY_FIELDS, CROSS_PROGRAM, PREFETCH, RESIDENCY_FIELDS, WRITE_BACK, Mapping
+from ....env.program import Program
+from .problem import B_SIZE, V_BUFFER, V_FIRST, V_LAST, V_TIME, Accesses, Problem
+from .state import (
+    A_BEGIN,
+    A_COPY,
+    A_CROSS,
+    A_DONE,
+    A_END,
+    A_FAST,
+    A_GROUP,
+    A_LOW,
+    A_OFFSET,
+    A_SLICES,
+    A_START,
+    A_VALUE,
+    FAST,
+    N_STAYS,
+    S_BEGIN,
+    S_LOW,
+    S_SIZE,
+    State,
+)
+
+
+class Writer:
+    """Writes mappings of one program."""
+
+    def __init__(self, program: Program, problem: Problem, accesses: Accesses) -> None:
+        """Prepares the translation of times. `defined[U]`: when the value of each use is defined."""
+        self._program, self._problem, self._accesses = program, problem, accesses
+        value_of = np.repeat(np.arange(len(problem.value)), problem.value[:, V_LAST] - problem.value[:, V_FIRST])
+        self.defined: NDArray[np.int64] = problem.value[value_of, V_TIME]
+        self._buffer_of_use = problem.value[value_of, V_BUFFER]
+        times = np.arange(len(problem.nest) + 2)
+        at = program.schedule_index.astype(np.int64)
+        self._last_until = np.searchsorted(at, times, side="right") - 1
+        self._first_from = np.searchsorted(at, times, side="left")
+
+    def mapping(self, state: State) -> Mapping:
+        """Returns the mapping of a finished assignment."""
+        program, problem = self._program, self._problem
+        stays = state.stay[: state.count[N_STAYS]]
+        buffer = problem.value[stays[:, A_VALUE], V_BUFFER]
+        fast = np.zeros(program.num_accesses, bool)
+        served = state.serves
+        good = np.flatnonzero((served >= 0) & (self._accesses.uses >= 0))
+        fast[self._accesses.uses[good]] = stays[served[good], A_FAST] == FAST
+        born = stays[(stays[:, A_FAST] == FAST) & (stays[:, A_COPY] == 0), A_VALUE]
+        written = self._accesses.values[born]
+        fast[written[written >= 0]] = True
+        residencies: list[list[int]] = []
+        rows_of: dict[int, list[list[int]]] = {}  # of the stays that share an offset
+        copies: list[tuple[int, ...]] = []
+        size = problem.buffer[buffer, B_SIZE]
+        for number in range(len(stays)):
+            row, own, whole = stays[number], int(buffer[number]), int(size[number])
+            if row[A_FAST]:
+                self._reside(residencies, rows_of.setdefault(int(row[A_GROUP]), []), state, row, own, whole)
+            if row[A_COPY]:
+                self._copy(copies, state, row, own, whole)
+        copies.sort(key=lambda copy: (copy[2], copy[-1]))
+        return Mapping(
+            program.sha256,
+            fast,
+            np.array(residencies, np.int64).reshape(-1, len(RESIDENCY_FIELDS)),
+            np.array([copy[:-1] for copy in copies], np.int64).reshape(-1, len(COPY_FIELDS)),
+            {"solver": "xla"},
+        )
+
+    def _reside(
+        self,
+        table: list[list[int]],
+        before: list[list[int]],
+        state: State,
+        row: NDArray[np.int64],
+        buffer: int,
+        size: int,
+    ) -> None:
+        """Adds the rows of a stay, or prolongs those of the stays `before` it in the same place."""
+        last = min(
+            int(self._last_until[min(row[A_END], len(self._last_until) - 1)]), self._program.num_instructions - 1
+        )
+        first = int(self._first_from[row[A_START]])
+        joined = [known for known in before if known[2] >= first]
+        if joined:
+            for known in joined:
+                known[2] = max(known[2], last)
+            return
+        for low, part, start in self._parts(state, row, size):
+            first = int(self._first_from[start])
+            if first <= last:
+                added = [buffer, first, last, int(row[A_OFFSET]), low, low + part]
+                table.append(added)
+                before.append(added)
+
+    def _parts(self, state: State, row: NDArray[np.int64], size: int) -> list[tuple[int, int, int]]:
+        """Returns lowest byte, bytes and first time of each part that a stay is made of."""
+        if row[A_SLICES] == 0:
+            return [(0, size, int(row[A_START]))]
+        parts = state.part[row[A_LOW] : row[A_LOW] + row[A_SLICES]]
+        return [(int(part[S_LOW]), int(part[S_SIZE]), int(part[S_BEGIN]) + 1) for part in parts]
+
+    def _copy(self, table: list[tuple[int, ...]], state: State, row: NDArray[np.int64], buffer: int, size: int) -> None:
+        end = int(self._first_from[row[A_DONE]])
+        direction = PREFETCH if row[A_FAST] else WRITE_BACK
+        if row[A_CROSS] == 1:
+            table.append((buffer, CROSS_PROGRAM, -1, end, 0, size, buffer, -1, -1))
+            return
+        if row[A_SLICES] == 0:
+            begin = int(row[A_BEGIN])
+            first = int(self._last_until[begin]) if begin >= 0 else -1
+            table.append((buffer, direction, first, end, 0, size, buffer, -1, begin))
+            return
+        for low, part, start in self._parts(state, row, size):
+            first = int(self._last_until[start - 1]) if start > 0 else -1
+            table.append((buffer, direction, first, end, low, low + part, buffer, -1, start - 1))
