@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from ..env.errors import UserError
 from ..env.game import NUM_MOVES
 from ..replay.segment import Step
-from .episode import Moved, result_of
-from .line import nearest_move, play_on
+from .episode import EpisodeResult, Moved, branch_of_no_note, result_of
+from .line import nearest_move, play_on, rush
 from .played_program import PlayedProgram
 
 
@@ -88,7 +88,11 @@ class Branches:
     def move(
         self, observation: NDArray[np.float32], action: int, policy: NDArray[np.float32], value: float, version: int
     ) -> Moved:
-        """See `Player.move`. The steps' values are what this very game earns from there on."""
+        """See `Player.move`.
+
+        The steps' values are what this very game earns from there on, discounted as if what follows the recorded moves
+        had the line's decisions.
+        """
         del value
         if not self._rows and self._kick >= 0.0:
             others = np.flatnonzero(self.game.legal)
@@ -107,6 +111,7 @@ class Branches:
             "start": self._start,
             "kick": self._kick,
             "wishes": "".join(map(str, self._wishes.tolist())),
+            "where": self._where.tolist(),
             "actions": list(self.game.actions),
             "policies": [row.policy.tolist() for row in self._rows],
         }
@@ -116,7 +121,7 @@ class Branches:
         self._seed, self.turn = int(state["seed"]), int(state["turn"])
         self._begin()
         self._start, self._kick = int(state["start"]), float(state["kick"])
-        self._wishes = np.array(list(state["wishes"]), np.int8)
+        self._wishes, self._where = np.array(list(state["wishes"]), np.int8), np.array(state["where"], np.int64)
         if len(self._wishes) != len(self.game.tables.access):
             raise ValueError("the program has another number of accesses")
         self.game.play(state["actions"][: self._start])
@@ -130,8 +135,8 @@ class Branches:
         self._start = int(generator.integers(len(line.actions)))
         self._kick = float(generator.random()) if generator.random() < self._config.kick else -1.0
         self._rows: list[_Row] = []
-        self._wishes = line.wishes
-        self.game = self._played.new_game()
+        self._wishes, self._where = line.wishes, line.where
+        self.game = self._played.unset_game()
         line.begin(self.game, self._start)
 
     def _record(self, observation: NDArray[np.float32], action: int, policy: NDArray[np.float32]) -> None:
@@ -149,9 +154,12 @@ class Branches:
             action = nearest_move(game, self._wishes)
             self._record(game.observe(), action, np.eye(NUM_MOVES, dtype=np.float32)[action])
         whole = game.done
-        where, saved_s = play_on(game, self._wishes)
+        marks = self._where[np.searchsorted(self._where, game.program.num_accesses if whole else game.access) :]
+        saved_s = np.zeros(len(marks))
+        if not whole:
+            rush(game.tables, game.state, game.legal, played.following, self._wishes, marks, saved_s)
         latency_s = played.outcome_s(game)
-        access = np.array([*(row.access for row in self._rows), *where, game.program.num_accesses])
+        access = np.array([*(row.access for row in self._rows), *marks, game.program.num_accesses])
         saved = np.array([*(row.saved_s for row in self._rows), *saved_s, played.all_hbm_s - latency_s])
         if self._start == 0:  # what the game played before the first decision is part of its reward
             access[0], saved[0] = 0, 0.0
@@ -164,11 +172,22 @@ class Branches:
         ]
         if whole:
             steps[-1] = steps[-1]._replace(discount=0.0)
-        result = result_of(played, game, latency_s, version, branch=True)
-        played.offer(game.actions, latency_s)
+        result = self._offer(latency_s, version)
         self.turn += 1
         self._begin()
         return Moved(steps, True, result)
+
+    def _offer(self, latency_s: float, version: int) -> EpisodeResult:
+        """Makes the game the line if it is as good, and reports it."""
+        played, game = self._played, self.game
+        if latency_s > played.best[0] and latency_s >= played.reported_s:
+            return branch_of_no_note(played, latency_s, version)
+        game = played.new_game()
+        for action in self.game.actions:
+            game.step_unpaid(action)
+        play_on(game, self._wishes)
+        played.offer(game.actions, latency_s)
+        return result_of(played, game, latency_s, version, branch=True)
 
 
 @njit(cache=True, nogil=True)

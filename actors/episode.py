@@ -20,7 +20,7 @@ class EpisodeResult:
       latency_s: simulated seconds, as the objective counts them (`objective.Judge`).
       score: 0 is as good as the greedy player, 1 is the floor.
       actions: the moves; none if the game is a branch and not the best game so far.
-      decisions, evictions, stalled_copies: counts of the game.
+      decisions, evictions, stalled_copies: counts of the game; 0 without moves.
       version: version of the parameters at its last move.
       branch: only a part of it was searched (`branch.py`), or nothing (`polish.py`).
     """
@@ -73,18 +73,24 @@ def result_of(
     played: PlayedProgram, game: MallocGame, latency_s: float, version: int, branch: bool = False
 ) -> EpisodeResult:
     """Returns the result of a finished game."""
-    actions = list(game.actions) if not branch or latency_s < played.reported_s else []
     played.reported_s = min(played.reported_s, latency_s)
     return EpisodeResult(
         game.program.name,
         latency_s,
         played.scale.score(latency_s),
-        actions,
+        list(game.actions),
         game.decisions,
         game.evictions,
         game.stalled_copies,
         version,
         branch,
+    )
+
+
+def branch_of_no_note(played: PlayedProgram, latency_s: float, version: int) -> EpisodeResult:
+    """Returns the result of a branch that is no better than what has been reported: nobody will play it again."""
+    return EpisodeResult(
+        played.program.name, latency_s, played.scale.score(latency_s), [], 0, 0, 0, version, branch=True
     )
 
 

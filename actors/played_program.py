@@ -10,6 +10,7 @@ from ..env.program import Program
 from .line import Line
 from .reference import make_scale
 from .solvers.outcome import make_scoring, outcome
+from .solvers.plan import next_placeable
 
 
 class PlayedProgram:
@@ -18,6 +19,7 @@ class PlayedProgram:
     Attributes:
       program: the program.
       scale: how rewards are scaled.
+      following: `[A + 1]` the next access from each on that a plan may place (`solvers/plan.py`).
       reported_s: seconds of the best game whose moves have been reported.
     """
 
@@ -27,6 +29,7 @@ class PlayedProgram:
         self.scale = make_scale(game)
         self._actions = np.asarray(game.actions, np.int64)
         self._latency_s = game.latency_s
+        self.following = next_placeable(game.tables)
         self._scoring = make_scoring(game)
         self._game = game
         self._line: Line | None = None
@@ -46,9 +49,13 @@ class PlayedProgram:
 
     def new_game(self) -> MallocGame:
         """Returns a new game; it shares what never changes."""
-        game = self._game.clone()
+        game = self.unset_game()
         game.reset()
         return game
+
+    def unset_game(self) -> MallocGame:
+        """Returns a game in no particular state; it shares what never changes."""
+        return self._game.clone()
 
     def outcome_s(self, game: MallocGame) -> float:
         """Returns the seconds that the judge sees in a finished game."""

@@ -60,8 +60,11 @@ class ActorConfig:
             raise UserError(f"actor: trivial_share must be in [0, 1), not {self.trivial_share}")
         if not 0.0 <= self.msa_share <= 1.0:
             raise UserError(f"actor: msa_share must be in [0, 1], not {self.msa_share}")
-        if self.polish.accesses and self.place_trivial:
-            raise UserError("actor: polish plays with trivial buffers in HBM; set place_trivial to false")
+        if self.place_trivial and (self.polish.accesses or self.branch.share):
+            raise UserError(
+                "actor: place_trivial goes with whole games alone; set branch.share and polish.accesses to 0, or "
+                "place_trivial to false"
+            )
         if self.objective is not None:
             check_objective(self.objective)
 
