@@ -14,8 +14,10 @@ from ...env.verify import verify
 from .anneal import anneal
 from .beam import beam
 from .cem import cem
+from .milp import milp
 from .restarts import greedy, random_play, random_restarts
 from .task import Budget, Progress, Task
+from .xla.solver import xla
 
 Solver = Callable[[Task], None]
 
@@ -25,8 +27,10 @@ SOLVERS: dict[str, Solver] = {
     "cem": cem,
     "beam": beam,
     "restarts": random_restarts,
+    "milp": milp,
     "greedy": greedy,
     "random": random_play,
+    "xla": xla,
 }
 DEFAULT_SOLVER = "anneal"
 _WARM_UP_GAMES = 60

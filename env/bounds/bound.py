@@ -222,9 +222,12 @@ def relaxation(
         for latency, model in zip(latencies, models, strict=True):
             scale = judge.baseline[main] / judge.baseline[model] if judge.baseline[model] > 0 else 0.0
             linear.at_least(Expression.of(worst).add(latency, -scale))
+            if rules.thrift > 0:
+                for column, weight in latency.terms.items():
+                    linear.cost[column] += rules.thrift * scale * weight
     else:
         for column, weight in latencies[0].terms.items():
-            linear.cost[column] = weight
+            linear.cost[column] += weight
         linear.offset = latencies[0].constant
     return linear, placement, unit_s
 

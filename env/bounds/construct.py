@@ -13,13 +13,15 @@ from numpy.typing import NDArray
 
 from ..mapping import CROSS_PROGRAM, PREFETCH, WRITE_BACK, Mapping
 from ..objective import Judge
-from ..packing.repack import repack
+from ..packing.best_fit import best_fit
+from ..packing.repack import groups, packing_of, repack
 from ..program import Program
 from ..simulate import simulate
 from ..target import Target
 from .history import Touch, touches
 from .linear import Expression
 from .placement import Placement, Stretch
+from .solve import Stop
 
 # From which share on something counts as chosen; in a fractional solution each gives another mapping. And whether
 # buffers that were left out are placed too: under `cycles` that may cost more than it saves.
@@ -27,6 +29,8 @@ _ROUNDINGS = ((0.5, True), (0.5, False), (0.9, True), (0.2, True))
 _ROOM = (1.0, 0.97, 0.93, 0.87, 0.8)  # of fast memory, tried in turn until the packer finds offsets
 _GROWTH = 1e-3  # less is rounding
 _PACKER_SECONDS = 2.0
+_LONG = 3600.0
+_SHEDDINGS = 40
 _HURRIED = 60  # prefetches, at most, that are tried sooner
 
 
@@ -45,9 +49,25 @@ class _Life:
     copies: list[list[int]] = field(default_factory=list)
 
 
-def constructed(judge: Judge, placement: Placement, values: NDArray[np.float64]) -> Iterator[Mapping]:
-    """Yields mappings that verify, for one rounding of the solution after the other."""
+def constructed(
+    judge: Judge,
+    placement: Placement,
+    values: NDArray[np.float64],
+    stop: Stop | None = None,
+    packer_nodes: int | None = None,
+) -> Iterator[Mapping]:
+    """Yields mappings that verify, for one rounding of the solution after the other.
+
+    Args:
+      judge: what they are judged by.
+      placement: what the columns mean.
+      values: `[columns]` of the solution.
+      stop: ends it early.
+      packer_nodes: limit of the exact packer, which a slow machine does not change; None for one of time.
+    """
     program, target = judge.program, judge.target
+    packer_seconds = _PACKER_SECONDS if packer_nodes is None else _LONG
+    going = stop or (lambda: False)
     seen: set[tuple[bool, tuple[tuple[int, int], ...]]] = set()
     for share, minor in _ROUNDINGS:
         wanted = tuple(sorted(touch for touch, column in placement.fast.items() if values[column] >= share))
@@ -56,11 +76,19 @@ def constructed(judge: Judge, placement: Placement, values: NDArray[np.float64])
             builder = _Builder(program, target, placement, values, share, minor)
             for room in _ROOM:
                 builder.fit(room)
-                builder.hurry(judge, room)
-                packed = repack(program, builder.mapping(), target, seconds=_PACKER_SECONDS).mapping
+                builder.hurry(judge, room, going)
+                if going():
+                    return
+                packed = repack(program, builder.mapping(), target, packer_seconds, packer_nodes).mapping
                 if packed is not None:
                     yield packed
                     break
+            if room < _ROOM[0] or packed is None:
+                builder = _Builder(program, target, placement, values, share, minor)
+                builder.fit(_ROOM[0])
+                packed = builder.shed()
+                if packed is not None:
+                    yield packed
 
 
 class _Builder:
@@ -232,10 +260,12 @@ class _Builder:
     def _most(self, room: float) -> NDArray[np.int64]:
         return np.floor((self._target.fast_bytes - self._program.reserved) * room).astype(np.int64)
 
-    def hurry(self, judge: Judge, room: float) -> None:
+    def hurry(self, judge: Judge, room: float, stop: Stop) -> None:
         """Issues prefetches that instructions wait for sooner, where there is room and it helps."""
         most, best = self._most(room), judge.judge(self.mapping())
         for _ in range(_HURRIED):
+            if stop():
+                return
             wait_s = simulate(self._program, self._target, self.mapping(), judge.models[0]).wait_s
             late = [
                 (buffer, copy)
@@ -262,6 +292,23 @@ class _Builder:
                 if start == copy[3]:
                     break
             copy[1], stay[0] = kept, kept + 1
+
+    def shed(self) -> Mapping | None:
+        """Gives up the least valuable residencies among those that best fit does not place, until it places all."""
+        for _ in range(_SHEDDINGS):
+            mapping = self.mapping()
+            group = groups(mapping)
+            packing, _ = packing_of(self._program, mapping, self._target, group)
+            placed = best_fit(packing)
+            out = np.flatnonzero(placed.offsets + packing.size > packing.capacity)
+            if not len(out):
+                return repack(self._program, mapping, self._target, seconds=0.0).mapping
+            rows = mapping.residencies[np.isin(group, out), :3].tolist()
+            buffer, first, last = min(rows, key=lambda row: (self._worth(row[0], row[1:3]), row))
+            self._fast[buffer] -= {u for u in self._fast[buffer] if first <= u <= last}
+            self._ahead.discard(buffer)
+            self._plan(buffer)
+        return None
 
     def _first_use(self, buffer: int, stay: list[int]) -> int:
         return min((t for t in self._lives[buffer].fast if stay[0] <= t <= stay[1]), default=-1)

@@ -26,12 +26,22 @@ class Rules:
       replacements: an asynchronous copy may replace a `copy` or `slice` instruction.
       most_ahead: of how many buffers, at most, the previous execution may issue prefetches; None for any number.
       most_room_rows: at how many instructions, at most, the buffers are made to fit; fewer make a weaker bound, sooner.
+      in_flight: bytes on their way take room too. To look for mappings: what a copy moves late takes room early, but
+        parts of a buffer need not.
+      room, copy_rate: shares of fast memory and of the copies' bandwidth to count on. Below 1 to look for mappings that
+        leave some for what the model does not see, offsets and the order of copies.
+      thrift: what a copy costs, as a share of its time, even where it is hidden; under `robust` also what the better of
+        the two ratios costs. Above 0 to look for mappings: of many optima, one that needs little.
     """
 
     whole: bool = False
     replacements: bool = True
     most_ahead: int | None = None
     most_room_rows: int = 400
+    in_flight: bool = False
+    room: float = 1.0
+    copy_rate: float = 1.0
+    thrift: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -138,13 +148,13 @@ class _Builder:
     ) -> None:
         self._program, self._linear, self._rules = program, linear, rules
         self._unit_bytes = float(target.fast_bytes)
-        self._copy_rate = target.hbm_bandwidth * unit_s  # bytes per unit of time
+        self._copy_rate = target.hbm_bandwidth * unit_s * rules.copy_rate  # bytes per unit of time
         trees = [SlotTree(2 * program.num_instructions + 1) for _ in range(clocks)]
         self._placement = Placement({}, {}, {}, {}, {}, left_out, trees)
         possible = may_be_fast(program, target)
         self._played = possible.copy()
         self._played[list(left_out)] = False
-        self._room = (target.fast_bytes - program.reserved).astype(np.float64)
+        self._room = rules.room * (target.fast_bytes - program.reserved)
         self._histories = touches(program)
         # Per instruction where room can be short: shares of fast memory that are in use while it runs.
         self._used: dict[int, Expression] = {t: Expression() for t in self._short_instructions(rules.most_room_rows)}
@@ -279,16 +289,18 @@ class _Builder:
         self._placement.stretches[buffer, end] = stretch
         for number, (node, first, last) in enumerate(pieces):
             final = whole and number == len(pieces) - 1
+            there_before, in_hbm_before = there, in_hbm
             if writes_back:
-                earlier, in_hbm = in_hbm, Expression.of(linear.column(0, 1, integer=final))
-                self._copy(tree, node, earlier, in_hbm, seconds)
+                in_hbm = Expression.of(linear.column(0, 1, integer=final))
+                self._copy(tree, node, in_hbm_before, in_hbm, seconds)
                 stretch.in_hbm.append((first, last, in_hbm))
-            span = max(first // 2, before.instruction + 1), min((last - 1) // 2, end - 1)
-            self._use_between(buffer, value, span, there, in_hbm if writes_back and lives else None)
             if fetches:
-                earlier, there = there, Expression.of(linear.column(0, 1, integer=final))
-                self._copy(tree, node, earlier, there, seconds)
+                there = Expression.of(linear.column(0, 1, integer=final))
+                self._copy(tree, node, there_before, there, seconds)
                 stretch.fetched.append((first, last, there))
+            span = max(first // 2, before.instruction + 1), min((last - 1) // 2, end - 1)
+            resident, left = (there, in_hbm_before) if self._rules.in_flight else (there_before, in_hbm)
+            self._use_between(buffer, value, span, resident, left if writes_back and lives else None)
         for other in others:
             nodes = [node for node, _, _ in pieces]
             if writes_back:
@@ -309,6 +321,9 @@ class _Builder:
         """Lets a share grow from `earlier` to `later` by copying within a node's slots."""
         grown = later.add(earlier, -1.0)
         self._linear.at_least(grown)
+        if self._rules.thrift > 0 and tree is self._placement.trees[0]:
+            for column, value in grown.terms.items():
+                self._linear.cost[column] += self._rules.thrift * seconds * value
         tree.take(node, grown, seconds)
 
     def _spread(self, tree: SlotTree, nodes: list[int], earlier: Expression, later: Expression, seconds: float) -> None:

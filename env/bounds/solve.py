@@ -19,6 +19,8 @@ _INTERIOR_GAP = 1e-6
 # The simplex method is faster below this many columns, and always finds exact duals.
 _SMALL = 3000
 Progress = Callable[[float, float], None]  # dual value, value of the best integer solution
+Found = Callable[[NDArray[np.float64]], None]  # `[columns]` an integer solution
+Stop = Callable[[], bool]  # asked some ten times a second whether to end
 
 
 @dataclass(frozen=True)
@@ -40,12 +42,13 @@ class Solution:
     stopped: bool = False
 
 
-def solve_relaxation(linear: LinearProgram, seconds: float) -> Solution:
+def solve_relaxation(linear: LinearProgram, seconds: float, stop: Stop | None = None) -> Solution:
     """Solves without integrality and certifies the bound: whatever the solver's tolerances, it holds.
 
     Args:
       linear: the program; every column must have finite bounds.
       seconds: time limit.
+      stop: ends it early.
     """
     began = time.perf_counter()
     solver = _solver(linear, seconds, integer=False)
@@ -54,11 +57,12 @@ def solve_relaxation(linear: LinearProgram, seconds: float) -> Solution:
         solver.setOptionValue("solver", "ipm")
         solver.setOptionValue("run_crossover", "off")
         solver.setOptionValue("ipm_optimality_tolerance", _INTERIOR_GAP)
-    stopped = _run(solver)
+    stopped = _run(solver, stop)
     final = (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kTimeLimit)
-    if not stopped and solver.getModelStatus() not in final:
+    ended = stopped or (stop is not None and stop())
+    if not ended and solver.getModelStatus() not in final:
         solver = _solver(linear, max(1.0, seconds - (time.perf_counter() - began)), integer=False)
-        stopped = _run(solver)
+        stopped = _run(solver, stop)
     taken = time.perf_counter() - began
     solution = solver.getSolution()
     optimal = solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
@@ -95,16 +99,26 @@ def dual_bound(linear: LinearProgram, duals: NDArray[np.float64]) -> float:
     return float(total - rounding - 1e-12 * (np.abs(rows).sum() + abs(linear.offset)))
 
 
-def solve_integer(linear: LinearProgram, seconds: float, progress: Progress | None = None) -> Solution:
+def solve_integer(
+    linear: LinearProgram,
+    seconds: float,
+    progress: Progress | None = None,
+    found: Found | None = None,
+    stop: Stop | None = None,
+    nodes: int | None = None,
+) -> Solution:
     """Solves with integrality.
 
     Args:
       linear: the program.
       seconds: time limit; the dual value then is a bound all the same.
       progress: called with the dual value and that of the best integer solution as they improve.
+      found: called, in the solver's thread, with each integer solution that is better than all before.
+      stop: ends it early.
+      nodes: limit of branch and bound, which a slow machine does not change.
     """
     if not any(linear.integer):
-        return solve_relaxation(linear, seconds)
+        return solve_relaxation(linear, seconds, stop)
     solver = _solver(linear, seconds, integer=True)
     solver.setOptionValue("mip_rel_gap", _GAP)
     if progress is not None:
@@ -113,8 +127,16 @@ def solve_integer(linear: LinearProgram, seconds: float, progress: Progress | No
             progress(event.data_out.mip_dual_bound, event.data_out.mip_primal_bound)
 
         solver.cbMipLogging.subscribe(report)
+    if found is not None:
+
+        def keep(event: "highspy.HighsCallbackEvent") -> None:
+            found(np.array(event.data_out.mip_solution))
+
+        solver.cbMipImprovingSolution.subscribe(keep)
+    if nodes is not None:
+        solver.setOptionValue("mip_max_nodes", nodes)
     began = time.perf_counter()
-    stopped = _run(solver)
+    stopped = _run(solver, stop)
     taken = time.perf_counter() - began
     status, info, solution = solver.getModelStatus(), solver.getInfo(), solver.getSolution()
     optimal = status == highspy.HighsModelStatus.kOptimal
@@ -124,15 +146,18 @@ def solve_integer(linear: LinearProgram, seconds: float, progress: Progress | No
     return Solution(bound - slack, values, optimal, taken, stopped)
 
 
-def _run(solver: "highspy.Highs") -> bool:
-    """Runs a solver so that Ctrl-C ends it with what it has; returns whether that happened."""
+def _run(solver: "highspy.Highs", stop: Stop | None = None) -> bool:
+    """Runs a solver so that Ctrl-C, or `stop`, ends it with what it has; returns whether Ctrl-C did."""
     solver.HandleUserInterrupt = True
     solver.startSolve()
-    stopped = False
+    stopped = asked = False
     while True:
         try:
-            if solver.wait(0.02 if not stopped else -1.0)[0]:
+            if solver.wait(0.02 if not (stopped or asked) else -1.0)[0]:
                 return stopped
+            if stop is not None and not asked and stop():
+                asked = True
+                solver.cancelSolve()
         except KeyboardInterrupt:
             stopped = True
             solver.cancelSolve()
