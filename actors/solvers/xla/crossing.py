@@ -4,7 +4,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ....env.program import OPERAND, Program
+from ....env.mapping import CROSS_PROGRAM
+from ....env.program import OPERAND, RESULT, Program
 from . import heap as heaps
 from .heap import NO_ROOM, fit
 from .picker import elapsed, latest_start, preferred_start
@@ -16,25 +17,30 @@ _MOST_OCCUPIED = np.float32(0.6)
 
 
 def candidates(program: Program, problem: Problem) -> NDArray[np.int64]:
-    """Returns the inputs to prefetch across programs, best first: large ones, then those read most, then soonest."""
-    read = np.zeros(program.num_buffers)
-    np.add.at(read, program.access_buffer[program.access_kind == OPERAND], 1)
+    """Returns the inputs to prefetch across programs, best first.
+
+    XLA takes large ones first, then those whose readers write most, then those done with soonest, but none that looks
+    like an activation from the operations that read it. A program does not say these; so where it has a production
+    mapping, the inputs are the ones seen there. Elsewhere inputs that a `copy` reads count as activations.
+    """
+    if program.production is not None:
+        copies = program.production.copies
+        return copies[copies[:, 1] == CROSS_PROGRAM, 0].copy()
+    written = np.zeros(program.num_instructions)
+    results = program.access_kind == RESULT
+    np.add.at(written, program.access_instruction[results], program.access_bytes[results])
     found = []
     for buffer in np.flatnonzero((program.definition < 0) & program.fast_allowed & ~program.is_output).tolist():
         first, last = problem.buffer[buffer, :2]
         value = problem.value[first]
         size = int(program.size[buffer])
-        if last - first != 1 or value[V_FIRST] == value[V_LAST] or size > problem.limit[L_FAST]:
+        mine = program.access_instruction[(program.access_buffer == buffer) & (program.access_kind == OPERAND)]
+        copied = any(program.opcodes[t] == "copy" for t in mine)
+        if last - first != 1 or len(mine) == 0 or size > problem.limit[L_FAST] or copied:
             continue
         users = problem.use[value[V_FIRST] : value[V_LAST]]
-        found.append((-size, -_elements(program, buffer), int(users[:, U_TIME].max()), buffer))
+        found.append((-size, -float(written[mine].sum()), int(users[:, U_TIME].max()), buffer))
     return np.array([buffer for *_, buffer in sorted(found)], np.int64)
-
-
-def _elements(program: Program, buffer: int) -> float:
-    """Returns the bytes of the buffer's readers' operands, in place of the elements that XLA counts."""
-    mine = (program.access_buffer == buffer) & (program.access_kind == OPERAND)
-    return float(program.access_bytes[mine].sum())
 
 
 @njit(cache=True, nogil=True)

@@ -32,6 +32,7 @@ class Options:
       slice_min_bytes: smaller ones are not cut.
       loop_min_iterations: shorter repetitions are left alone (`min_num_iterations`).
       loop_copy_ratio: share of a prefetch that must be hidden in one iteration (`desired_copy_ratio`).
+      typical_bytes: size by which starts of copies are chosen, whatever the buffer; None for the program's (`typical.py`).
       while_trips: trips that a loop counts for when times and benefits are weighed (`while_execution_count`).
     """
 
@@ -52,6 +53,7 @@ class Options:
     loop_min_iterations: float = 6.0
     loop_copy_ratio: float = 0.7
     while_trips: float = 5.0
+    typical_bytes: int | None = None
 
     def __post_init__(self) -> None:
         """Raises `UserError` if a setting makes no sense."""

@@ -51,6 +51,9 @@ def lifetimes(program: Program, problem: Problem, times: Times) -> NDArray[np.in
             continue
         values = problem.value[first:last]
         uses = problem.use[values[0, V_FIRST] : values[-1, V_LAST], U_TIME]
+        if program.definition[buffer] < 0:  # an input is held through the program
+            spans.append((-1, times.end + 1))
+            continue
         start = int(values[0, V_TIME])
         spans.append((start, int(max(uses.max(initial=start), values[:, V_TIME].max()))))
     events = sorted(
@@ -60,7 +63,10 @@ def lifetimes(program: Program, problem: Problem, times: Times) -> NDArray[np.in
     table = np.zeros((program.num_buffers, 3), np.int64)
     for count, (_, kind, buffer) in enumerate(events):
         table[buffer, kind] = count
-    table[:, 2] = [end for _, end in spans]
+    for buffer in np.flatnonzero(problem.buffer[:, B_FIRST] < problem.buffer[:, B_LAST]).tolist():
+        first, last = problem.buffer[buffer, :2]
+        uses = problem.use[problem.value[first, V_FIRST] : problem.value[last - 1, V_LAST], U_TIME]
+        table[buffer, 2] = uses.max(initial=0)
     return table
 
 

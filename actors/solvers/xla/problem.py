@@ -10,6 +10,7 @@ from ....env.program import RESULT, Program
 from ....env.target import Target
 from .geometry import slice_sizes
 from .options import Options
+from .typical import typical_bytes
 
 SCALE = 2**40  # of seconds, as integers: sums then do not depend on their order (XLA: `AsynchronousCopyResource`)
 NEVER = np.iinfo(np.int32).min
@@ -45,7 +46,7 @@ class Problem(NamedTuple):
       reserved: `[S]` bytes at offset 0 that the instruction keeps to itself.
       supply: `[S]` scaled seconds that copies of one direction may move in.
       buffer: `[N, 4]` first value, value after the last, size in bytes, scaled seconds of a copy.
-      buffer_s: `[N]` seconds of a copy.
+      buffer_s: `[N]` seconds of a copy of typical size: by them its start is chosen.
       value: `[V, 7]` buffer, definition, first use, use after the last, whether it begins in HBM, bytes its definition
         writes, whether its definition is an instruction.
       use: `[U, 6]` time, latest end of a prefetch, bytes read, value that goes on in place or -1, whether it must be in
@@ -138,7 +139,9 @@ def make_problem(program: Program, target: Target, options: Options) -> tuple[Pr
     seconds = times.seconds.astype(np.float32) * weight[nest]
     elapsed = np.zeros(len(seconds) + 1, np.float32)
     np.cumsum(seconds, dtype=np.float32, out=elapsed[1:])
-    copy_s = program.size / (options.copy_bandwidth_scale * target.hbm_bandwidth)
+    bandwidth = options.copy_bandwidth_scale * target.hbm_bandwidth
+    copy_s = program.size / bandwidth
+    typical = typical_bytes(program) if options.typical_bytes is None else options.typical_bytes
     sizes = slice_sizes(program, options)
     rows = _Rows(program, target, times)
     buffer = np.zeros((program.num_buffers, 4), np.int64)
@@ -162,7 +165,7 @@ def make_problem(program: Program, target: Target, options: Options) -> tuple[Pr
         reserved=reserved,
         supply=(times.seconds.astype(np.float32).astype(np.float64) * SCALE).astype(np.int64),
         buffer=buffer,
-        buffer_s=copy_s.astype(np.float32),
+        buffer_s=np.full(program.num_buffers, typical / bandwidth, np.float32),
         value=np.array(rows.values, np.int64).reshape(-1, 7),
         use=np.array(rows.uses, np.int64).reshape(-1, 6),
         gain=np.array(rows.gains, np.float32),
