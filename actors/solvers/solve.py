@@ -14,8 +14,9 @@ from ...env.verify import verify
 from .anneal import anneal
 from .beam import beam
 from .cem import cem
+from .greedy_players import greedy
 from .milp import milp
-from .restarts import greedy, random_play, random_restarts
+from .restarts import random_play, random_restarts
 from .task import Budget, Progress, Task
 from .xla.solver import xla
 
