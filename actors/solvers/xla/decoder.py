@@ -58,7 +58,7 @@ class Decoder:
 
         Args:
           priority: `[N]` per buffer, lower ones are placed first (`xla_tpu_msa_sort_order_overrides`); equal ones in
-            XLA's own order. None: all equal.
+            XLA's own order; those with an infinite one stay in HBM. None: all equal.
           wanted_start: `[A]` per access, after which instruction a prefetch for it should start, or -1 for none
             (`xla_tpu_preferred_prefetch_overrides`). Such a prefetch is not checked against the bandwidth. Numbers that
             are not integers count as eagerness in 0..1: 1 is right before the use, 0 as soon as the value is defined.
@@ -76,6 +76,10 @@ class Decoder:
             self._room()
         mapping = self._writer.mapping(self._state)
         return legal(self.program, self.target, mapping) if len(self.program.loop_trips) else mapping
+
+    def order(self) -> NDArray[np.int64]:
+        """Returns the buffers that are placed, in XLA's own order."""
+        return self._order.buffers(None, self._cross)
 
     def _want(self, wanted: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.int64]:
         want = self.problem.want.copy()
