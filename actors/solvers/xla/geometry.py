@@ -1,4 +1,4 @@
-"""Into which slices a prefetch may be cut. A program does not say the shapes that decide it."""
+"""Facts about shapes and operations that a program file does not hold, as far as its mappings show them."""
 
 from collections import defaultdict
 
@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....env.mapping import CROSS_PROGRAM, PREFETCH
-from ....env.program import Program
+from ....env.program import RESULT, Program
 from .options import Options
 
 _TILE = 4096  # bytes of a tile: slices end at its multiples
@@ -28,6 +28,22 @@ def slice_sizes(program: Program, options: Options) -> NDArray[np.int64]:
     for buffer, row in enumerate(rows):
         table[buffer, : len(row)] = row
     return table
+
+
+def born_fast(program: Program) -> NDArray[np.bool_]:
+    """Returns `[A]` whether a result may be written to fast memory at all.
+
+    On v5p, two cores in one, that depends on the kind of operation, which a program does not say: there, results that
+    no mapping in the program file has in fast memory count as not allowed.
+    """
+    allowed = program.fast_allowed[program.access_buffer]
+    if program.target.name != "v5p" or program.production is None:
+        return allowed
+    seen = program.production.access_fast.copy()
+    for variant in program.variants:
+        if variant.mapping is not None:
+            seen |= variant.mapping.access_fast
+    return allowed & (seen | (program.access_kind != RESULT))
 
 
 def _sizes(size: int, options: Options, seen: tuple[int, ...] | None, whole: bool) -> tuple[int, ...]:

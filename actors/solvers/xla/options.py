@@ -68,7 +68,7 @@ class Options:
 def production(target: Target) -> Options:
     """Returns what the compiler uses for a target where no flag says otherwise."""
     slices, size = _SLICES.get(target.name, _SLICES["v5e"])
-    return Options(max_slices=slices, slice_bytes=size)
+    return Options(max_slices=slices, slice_bytes=size, loop_optimiser=target.name != "v4")
 
 
 def from_flags(target: Target, flags: Mapping[str, str]) -> Options:

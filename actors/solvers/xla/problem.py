@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ....env.cost import instruction_times
 from ....env.program import RESULT, Program
 from ....env.target import Target
-from .geometry import slice_sizes
+from .geometry import born_fast, slice_sizes
 from .options import Options
 from .typical import typical_bytes
 
@@ -193,6 +193,7 @@ class _Rows:
         self._at = program.schedule_index.astype(np.int64)
         self._last_of_loop = _ends(program, self._at)
         self._gain = gains(program, target)
+        self._born_fast = born_fast(program)
         of_buffer: list[list[int]] = [[] for _ in range(program.num_buffers)]
         for access, buffer in enumerate(program.access_buffer.tolist()):
             of_buffer[buffer].append(access)
@@ -242,7 +243,8 @@ class _Rows:
         given = access < 0
         at_end = following is None and program.is_output[buffer] and time >= self._end
         written = 0 if given else int(program.access_bytes[access])
-        row = (buffer, time, first, len(self.uses), int(given or at_end), written, int(not given))
+        at_start = given or not self._born_fast[access]
+        row = (buffer, time, first, len(self.uses), int(at_start or at_end), written, int(not given))
         self.values.append(row)
         self.value_access.append(access)
 
