@@ -10,12 +10,13 @@ import mallocmuzero
 import pytest
 
 ROOT = Path(mallocmuzero.__file__).parent
-# Room -> rooms it may import. `launch` may import all; actors take the networks alone from `learner`.
+# Room -> rooms it may import. `launch` may import all; actors take the networks alone from `learner`, and
+# the gradient half of the solver `egrl`.
 ALLOWED = {
     "env": {"env"},
     "replay": {"env", "replay"},
     "learner": {"env", "replay", "learner"},
-    "actors": {"env", "replay", "actors", "learner.networks"},
+    "actors": {"env", "replay", "actors", "learner.networks", "learner.egrl"},
 }
 HEAVY = {"env": ("jax", "ray", "tensorflow", "reverb"), "replay": ("tensorflow", "reverb", "jax", "ray")}
 

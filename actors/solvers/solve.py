@@ -14,6 +14,7 @@ from ...env.verify import verify
 from .anneal import anneal
 from .beam import beam
 from .cem import cem
+from .egrl.solver import egrl
 from .greedy_players import greedy
 from .milp import milp
 from .restarts import random_play, random_restarts
@@ -29,6 +30,7 @@ SOLVERS: dict[str, Solver] = {
     "beam": beam,
     "restarts": random_restarts,
     "milp": milp,
+    "egrl": egrl,
     "greedy": greedy,
     "random": random_play,
     "xla": xla,

@@ -1,0 +1,175 @@
+"""A population of two kinds of individuals, and how it evolves (Khadka et al., algorithm 1).
+
+*Graph networks* look at the program and give every tensor a distribution over homes. A *Boltzmann chromosome* looks at
+nothing: it holds a prior and a temperature per tensor, and its distribution is the softmax of their quotient. It is as
+fast as a table, and a network seeds it with what it has learned.
+
+Shapes: `G` networks, `D` numbers of a network, `C` chromosomes, `K` tensors, `H` homes, `P = G + C` individuals, the
+networks first.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Genes = NDArray[np.float64]
+
+_LEAST_TEMPERATURE, _MOST_TEMPERATURE = 0.05, 5.0
+# Probabilities are held away from 0 before they become a prior, so that a home is never out of reach.
+_LEAST_CHANCE = 1e-4
+
+
+@dataclass(frozen=True)
+class EvolutionConfig:
+    """Hyper-parameters of evolution.
+
+    Attributes:
+      individuals: `P`.
+      chromosomes: share of them that are Boltzmann chromosomes.
+      elites: share of them that survives untouched.
+      rivals: individuals in a tournament.
+      mutation: chance that a child is mutated.
+      genes: share of its genes that a mutation touches.
+      noise: deviation of what is added to a network's genes.
+      prior_noise: deviation of what is added to a prior, and of what a temperature's logarithm changes by.
+    """
+
+    individuals: int = 20
+    chromosomes: float = 0.2
+    elites: float = 0.2
+    rivals: int = 3
+    mutation: float = 0.9
+    genes: float = 0.1
+    noise: float = 0.1
+    prior_noise: float = 1.0
+
+
+class Population:
+    """The individuals.
+
+    Attributes:
+      networks: `[G, D]` float32.
+      prior: `[C, K, H]`.
+      temperature: `[C, K]`.
+    """
+
+    def __init__(
+        self,
+        networks: NDArray[np.float32],
+        tensors: int,
+        homes: int,
+        config: EvolutionConfig,
+        chance: np.random.Generator,
+    ) -> None:
+        """Begins with `networks`, and with chromosomes drawn anew."""
+        self.config = config
+        count = config.individuals - len(networks)
+        self.networks = networks
+        self.prior: Genes = chance.standard_normal((count, tensors, homes))
+        self.temperature: Genes = np.ones((count, tensors))
+
+    @staticmethod
+    def num_networks(config: EvolutionConfig) -> int:
+        """Returns `G`."""
+        return config.individuals - round(config.chromosomes * config.individuals)
+
+    def __len__(self) -> int:
+        return len(self.networks) + len(self.prior)
+
+    def chances(self, posteriors: Genes) -> Genes:
+        """Returns every individual's probabilities `[P, K, H]`; `posteriors` are those of the networks, `[G, K, H]`."""
+        return np.concatenate([posteriors, boltzmann(self.prior, self.temperature)])
+
+    def evolve(self, fitness: NDArray[np.float64], posteriors: Genes, chance: np.random.Generator) -> NDArray[np.bool_]:
+        """Makes the next generation in place. Returns `[P]` which individuals were elites, and so have not changed.
+
+        Args:
+          fitness: `[P]`, more is better.
+          posteriors: `[G, K, H]` of the networks as they are.
+          chance: the source of chance.
+        """
+        config, networks = self.config, len(self.networks)
+        order = np.argsort(-fitness, kind="stable")
+        elites = order[: max(1, round(config.elites * len(self)))]
+        is_elite = np.zeros(len(self), bool)
+        is_elite[elites] = True
+        old = self.networks.copy(), self.prior.copy(), self.temperature.copy()
+        for place in np.flatnonzero(~is_elite).tolist():
+            mutates = chance.random() < config.mutation
+            if place < networks:
+                mother = self._partner(elites[elites < networks], fitness, range(networks), chance)
+                father = self._tournament(fitness, range(networks), chance)
+                child = cross(old[0][mother], old[0][father], chance)
+                self.networks[place] = mutate(child, config.genes, config.noise, chance) if mutates else child
+                continue
+            mother = int(chance.choice(elites))
+            father = self._tournament(fitness, range(networks, len(self)), chance) - networks
+            if mother < networks:
+                prior, temperature = seed_prior(posteriors[mother]), np.ones(old[2].shape[1])
+            else:
+                point = int(chance.integers(len(old[2][0]) + 1))
+                prior, temperature = old[1][father].copy(), old[2][father].copy()
+                prior[:point], temperature[:point] = (
+                    old[1][mother - networks][:point],
+                    old[2][mother - networks][:point],
+                )
+            if mutates:
+                prior = mutate(prior, config.genes, config.prior_noise, chance)
+                temperature = np.exp(mutate(np.log(temperature), config.genes, config.prior_noise, chance))
+            self.prior[place - networks] = prior
+            self.temperature[place - networks] = np.clip(temperature, _LEAST_TEMPERATURE, _MOST_TEMPERATURE)
+        return is_elite
+
+    def migrate(self, network: NDArray[np.float32], fitness: NDArray[np.float64], spared: NDArray[np.bool_]) -> int:
+        """Puts a network in the place of the weakest one that is not spared; returns the place, -1 if all are."""
+        count = len(self.networks)
+        weakness = np.where(spared[:count], np.inf, fitness[:count])
+        if not count or not np.isfinite(weakness).any():
+            return -1
+        place = int(np.argmin(weakness))
+        self.networks[place] = network
+        return place
+
+    def _partner(
+        self, elites: NDArray[np.int64], fitness: NDArray[np.float64], kind: range, chance: np.random.Generator
+    ) -> int:
+        """Returns an elite of the kind, or the winner of a tournament where there is none."""
+        return int(chance.choice(elites)) if len(elites) else self._tournament(fitness, kind, chance)
+
+    def _tournament(self, fitness: NDArray[np.float64], kind: range, chance: np.random.Generator) -> int:
+        rivals = chance.integers(kind.start, kind.stop, self.config.rivals)
+        return int(rivals[np.argmax(fitness[rivals])])
+
+
+def boltzmann(prior: Genes, temperature: Genes) -> Genes:
+    """Returns `[..., K, H]`: the softmax of priors `[..., K, H]` over temperatures `[..., K]`."""
+    heat = prior / temperature[..., None]
+    weight = np.exp(heat - heat.max(-1, keepdims=True))
+    return weight / weight.sum(-1, keepdims=True)
+
+
+def seed_prior(posterior: Genes) -> Genes:
+    """Returns the prior whose chromosome, at temperature 1, has the probabilities `[K, H]` of a network."""
+    return np.log(np.maximum(posterior, _LEAST_CHANCE))
+
+
+def cross(mother: np.ndarray, father: np.ndarray, chance: np.random.Generator) -> np.ndarray:
+    """Returns a child of two rows of genes: the mother's up to a random point, the father's from there on."""
+    child = father.copy()
+    point = int(chance.integers(len(child) + 1))
+    child[:point] = mother[:point]
+    return child
+
+
+def mutate(genes: np.ndarray, share: float, noise: float, chance: np.random.Generator) -> np.ndarray:
+    """Returns genes of which a share has Gaussian noise added, at least one of them."""
+    touched = chance.random(genes.shape) < share
+    touched.flat[int(chance.integers(touched.size))] = True
+    return (genes + touched * noise * chance.standard_normal(genes.shape)).astype(genes.dtype)
+
+
+def draw(chances: Genes, chance: np.random.Generator) -> NDArray[np.int64]:
+    """Returns homes `[..., K]` drawn from probabilities `[..., K, H]`."""
+    edges = np.cumsum(chances, axis=-1)[..., :-1]
+    return (chance.random(chances.shape[:-1])[..., None] >= edges).sum(-1).astype(np.int64)
