@@ -7,11 +7,12 @@ from numba import njit
 
 from ...env.core import NUM_MOVES, catch_up, legal_moves, play, reset
 from ...env.layout import C_ACCESS, F_REWARD, State, Tables
+from .follow import plan_of_mapping, xla_mappings
 from .plan import choose, wish_of
-from .starts import good_starts
+from .starts import best_starts
 from .task import Plan, Task
 
-_START_SHARE = 0.2
+_XLA_SHARE, _START_SHARE = 0.06, 0.2
 # Passes: games side by side, and accesses that a look ahead plays. The last repeats with random ties.
 _PASSES = ((1, 32), (2, 64), (4, 64), (4, 128), (8, 128), (8, 256), (16, 256))
 
@@ -27,9 +28,10 @@ class _Branch:
 def beam(task: Task) -> None:
     """Runs passes, each wider and looking further ahead than the last, until the budget is spent."""
     task.doing = "starts"
-    good_starts(task, _START_SHARE)
+    best_starts(task, _START_SHARE, [plan_of_mapping(task.game.program, m) for m in xla_mappings(task, _XLA_SHARE)])
     number = 0
     while not task.done and task.best_plan is not None and len(task.free):
+        task.take(task.best_clocked)
         width, ahead = _PASSES[min(number, len(_PASSES) - 1)]
         task.doing = f"{width} wide, {ahead} ahead"
         _one_pass(task, width, ahead)

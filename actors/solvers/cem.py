@@ -48,11 +48,15 @@ _PATIENCE = 12
 
 
 def cem(task: Task) -> None:
-    """Draws weights, plays a game each, refits to the best, until the budget is spent."""
+    """Draws weights, plays a game each, refits to the best, until the budget is spent; by the next clock each time that
+    it begins anew."""
     good_starts(task, 0.0)
     shape = (3, NUM_FEATURES)
     plan = np.zeros(len(task.tables.access), np.int8)
+    clocks = task.generator.permutation(np.array(task.clocks)).tolist()
     while not task.done and len(task.free):
+        task.take(task.clock(clocks[0]))
+        clocks = clocks[1:] + clocks[:1]
         mean, deviation = _first(shape)
         best, since, rounds = np.inf, 0, 0
         while not task.done and since < _PATIENCE:

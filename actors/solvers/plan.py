@@ -3,9 +3,12 @@
 A plan keeps its meaning when an earlier decision changes, which a list of moves does not: what was decided there may
 not come up, and what was forced may be free. A wish is a move:
 
-- operand: `COPY` be fast (stay, else fetch), `NO_COPY` stay if there, `DROP` read from HBM, `ACROSS` be fast, by a
-  cross-program prefetch if it is not there;
-- result: `NO_COPY` fast, `COPY` fast and written back, `DROP` HBM.
+- operand: `COPY` be fast (stay, else fetch), `NO_COPY` stay if there, `DROP` read from HBM, `WAIT` be fast, however
+  long the prefetch keeps its instruction waiting, `ACROSS` be fast, by a cross-program prefetch if it is not there;
+- result: `NO_COPY` fast, `COPY` fast and written back, `DROP` HBM, `WAIT` fast, however long it waits for room.
+
+The game rules out waits that cost more than they gain, by one clock that blends both cost models. What a search finds
+under `robust` may need them: long prefetches that `msa` waits for and `cycles` hides.
 
 What is not legal gives way to the next best. Trivial buffers are left in HBM here, which makes games twice as fast;
 `fill.py` places them in the room that is left in the end.
@@ -21,6 +24,7 @@ from ...env.layout import (
     A_INSTRUCTION,
     A_KIND,
     A_TWIN,
+    AF_AHEAD,
     B_INPUT,
     B_LAST_RESULT,
     B_PLAYED,
@@ -33,9 +37,10 @@ from ...env.layout import (
 )
 from ...env.program import OPERAND
 
-# A wish that is no move: to be in fast memory from the start of the program.
-ACROSS = NUM_MOVES
-NUM_WISHES = NUM_MOVES + 1
+# Wishes that are no moves: to be in fast memory at the price of any wait, and from the start of the program.
+WAIT = NUM_MOVES
+ACROSS = NUM_MOVES + 1
+NUM_WISHES = NUM_MOVES + 2
 
 
 @njit(cache=True, nogil=True)
@@ -53,7 +58,7 @@ def choose(tables: Tables, state: State, legal: np.ndarray, wish: int) -> int:
             return DROP
         if free and resident and not leaves:
             return NO_COPY
-        legal_moves(tables, state, legal)
+        _legal_moves(tables, state, legal, wish)
         if not free:
             return NO_COPY if legal[NO_COPY] else DROP
         if resident:
@@ -63,10 +68,21 @@ def choose(tables: Tables, state: State, legal: np.ndarray, wish: int) -> int:
         return COPY if legal[COPY] and not leaves else DROP
     if free and wish == DROP:
         return DROP
-    legal_moves(tables, state, legal)
-    if wish != ACROSS and legal[wish]:
+    _legal_moves(tables, state, legal, wish)
+    if wish < NUM_MOVES and legal[wish]:
         return wish
     return NO_COPY if legal[NO_COPY] else (COPY if legal[COPY] else DROP)
+
+
+@njit(cache=True, nogil=True)
+def _legal_moves(tables: Tables, state: State, legal: np.ndarray, wish: int) -> None:
+    """Plans the move; for a wish to wait, as if the access gained more than any wait costs."""
+    access = state.counters[C_ACCESS]
+    gain = tables.access_f[access, AF_AHEAD]
+    if wish == WAIT:
+        tables.access_f[access, AF_AHEAD] = np.inf
+    legal_moves(tables, state, legal)
+    tables.access_f[access, AF_AHEAD] = gain
 
 
 @njit(cache=True, nogil=True)
@@ -79,11 +95,10 @@ def wish_of(tables: Tables, state: State, move: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def num_wishes(tables: Tables, access: int) -> int:
-    """Returns how many different wishes an access has: `ACROSS` is for operands that nothing in the program writes."""
+def is_constant(tables: Tables, access: int) -> bool:
+    """Returns whether nothing in the program writes the buffer of an access: `ACROSS` is for these."""
     owner = tables.access[access, A_BUFFER]
-    constant = tables.buffer[owner, B_INPUT] == 1 and tables.buffer[owner, B_LAST_RESULT] < 0
-    return NUM_WISHES if constant else NUM_MOVES
+    return tables.buffer[owner, B_INPUT] == 1 and tables.buffer[owner, B_LAST_RESULT] < 0
 
 
 @njit(cache=True, nogil=True)
@@ -149,6 +164,6 @@ def free_accesses(tables: Tables) -> NDArray[np.int64]:
 
 
 def random_plan(tables: Tables, generator: np.random.Generator) -> NDArray[np.int8]:
-    """Returns a plan of random wishes, with shares of their own."""
-    shares = generator.dirichlet(np.ones(NUM_WISHES))
+    """Returns a plan of random wishes, none of them to wait, with shares of their own."""
+    shares = np.insert(generator.dirichlet(np.ones(NUM_WISHES - 1)), WAIT, 0.0)
     return generator.choice(NUM_WISHES, len(tables.access), p=shares).astype(np.int8)

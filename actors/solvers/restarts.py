@@ -1,9 +1,10 @@
 """Players without a plan of their own: random play, and climbs from random starts."""
 
-from .anneal import Walk
+from .anneal import SEARCH
 from .plan import random_plan
 from .starts import good_starts, random_rule_plan
 from .task import Task
+from .walk import Walk
 
 # A climb ends when this many games per free access have not made it better.
 _PATIENCE = 0.5
@@ -26,7 +27,8 @@ def random_restarts(task: Task) -> None:
     while not task.done and len(task.free):
         climbs += 1
         task.doing = f"climb {climbs}"
-        walk = Walk(task, random_rule_plan(task))
+        task.take(task.clock(float(task.generator.choice(task.clocks))))
+        walk = Walk(task, random_rule_plan(task), SEARCH)
         since, reached = 0, walk.current_s
         while not task.done and since < patience:
             games = task.games_per_look()
@@ -34,9 +36,3 @@ def random_restarts(task: Task) -> None:
             since += games
             if walk.current_s < reached:
                 since, reached = 0, walk.current_s
-
-
-def greedy(task: Task) -> None:
-    """Plays everything-fast and the lines of all greedy rules."""
-    task.doing = "greedy rules"
-    good_starts(task)

@@ -1,11 +1,14 @@
 """Plans to start a search from: everything fast, and the lines of the greedy player's rules."""
 
+import itertools
+from collections.abc import Iterable
+
 import numpy as np
 
 from ...env.core import COPY
 from ..greedy import GRID, Rule, play_rule
 from .plan import plan_of_line
-from .task import Plan, Task
+from .task import Clocked, Plan, Task
 
 
 def good_starts(task: Task, share: float = 1.0) -> list[Plan]:
@@ -22,6 +25,34 @@ def good_starts(task: Task, share: float = 1.0) -> list[Plan]:
         found.append((task.finished(plan), number + 1, plan))
     found.sort(key=lambda entry: entry[:2])
     return [plan for _, _, plan in found]
+
+
+def best_starts(task: Task, share: float, given: Iterable[Plan] = ()) -> list[tuple[Clocked, Plan]]:
+    """Plays everything-fast, then `given` plans and greedy rules, by each clock in turn, until `share` of the budget is
+    spent.
+
+    Returns:
+      The best plan of each clock, with the clock it is to be played by, the best first.
+    """
+    everything = np.full(len(task.tables.access), COPY, np.int8)
+    rules = (GRID[number] for number in task.generator.permutation(len(GRID)).tolist())
+    found: dict[int, tuple[float, int, Clocked, Plan]] = {}
+    for start in itertools.chain([everything], given, rules):
+        for number, msa_share in enumerate(task.clocks):
+            if found and (task.spent >= share or task.done):
+                break
+            task.take(task.clock(msa_share))
+            if isinstance(start, Rule):
+                plan = rule_plan(task, start)
+                seconds = task.finished(plan)
+            else:
+                plan = start
+                seconds = task.play(plan)
+            if number not in found or seconds < found[number][0]:
+                found[number] = (seconds, number, task.clocked, plan)
+    ordered = sorted(found.values(), key=lambda entry: entry[:2])
+    task.take(ordered[0][2])
+    return [(clocked, plan) for _, _, clocked, plan in ordered]
 
 
 def rule_plan(task: Task, rule: Rule) -> Plan:

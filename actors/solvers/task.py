@@ -3,13 +3,14 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...env.errors import UserError
-from ...env.game import MallocGame
-from ...env.layout import B_PLAYED, B_TRIVIAL, Tables, pooled_state
+from ...env.game import DEFAULT_MAX_WINDOW, DEFAULT_MSA_SHARE, DEFAULT_TRIVIAL_SHARE, MallocGame
+from ...env.layout import B_PLAYED, B_TRIVIAL, Tables, build_tables, pooled_state
 from ...env.mapping import Mapping
 from ...env.program import Program
 from ...env.target import Target
@@ -25,6 +26,9 @@ _CLOCKS: dict[str, Callable[[], float]] = {WALL: time.perf_counter, PROCESSOR: t
 _SECONDS_PER_LOOK = 0.1
 _MOST_PER_LOOK = 10_000
 _ACCESSES_PER_LOOK = 60_000
+# Under `robust` the game's clock decides what counts as idle time and as a wait worth its while. No share of `msa` is
+# best on all programs.
+_MSA_SHARES = (DEFAULT_MSA_SHARE, 0.15, 0.85, 0.03)
 
 
 @dataclass(frozen=True)
@@ -73,12 +77,26 @@ class Status:
 Progress = Callable[[Status], None]
 
 
+class Clocked(NamedTuple):
+    """What plans are played on: the rules with one clock (`Judge.clock`). Shapes: `A` accesses, `F` free ones.
+
+    Attributes:
+      tables: with trivial buffers left in HBM.
+      following: `[A + 1]`, `next_placeable`.
+      free: `[F]`, `free_accesses`.
+    """
+
+    tables: Tables
+    following: NDArray[np.int64]
+    free: NDArray[np.int64]
+
+
 class Task:
     """What a solver is given. It offers plans (`plan.py`), or whole mappings, and looks at `done` between games.
 
     Attributes:
       game: set up for the program and objective; its state is the solver's to use.
-      tables: those of the game, but with trivial buffers left in HBM.
+      clocked: what plans are played on now; that of the game at first (`take`, `clock`).
       generator: the only source of chance.
       evaluations: games finished so far.
       best_s: judged seconds of the best offer.
@@ -101,23 +119,40 @@ class Task:
         self._now = _CLOCKS[budget.clock]
         self._begin = self._now()
         self.game = MallocGame(program, target, objective) if game is None else game
-        buffer = self.game.tables.buffer.copy()
-        buffer[buffer[:, B_TRIVIAL] == 1, B_PLAYED] = 0
-        self.tables: Tables = self.game.tables._replace(buffer=buffer)
+        self.take(_clocked(self.game.tables))
+        self._clocks = {DEFAULT_MSA_SHARE: self.clocked}
         self.block, self.state = pooled_state(self.tables)
         self.game.state = self.state
         self.scoring = make_scoring(self.game)
-        self.following = next_placeable(self.tables)
-        self.free = free_accesses(self.tables)
         self.legal = np.zeros(3, np.bool_)
         self.budget, self.generator = budget, np.random.default_rng(seed)
         self.evaluations = 0
         self.best_s = np.inf
         self.best_plan: Plan | None = None
+        self.best_clocked = self.clocked
         self.doing = ""
         self._mapping: Mapping | None = None
         self._progress, self._stop = progress, stop
         self._moves = np.zeros(len(self.tables.access), np.int8)
+
+    @property
+    def clocks(self) -> tuple[float, ...]:
+        """The shares of `msa` in clocks worth trying; under a single cost model there is one clock."""
+        return _MSA_SHARES if len(self.game.judge.models) > 1 else (DEFAULT_MSA_SHARE,)
+
+    def clock(self, msa_share: float) -> Clocked:
+        """Returns what plans are played on with a share of `msa` in the clock, above 0 and below 1."""
+        if msa_share not in self._clocks:
+            clock = self.game.judge.clock(msa_share)
+            self._clocks[msa_share] = _clocked(
+                build_tables(self.game.program, self.game.target, clock, DEFAULT_MAX_WINDOW, DEFAULT_TRIVIAL_SHARE)
+            )
+        return self._clocks[msa_share]
+
+    def take(self, clocked: Clocked) -> None:
+        """Has plans played on `clocked` from now on. A plan makes another game with another clock."""
+        self.clocked = clocked
+        self.tables, self.following, self.free = clocked
 
     @property
     def seconds(self) -> float:
@@ -177,6 +212,7 @@ class Task:
         if seconds >= self.best_s:
             return False
         self.best_s, self.best_plan, self._mapping = seconds, plan.copy(), None
+        self.best_clocked = self.clocked
         return True
 
     def offer_mapping(self, mapping: Mapping) -> float:
@@ -190,6 +226,7 @@ class Task:
     def mapping(self) -> Mapping | None:
         """Returns the mapping of the best offer, with the room that is left filled; None if there was no offer."""
         if self._mapping is None and self.best_plan is not None:
+            self.take(self.best_clocked)
             play_plan(self.tables, self.state, self.legal, self.following, self.best_plan, self._moves)
             self.game.take_over()
             if not abs(self.game.latency_s - self.best_s) <= 1e-9 * self.best_s:
@@ -200,3 +237,10 @@ class Task:
                 )
             self._mapping = self.game.mapping()
         return None if self._mapping is None else fill(self.game.judge, self._mapping)
+
+
+def _clocked(tables: Tables) -> Clocked:
+    buffer = tables.buffer.copy()
+    buffer[buffer[:, B_TRIVIAL] == 1, B_PLAYED] = 0
+    tables = tables._replace(buffer=buffer)
+    return Clocked(tables, next_placeable(tables), free_accesses(tables))

@@ -10,7 +10,11 @@ from ..program import Program
 from ..target import Target
 from ..verify import verify
 from .pack import FEASIBLE, INFEASIBLE, Packed, pack
+from .parts import Parts, pack_parts
 from .problem import Packing, make_packing
+
+# Orders of slices tried where seconds do not count.
+_ROUNDS = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +24,7 @@ class Repacked:
     Attributes:
       mapping: verified; None without a solution.
       reason: why there is none, in words; empty with one.
-      packed: what the packer did; None if it was not asked.
+      packed: what the packer of whole buffers did; None if it was not asked.
     """
 
     mapping: Mapping | None
@@ -34,7 +38,8 @@ def repack(
     """Gives the residencies of a mapping new offsets, so that no two share bytes.
 
     Offsets of the mapping itself may overlap or lie outside fast memory: they only say which residencies belong
-    together (`groups`). Times, copies and placements stay as they are, so its latency does too.
+    together (`groups`). Times, copies and placements stay as they are, so its latency does too. Slices take the room of
+    their own bytes, from when each is fetched.
 
     Args:
       program, mapping: what is repacked.
@@ -44,11 +49,19 @@ def repack(
     target = program.target if target is None else target
     group = groups(mapping)
     packing, exactly = packing_of(program, mapping, target, group)
-    packed = pack(packing, seconds, nodes)
-    if packed.offsets is None:
+    packed: Packed | None = None
+    offsets = None
+    if not exactly:
+        rounds = None if nodes is None else _ROUNDS
+        offsets = pack_parts(parts_of(program, mapping, target, group), seconds, rounds)
+    if offsets is None:
+        packed = pack(packing, seconds, nodes)
+        offsets = packed.offsets
+    if offsets is None:
+        assert packed is not None
         return Repacked(None, _reason(packing, packed, exactly), packed)
     residencies = mapping.residencies.copy()
-    residencies[:, 3] = packed.offsets[group]
+    residencies[:, 3] = offsets[group]
     repacked = Mapping(mapping.program_sha256, mapping.access_fast, residencies, mapping.copies, dict(mapping.origin))
     violations = verify(program, target, repacked)
     if violations:
@@ -101,6 +114,24 @@ def packing_of(
     return packing, bool(whole.all())
 
 
+def parts_of(program: Program, mapping: Mapping, target: Target, group: NDArray[np.int64] | None = None) -> Parts:
+    """Returns the packing problem of a mapping with its slices: an item per group, a part per residency."""
+    group = groups(mapping) if group is None else group
+    order = np.argsort(group, kind="stable")
+    rows = mapping.residencies[order]
+    floor = [program.reserved[start : end + 1].max() for start, end in rows[:, 1:3].tolist()]
+    return Parts(
+        item=group[order],
+        lower=rows[:, 1].copy(),
+        upper=rows[:, 2] + 1,
+        low=rows[:, 4].copy(),
+        high=rows[:, 5].copy(),
+        floor=np.array(floor, np.int64),
+        capacity=target.fast_bytes,
+        alignment=target.alignment,
+    )
+
+
 def _reason(packing: Packing, packed: Packed, exactly: bool) -> str:
     if packed.status == INFEASIBLE and packed.method == "load":
         reason = f"{packed.load} bytes are resident at once, of {packing.capacity}"
@@ -109,4 +140,4 @@ def _reason(packing: Packing, packed: Packed, exactly: bool) -> str:
     else:
         assert packed.status != FEASIBLE
         reason = f"no offsets found in {packed.nodes} nodes and {packed.seconds:.1f} s; not proved that there are none"
-    return reason if exactly else reason + " (slices are packed as whole buffers)"
+    return reason if exactly else reason + " (whole buffers; by rules, the slices do not fit either)"

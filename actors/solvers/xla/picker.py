@@ -46,7 +46,7 @@ def write_back_end(problem: Problem, copy_s: float, start: int, last: int, retry
 
 @njit(cache=True, nogil=True)
 def _level(problem: Problem, t: int) -> int:
-    return problem.nest[max(t, 0)]
+    return problem.nest[min(max(t, 0), len(problem.nest) - 1)]
 
 
 @njit(cache=True, nogil=True)

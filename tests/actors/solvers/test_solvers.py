@@ -1,19 +1,24 @@
 """Every solver: verified mappings, the same ones from the same seed, within limits, whenever it ends."""
 
+import json
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mallocmuzero.actors.solvers import solve as solve_module
-from mallocmuzero.actors.solvers.anneal import Walk
+from mallocmuzero.actors.solvers.anneal import SEARCH
 from mallocmuzero.actors.solvers.cem import play_policy
 from mallocmuzero.actors.solvers.fill import fill
 from mallocmuzero.actors.solvers.outcome import make_scoring, outcome
-from mallocmuzero.actors.solvers.plan import play_plan, random_plan
+from mallocmuzero.actors.solvers.plan import WAIT, play_plan, random_plan
 from mallocmuzero.actors.solvers.restarts import random_play
 from mallocmuzero.actors.solvers.solve import SOLVERS, solve
-from mallocmuzero.actors.solvers.starts import good_starts, random_rule_plan
-from mallocmuzero.actors.solvers.task import Budget, Status, Task
+from mallocmuzero.actors.solvers.starts import best_starts, good_starts, random_rule_plan
+from mallocmuzero.actors.solvers.task import PROCESSOR, Budget, Status, Task
+from mallocmuzero.actors.solvers.walk import PLAIN, Search, Walk
+from mallocmuzero.env.core import COPY, DROP
 from mallocmuzero.env.cost import CYCLES, available_models
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.game import MallocGame
@@ -21,7 +26,7 @@ from mallocmuzero.env.mapping import all_hbm
 from mallocmuzero.env.objective import make_judge
 from mallocmuzero.env.verify import verify
 from mallocmuzero.env.workloads import load
-from programs import programs
+from programs import make_program, programs
 
 PROGRAM = "resnet50-b32-v4"
 
@@ -64,9 +69,11 @@ def test_the_game_itself_has_the_same_outcome() -> None:
     assert outcome(game.tables, scoring, game.state) == pytest.approx(game.latency_s, rel=1e-12)
 
 
-def test_a_walk_from_kept_states_is_a_walk_from_the_beginning() -> None:
-    task = Task(load(PROGRAM), None, "msa", Budget(None, 10_000), 1)
-    walk = Walk(task, random_plan(task.tables, task.generator))
+@pytest.mark.parametrize(("search", "msa_share"), [(PLAIN, 0.5), (SEARCH, 0.5), (SEARCH, 0.15)])
+def test_a_walk_from_kept_states_is_a_walk_from_the_beginning(search: Search, msa_share: float) -> None:
+    task = Task(load(PROGRAM), None, "robust", Budget(None, 10_000), 1)
+    task.take(task.clock(msa_share))
+    walk = Walk(task, random_plan(task.tables, task.generator), search)
     for temperature in (1e-4, 1e-5, 0.0):
         walk.step(150, temperature)
         current, best = walk.current_s, task.best_s
@@ -76,6 +83,64 @@ def test_a_walk_from_kept_states_is_a_walk_from_the_beginning() -> None:
     before = walk.plan.copy()
     assert (walk.differences() > 0).all()
     np.testing.assert_array_equal(walk.plan, before)
+
+
+def test_a_restored_walk_goes_on_as_before() -> None:
+    task = Task(load(PROGRAM), None, "msa", Budget(None, 10_000), 1)
+    walk = Walk(task, random_plan(task.tables, task.generator), SEARCH)
+    walk.step(100, 1e-5)
+    state, chance = walk.state(), task.generator.bit_generator.state
+    walk.step(100, 1e-5)
+    other = Walk(task, random_plan(task.tables, task.generator), SEARCH)
+    other.restore(json.loads(json.dumps(state)))
+    task.generator.bit_generator.state = chance
+    other.step(100, 1e-5)
+    assert (other.current_s, other.best_s) == (walk.current_s, walk.best_s)
+    np.testing.assert_array_equal(other.plan, walk.plan)
+
+
+def test_what_the_game_forbids_to_wait_for_may_be_wished_for() -> None:
+    # x takes 8 s to fetch, gains 6 s, and nothing runs before: by the game's rules it stays in HBM.
+    program = make_program(
+        [("a", 0.0, ["i"], ["y"]), ("b", 0.0, ["x", "y"], ["z"])],
+        {"i": {"size": 8, "input": True}, "x": {"size": 64, "input": True}, "y": 8, "z": {"size": 8, "output": True}},
+    )
+    task = Task(program, None, "msa", Budget(None, 10), 0)
+    last = int(np.flatnonzero(program.access_buffer == program.buffer_names.index("x"))[0])
+    fast = {}
+    for wish in (COPY, WAIT):
+        plan = np.full(program.num_accesses, DROP, np.int8)
+        plan[last] = wish
+        task.play(plan)
+        task.game.take_over()
+        mapping = task.game.mapping()
+        assert verify(program, program.target, mapping) == []
+        fast[wish] = bool(mapping.access_fast[last])
+    assert fast == {COPY: False, WAIT: True}
+
+
+def test_plans_keep_the_clock_they_were_made_by() -> None:
+    program = load(PROGRAM)
+    task = Task(program, None, None, Budget(None, 200), 0)
+    assert task.clocks[0] == 0.5
+    assert len(Task(program, None, "msa", Budget(None, 200), 0).clocks) == 1
+    starts = best_starts(task, 1.0)
+    assert len(starts) == len(task.clocks)
+    best_s = task.best_s
+    task.take(task.clock(0.5))
+    mapping = task.mapping()
+    assert mapping is not None
+    assert task.game.judge.judge(mapping) <= best_s * (1 + 1e-9)
+
+
+def test_processor_time_is_not_wall_time() -> None:
+    task = Task(load("tiny"), None, "msa", Budget(10.0, clock=PROCESSOR), 0)
+    before = task.seconds
+    time.sleep(0.3)
+    assert task.seconds - before < 0.2
+    assert 9.0 < task.seconds_left <= 10.0
+    with pytest.raises(UserError, match="sundial"):
+        Budget(1.0, clock="sundial")
 
 
 def test_a_climb_never_gets_worse_and_annealing_beats_its_start() -> None:

@@ -1,0 +1,45 @@
+"""Plans that follow mappings of XLA's own algorithm (`xla/`), for searches to start from."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from ...env.core import COPY, DROP, NO_COPY
+from ...env.mapping import CROSS_PROGRAM, WRITE_BACK, Mapping
+from ...env.program import OPERAND, Program
+from .plan import ACROSS, WAIT
+from .task import Plan, Task
+from .xla.decoder import Decoder
+from .xla.options import production
+
+# Settings that differ most in what they make of a program.
+_SETTINGS: tuple[dict[str, float | bool], ...] = (
+    {},
+    {"copy_bandwidth_scale": 0.5},
+    {"loop_optimiser": False},
+    {"copy_bandwidth_scale": 0.5, "loop_optimiser": False},
+)
+
+
+def xla_mappings(task: Task, share: float) -> Iterator[Mapping]:
+    """Yields what XLA's algorithm makes of the program with several settings, until `share` of the budget is spent."""
+    program, target = task.game.program, task.game.judge.target
+    for changes in _SETTINGS:
+        if task.done or task.spent >= share:
+            return
+        yield Decoder(program, target, replace(production(target), **changes)).decode()  # type: ignore[arg-type]
+
+
+def plan_of_mapping(program: Program, mapping: Mapping) -> Plan:
+    """Returns the plan `[A]` that wishes for every access what a mapping does, waiting as long as need be."""
+    fast, kind = mapping.access_fast, program.access_kind
+    plan = np.where(fast, np.where(kind == OPERAND, WAIT, NO_COPY), DROP).astype(np.int8)
+    written_back = {(row[0], row[2]) for row in mapping.copies.tolist() if row[1] == WRITE_BACK}
+    for access in np.flatnonzero(fast & (kind != OPERAND)).tolist():
+        if (int(program.access_buffer[access]), int(program.access_instruction[access])) in written_back:
+            plan[access] = COPY
+    for buffer in mapping.copies[mapping.copies[:, 1] == CROSS_PROGRAM, 0].tolist():
+        reads = np.flatnonzero(fast & (program.access_buffer == buffer) & (kind == OPERAND))
+        plan[reads[:1]] = ACROSS
+    return plan
