@@ -16,13 +16,13 @@ def slice_sizes(program: Program, options: Options) -> NDArray[np.int64]:
     """Returns `[N, M]` the sizes of each buffer's slices, lowest first, 0 beyond the last; one column of 0 for none.
 
     The compiler cuts along the outermost dimension that is long enough. That is a fact about the shape and not a
-    decision, so it is read off the production mapping where buffers of that size are prefetched in slices; sizes that it
-    prefetches and never cuts count as not to be cut. Other sizes are cut into equal parts, as most are.
+    decision, so it is read off the production mapping where buffers of that size are prefetched in slices; what it
+    prefetches and never cuts counts as not to be cut. Other sizes are cut into equal parts, as most are.
     """
     known, whole = _seen(program)
     rows = [
-        _sizes(int(size), options, known.get(int(size)), int(size) in whole) if allowed else ()
-        for size, allowed in zip(program.size, program.fast_allowed, strict=True)
+        _sizes(int(size), options, known.get(int(size)), buffer in whole) if allowed else ()
+        for buffer, (size, allowed) in enumerate(zip(program.size, program.fast_allowed, strict=True))
     ]
     table = np.zeros((program.num_buffers, max((len(row) for row in rows), default=0) + 1), np.int64)
     for buffer, row in enumerate(rows):
@@ -52,18 +52,22 @@ def _sizes(size: int, options: Options, seen: tuple[int, ...] | None, whole: boo
     part = options.slice_bytes
     if part > 0:
         return (*[part] * (size // part), *([size % part] if size % part else [])) if size > part else ()
-    if seen is not None:
-        return seen
     if whole:
         return ()
+    if seen is not None:
+        return seen
     part = -(-size // (options.max_slices * _TILE)) * _TILE
     parts = [part] * (size // part) + ([size % part] if size % part else [])
     return tuple(parts) if len(parts) > 1 else ()
 
 
 def _seen(program: Program) -> tuple[dict[int, tuple[int, ...]], set[int]]:
-    """Returns the slices by size that mappings in the program file show, and the sizes only prefetched whole."""
+    """Returns the slices by size that mappings in the program file show, and the buffers not to be cut.
+
+    Those are the ones that are prefetched and never cut, and all of a size of which none is.
+    """
     known: dict[int, tuple[int, ...]] = {}
+    cut: set[int] = set()
     whole: set[int] = set()
     mappings = [program.production, *(variant.mapping for variant in program.variants)]
     for mapping in mappings:
@@ -77,6 +81,9 @@ def _seen(program: Program) -> tuple[dict[int, tuple[int, ...]], set[int]]:
             size = int(program.size[buffer])
             if len(ranges) > 1:
                 known[size] = tuple(high - low for low, high in sorted(ranges))
+                cut.add(buffer)
             else:
-                whole.add(size)
-    return known, whole - set(known)
+                whole.add(buffer)
+    sizes = {int(program.size[buffer]) for buffer in whole} - set(known)
+    alike = {buffer for buffer, size in enumerate(program.size.tolist()) if size in sizes}
+    return known, (whole - cut) | alike

@@ -94,7 +94,10 @@ def consume(queue: Queue, supply: np.ndarray, start: int, end: int, need: int) -
     """Moves `need` between the times, after what began before, and pushes later copies back.
 
     Returns whether every copy still ends in time. Changes delays in any case: `take_back` undoes them.
+    A copy of nothing always does, however late the others are.
     """
+    if need == 0:
+        return True
     following = _upper(queue, start)
     if start + 1 < end:
         need += queue.delay[start + 1]
