@@ -1,11 +1,13 @@
 """Every solver on every committed program at equal budgets of processor time, by as many processes as wanted.
 
     python benchmarks/solvers.py [--seconds 10 60 600] [--solvers NAME ...] [--workloads NAME|CLASS ...] [--seeds N]
-        [--jobs N] [--order seconds seed program solver] [--out FILE] [--objective robust] [--machine LABEL] [--dry-run]
+        [--jobs N] [--minutes M] [--order seconds seed program solver] [--out FILE] [--known FILE ...]
+        [--objective robust] [--machine LABEL] [--keep-old] [--dry-run]
     python benchmarks/solvers.py --merge FILE ... [--out FILE]
 
 Runs what FILE (docs/results/solvers.jsonl) lacks and adds it line by line, so the command may be stopped and given
-again at any time, and given several times at once for different solvers or workloads. A run counts for its program, its
+again at any time, and given several times at once for different solvers or workloads. Runs in `--known` files are not
+made again either; after `--minutes` no more are begun. A run counts for its program, its
 cycle table and the solver's code as they are now: a change of any makes it run again (`--keep-old`: not of the code). A
 solver that came to its end before its budget is not run with a larger one. `--workloads` takes names, splits (train,
 validation, heldout, control) and `contended` (the bound leaves 1 % below tuned production), in that order; `--order`
@@ -56,8 +58,6 @@ from solver_records import (
 from solver_references import is_contended
 
 _ORDERS = ("seconds", "seed", "program", "solver")
-# A process is replaced after so many runs: what compiled code for many shapes holds is never given back.
-_RUNS_PER_PROCESS = 40
 
 
 class Job(NamedTuple):
@@ -101,6 +101,9 @@ def perform(job: Job) -> Record | str:
         }
     except Exception:  # noqa: BLE001 - told to the caller; other runs go on
         return traceback.format_exc()
+    finally:
+        if "jax" in sys.modules:
+            sys.modules["jax"].clear_caches()  # code for this program's shapes is of no more use
 
 
 def jobs_of(arguments: argparse.Namespace) -> list[Job]:
@@ -147,14 +150,13 @@ def run_all(jobs: list[Job], arguments: argparse.Namespace) -> int:
     """Runs jobs, each if it is still missing when its turn comes; returns how many failed."""
     context = multiprocessing.get_context("spawn")
     waiting, failed = list(jobs), 0
+    until = time.monotonic() + 60 * arguments.minutes
     running: dict[Future[Record | str], Job] = {}
-    pool = ProcessPoolExecutor(
-        arguments.jobs, mp_context=context, initializer=_begin_worker, max_tasks_per_child=_RUNS_PER_PROCESS
-    )
+    pool = ProcessPoolExecutor(arguments.jobs, mp_context=context, initializer=_begin_worker)
     try:
         while waiting or running:
-            known = read([arguments.out])  # others may have added some
-            while waiting and len(running) < arguments.jobs:
+            known = read([*arguments.known, arguments.out])  # others may have added some
+            while waiting and len(running) < arguments.jobs and time.monotonic() < until:
                 job = waiting.pop(0)
                 if missing(job, known, arguments.keep_old):
                     running[pool.submit(perform, job)] = job
@@ -200,6 +202,8 @@ def main() -> int:
     parser.add_argument("--objective", help="robust (the default where it can be), msa or cycles")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1, help="processes, one core each")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no run after so many")
+    parser.add_argument("--known", type=Path, nargs="*", default=[], metavar="FILE", help="more runs that are made")
     parser.add_argument("--order", nargs="+", default=list(_ORDERS), choices=_ORDERS)
     parser.add_argument("--machine", default="a", metavar="LABEL")
     parser.add_argument("--keep-old", action="store_true", help="runs of a solver's earlier code count")
@@ -212,7 +216,7 @@ def main() -> int:
         print(f"{arguments.out}: {len(found)} runs")
         return 0
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    known = read([arguments.out])
+    known = read([*arguments.known, arguments.out])
     jobs = [job for job in jobs_of(arguments) if missing(job, known, arguments.keep_old)]
     seconds = sum(job.seconds for job in jobs)
     print(f"{len(jobs)} runs missing, {seconds / 3600:.1f} hours of processor time at most", flush=True)
