@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ...env.mapping import Mapping
 from ...env.objective import Judge
+from ...env.packing.repack import repack
 from ...env.program import OPERAND, Program
 
 
@@ -51,6 +52,16 @@ def fill(judge: Judge, mapping: Mapping) -> Mapping:
     fast = mapping.access_fast | np.isin(program.access_buffer, placed)
     order = np.lexsort((residencies[:, 0], residencies[:, 1]))
     filled = Mapping(mapping.program_sha256, fast, residencies[order], mapping.copies, dict(mapping.origin))
+    return filled if judge.judge(filled) < judge.judge(mapping) else mapping
+
+
+def gather(judge: Judge, mapping: Mapping) -> Mapping:
+    """Packs a mapping anew, lowest peak first, so that the room left is in one piece, and fills that; returns `mapping`
+    itself if that does not make it better. Takes up to some seconds."""
+    repacked = repack(judge.program, mapping, judge.target, seconds=0.0).mapping
+    if repacked is None:
+        return mapping
+    filled = fill(judge, repacked)
     return filled if judge.judge(filled) < judge.judge(mapping) else mapping
 
 

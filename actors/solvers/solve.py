@@ -15,6 +15,7 @@ from .anneal import anneal
 from .beam import beam
 from .cem import cem
 from .egrl.solver import egrl
+from .fill import gather
 from .greedy_players import greedy
 from .milp import milp
 from .restarts import random_play, random_restarts
@@ -74,6 +75,7 @@ def solve(
     seed: int = 0,
     progress: Progress | None = None,
     stop: Callable[[], bool] | None = None,
+    repack: bool = False,
 ) -> Solution:
     """Maps a program.
 
@@ -86,6 +88,7 @@ def solve(
       seed: with a limit of evaluations and no other, equal seeds give equal mappings.
       progress: is told several times a second where the solver stands.
       stop: is asked as often whether to end. Ctrl-C does too.
+      repack: in the end, pack the mapping anew and fill the room that this gathers, if that makes it better.
 
     Raises:
       UserError: the solver or the objective is not known, or the program lacks what the objective needs.
@@ -106,6 +109,8 @@ def solve(
     mapping = task.mapping() or nothing
     if judge.judge(nothing) < judge.judge(mapping):
         mapping = nothing
+    if repack:
+        mapping = gather(judge, mapping)
     violations = verify(program, judge.target, mapping)
     if violations:
         raise RuntimeError(f"solver {solver!r} made an illegal mapping of {program.name!r}: {violations[0].message}")

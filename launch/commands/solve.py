@@ -27,7 +27,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     parser.add_argument("program", metavar="PROGRAM", help="name of a workload, or a program file")
     parser.add_argument(
-        "--solver", default="anneal", metavar="NAME", help="anneal, cem, beam, restarts, greedy, random"
+        "--solver", default="anneal", metavar="NAME", help="anneal (the default) or another of docs/solvers.md"
     )
     parser.add_argument("--seconds", type=float, metavar="S", help="time limit; 60 without any limit")
     parser.add_argument(
@@ -35,6 +35,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N")
     parser.add_argument("--objective", metavar="O", help="robust (the default where it can be), msa or cycles")
+    parser.add_argument(
+        "--repack", action="store_true", help="in the end, pack the mapping anew and fill the room that this gathers"
+    )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="MAPPING", help="the mapping, .json.gz")
     add_json_option(parser)
     parser.set_defaults(run=run)
@@ -63,6 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
             seed=arguments.seed,
             progress=progress.show,
             stop=lambda: bool(stop),
+            repack=arguments.repack,
         )
     write_mapping(solution.mapping, program, arguments.output)
     result = describe(program, solution)

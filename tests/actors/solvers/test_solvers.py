@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mallocmuzero.actors.solvers import solve as solve_module
 from mallocmuzero.actors.solvers.anneal import SEARCH
 from mallocmuzero.actors.solvers.cem import play_policy
-from mallocmuzero.actors.solvers.fill import fill
+from mallocmuzero.actors.solvers.fill import fill, gather
 from mallocmuzero.actors.solvers.outcome import make_scoring, outcome
 from mallocmuzero.actors.solvers.plan import WAIT, play_plan, random_plan
 from mallocmuzero.actors.solvers.restarts import random_play
@@ -26,7 +26,7 @@ from mallocmuzero.env.mapping import all_hbm
 from mallocmuzero.env.objective import make_judge
 from mallocmuzero.env.verify import verify
 from mallocmuzero.env.workloads import load
-from programs import make_program, programs
+from programs import make_mapping, make_program, programs
 
 PROGRAM = "resnet50-b32-v4"
 
@@ -217,6 +217,22 @@ def test_no_time_still_gives_a_mapping() -> None:
     for solver in SOLVERS:
         solution = solve(load("tiny"), solver, budget=Budget(0.0))
         assert solution.judged_s < make_judge(load("tiny")).judge(all_hbm(load("tiny")))
+
+
+def test_repacking_gathers_room_and_fills_it() -> None:
+    # Two sole copies break up the room, of which each half is too small for the third buffer.
+    program = make_program(
+        [("a", 0.0, ["i"], ["x"]), ("b", 0.0, ["x"], ["y"]), ("c", 0.0, ["y", "x"], ["o"])],
+        {"i": {"size": 8, "input": True}, "x": 48, "y": 64, "o": {"size": 8, "output": True}},
+    )
+    judge = make_judge(program, "msa")
+    broken = make_mapping(program, [("a", "x"), ("b", "x"), ("c", "x")], [("x", 0, 2, 32)])
+    assert verify(program, program.target, broken) == []
+    assert fill(judge, broken) is broken
+    gathered = gather(judge, broken)
+    assert verify(program, program.target, gathered) == []
+    assert judge.judge(gathered) < judge.judge(broken)
+    assert gather(judge, gathered) is gathered
 
 
 def test_a_policys_plan_makes_the_policys_game() -> None:
