@@ -154,7 +154,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--programs", nargs="+", default=list(PROGRAMS))
     parser.add_argument("--methods", nargs="+", default=list(DEFAULT), choices=[*METHODS, *OTHERS, *STRICT])
-    parser.add_argument("--evaluations", type=int, default=2000)
+    parser.add_argument("--evaluations", type=int, default=1000)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--objective", default="msa")
     parser.add_argument("--out", type=Path, default=Path("docs/results/egrl.json"))

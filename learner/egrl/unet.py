@@ -29,11 +29,11 @@ class Graph(NamedTuple):
 
 
 def padded_size(nodes: int) -> int:
-    """Returns how many nodes a graph is padded to: the next power of two, or one and a half of the one before."""
-    size = 16
-    while size < nodes:
-        size = size * 3 // 2 if size & (size - 1) == 0 else size * 4 // 3
-    return size
+    """Returns how many nodes a graph is padded to: the next of 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, ..."""
+    step = 4
+    while 8 * step < nodes:
+        step *= 2
+    return max(16, -(-nodes // step) * step)
 
 
 def make_graph(features: NDArray[np.float32], edges: NDArray[np.bool_], depth: int) -> Graph:
