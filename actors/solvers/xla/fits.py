@@ -65,7 +65,7 @@ def fit_slices(
     """Returns an offset for slices of which the one that comes `i`-th is held over `starts[i] + 1 .. last`.
 
     `state.order` receives which one that is. Gaps that are there once all have come are tried from the smallest on, in
-    each the orders of coming, in each order the offsets (XLA: `SlicedAllocationFinder`).
+    each the offsets, at each offset the orders of coming (XLA: `SlicedAllocationFinder`).
     """
     count = len(sizes)
     full_from = starts[count - 1] + 1
@@ -117,34 +117,42 @@ def _in_gap(
     wanted: int,
 ) -> int:
     count = len(sizes)
-    most = 1
+    orders = 1
     if count <= len(state.permutation):
         for index in range(2, count + 1):
-            most *= index
-    for number in range(most):
-        if count <= len(state.permutation):
-            # Place by place from the lowest bytes on: the turn at which the slice comes. Equal turns in one order only.
-            turns = state.permutation[count - 1, number]
-            again = False
-            for place in range(count):
-                for other in range(place + 1, count):
-                    again |= turns[place] > turns[other] and starts[turns[place]] == starts[turns[other]]
-            if again:
+            orders *= index
+    offset = wanted if wanted >= 0 else low
+    while offset >= low and offset + size <= high:
+        following = np.int64(1) << 60
+        for number in range(orders):
+            if not _set_order(state, starts, count, number):
                 continue
-            for place in range(count):
-                state.order[turns[place]] = place
-        else:
-            for place in range(count):
-                state.order[place] = place
-        offset = wanted if wanted >= 0 else low
-        while offset >= low and offset + size <= high:
             behind = _blocked(problem, heap, state, sizes, starts, offset)
             if behind < 0:
                 return offset
-            if wanted >= 0:
-                break
-            offset = behind
+            following = min(following, behind)
+        if wanted >= 0:
+            break
+        offset = following
     return NO_ROOM
+
+
+@njit(cache=True, nogil=True)
+def _set_order(state: State, starts: np.ndarray, count: int, number: int) -> bool:
+    """Sets `state.order` to a permutation of slices, unless it only swaps slices that start together."""
+    if count > len(state.permutation):
+        for place in range(count):
+            state.order[place] = place
+        return True
+    # Place by place from the lowest bytes on: the turn at which the slice comes.
+    turns = state.permutation[count - 1, number]
+    for place in range(count):
+        for other in range(place + 1, count):
+            if turns[place] > turns[other] and starts[turns[place]] == starts[turns[other]]:
+                return False
+    for place in range(count):
+        state.order[turns[place]] = place
+    return True
 
 
 @njit(cache=True, nogil=True)

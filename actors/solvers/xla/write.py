@@ -64,12 +64,13 @@ class Writer:
                 self._reside(residencies, rows_of.setdefault(int(row[A_GROUP]), []), state, row, own, whole)
             if row[A_COPY]:
                 self._copy(copies, state, row, own, whole)
-        copies.sort(key=lambda copy: (copy[2], copy[-1]))
+        # Of copies that start together write-backs go first, then what is due first.
+        copies.sort(key=lambda copy: (copy[-2], copy[1] != WRITE_BACK, copy[-1]))
         return Mapping(
             program.sha256,
             fast,
             np.array(residencies, np.int64).reshape(-1, len(RESIDENCY_FIELDS)),
-            np.array([copy[:-1] for copy in copies], np.int64).reshape(-1, len(COPY_FIELDS)),
+            np.array([copy[:-2] for copy in copies], np.int64).reshape(-1, len(COPY_FIELDS)),
             {"solver": "xla"},
         )
 
@@ -110,13 +111,13 @@ class Writer:
         end = int(self._first_from[row[A_DONE]])
         direction = PREFETCH if row[A_FAST] else WRITE_BACK
         if row[A_CROSS] == 1:
-            table.append((buffer, CROSS_PROGRAM, -1, end, 0, size, buffer, -1, -1))
+            table.append((buffer, CROSS_PROGRAM, -1, end, 0, size, buffer, -1, -1, int(row[A_DONE])))
             return
         if row[A_SLICES] == 0:
             begin = int(row[A_BEGIN])
             first = int(self._last_until[begin]) if begin >= 0 else -1
-            table.append((buffer, direction, first, end, 0, size, buffer, -1, begin))
+            table.append((buffer, direction, first, end, 0, size, buffer, -1, begin, int(row[A_DONE])))
             return
         for low, part, start in self._parts(state, row, size):
             first = int(self._last_until[start - 1]) if start > 0 else -1
-            table.append((buffer, direction, first, end, low, low + part, buffer, -1, start - 1))
+            table.append((buffer, direction, first, end, low, low + part, buffer, -1, start - 1, int(row[A_DONE])))
