@@ -7,22 +7,21 @@ from ....env.program import OPERAND, RESULT, Program
 from ....env.target import Target
 from .options import Options
 from .problem import B_FIRST, B_LAST, L_FAST, U_TIME, V_FIRST, V_LAST, V_TIME, Problem, Times, depth, schedule
+from .rates import memory_s
 
 
-def boundedness(program: Program, target: Target, options: Options) -> NDArray[np.float64]:
+def boundedness(program: Program, target: Target, options: Options) -> NDArray[np.float32]:
     """Returns `[N]` how much each buffer's place matters: seconds over the root of its bytes.
 
     What one access brings counts if its instruction is bound by memory, once per trip of a loop; for others it is
     negative: how far from that the instruction is.
     """
     t = program.access_instruction
-    memory = (program.bytes_total / target.hbm_bandwidth)[t]
-    compute = program.compute_s[t]
-    fast = np.minimum(program.access_bytes, program.bytes_total[t])
-    saved = fast / target.hbm_bandwidth - fast / target.fast_bandwidth
-    trips = options.while_trips ** depth(program, program.loop.astype(np.int64))[t]
-    benefit = np.where(memory > compute, saved * trips, memory - compute)
-    total = np.zeros(program.num_buffers)
+    memory, alone = memory_s(program, target)
+    compute = program.compute_s.astype(np.float32)[t]
+    trips = np.float32(options.while_trips) ** depth(program, program.loop.astype(np.int64))[t].astype(np.float32)
+    benefit = np.where(memory > compute, (memory - alone) * trips, memory - compute)
+    total = np.zeros(program.num_buffers, np.float32)
     started = program.definition < 0  # an input is defined without an instruction: nothing to gain there
     for access, buffer in enumerate(program.access_buffer.tolist()):
         if program.access_kind[access] == RESULT:
@@ -33,8 +32,8 @@ def boundedness(program: Program, target: Target, options: Options) -> NDArray[n
         else:
             total[buffer] = max(total[buffer], benefit[access])
     # The tuple that returns it is a use without seconds.
-    total = np.where(program.is_output, np.maximum(total, 0.0), total)
-    scaled: NDArray[np.float64] = total / np.sqrt(np.maximum(program.size, 1))
+    total = np.where(program.is_output, np.maximum(total, np.float32(0.0)), total)
+    scaled: NDArray[np.float32] = total / np.sqrt(np.maximum(program.size, 1).astype(np.float32))
     return scaled
 
 
@@ -82,7 +81,7 @@ class Order:
             lives[:, 2],
             lives[:, 0] - lives[:, 1],
             -program.size,
-            -boundedness(program, target, options).astype(np.float32),
+            -boundedness(program, target, options),
         )
         used = np.zeros(program.num_buffers, bool)
         used[program.access_buffer[program.access_kind == OPERAND]] = True

@@ -5,11 +5,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ....env.cost import instruction_times
 from ....env.program import RESULT, Program
 from ....env.target import Target
 from .geometry import born_fast, slice_sizes
 from .options import Options
+from .rates import bandwidths, memory_s
 from .typical import typical_bytes
 
 SCALE = 2**40  # of seconds, as integers: sums then do not depend on their order (XLA: `AsynchronousCopyResource`)
@@ -101,7 +101,8 @@ def schedule(program: Program, target: Target) -> Times:
     Inputs come first. What stands between the program's instructions only renames; it takes `compiler["step_s"]`.
     """
     at = program.schedule_index.astype(np.int64)
-    seconds, _ = instruction_times(program, target, np.zeros(program.num_accesses, bool))
+    hbm = np.float32(bandwidths(target)[0])
+    seconds = np.maximum(program.compute_s.astype(np.float32), program.bytes_total.astype(np.float32) / hbm)
     outputs = np.flatnonzero(program.is_output)
     last = program.num_instructions - 1
     results = program.access_buffer[program.access_start[last] :][
@@ -139,7 +140,7 @@ def make_problem(program: Program, target: Target, options: Options) -> tuple[Pr
     seconds = times.seconds.astype(np.float32) * weight[nest]
     elapsed = np.zeros(len(seconds) + 1, np.float32)
     np.cumsum(seconds, dtype=np.float32, out=elapsed[1:])
-    bandwidth = options.copy_bandwidth_scale * target.hbm_bandwidth
+    bandwidth = options.copy_bandwidth_scale * bandwidths(target)[0]
     copy_s = program.size / bandwidth
     typical = typical_bytes(program) if options.typical_bytes is None else options.typical_bytes
     sizes = slice_sizes(program, options)
@@ -147,7 +148,7 @@ def make_problem(program: Program, target: Target, options: Options) -> tuple[Pr
     buffer = np.zeros((program.num_buffers, 4), np.int64)
     buffer[:, :2] = rows.spans
     buffer[:, B_SIZE] = program.size
-    buffer[:, B_COPY] = copy_s * SCALE
+    buffer[:, B_COPY] = copy_s.astype(np.float32).astype(np.float64) * SCALE
     limit = np.zeros(9, np.int64)
     limit[[L_FAST, L_ALIGN]] = target.fast_bytes, target.alignment
     limit[L_PREFETCHES] = target.max_prefetches if options.max_prefetches is None else options.max_prefetches
@@ -155,7 +156,7 @@ def make_problem(program: Program, target: Target, options: Options) -> tuple[Pr
     limit[[L_RETRIES, L_REPACKS, L_END]] = options.retries, options.repacks, times.end
     limit[L_FLAT] = not nest.any()
     limit[L_SLICE_MIN] = options.slice_min_bytes
-    longest = target.fast_bytes / (options.copy_bandwidth_scale * target.hbm_bandwidth) * options.max_overlap
+    longest = target.fast_bytes / bandwidth * options.max_overlap
     reserved = np.zeros(len(nest), np.int64)
     reserved[program.schedule_index] = program.reserved
     problem = Problem(
@@ -253,11 +254,9 @@ def _ends(program: Program, at: NDArray[np.int64]) -> NDArray[np.int64]:
     return at[program.loop_last] if len(program.loop_last) else np.zeros(0, np.int64)
 
 
-def gains(program: Program, target: Target) -> NDArray[np.float64]:
+def gains(program: Program, target: Target) -> NDArray[np.float32]:
     """Returns `[A]` seconds that each access saves its instruction if it alone is served from fast memory."""
-    t = program.access_instruction
-    before = np.maximum(program.compute_s, program.bytes_total / target.hbm_bandwidth)[t]
-    fast = np.minimum(program.access_bytes, program.bytes_total[t])
-    moved = (program.bytes_total[t] - fast) / target.hbm_bandwidth + fast / target.fast_bandwidth
-    saved: NDArray[np.float64] = before - np.maximum(program.compute_s[t], moved)
+    memory, alone = memory_s(program, target)
+    compute = program.compute_s.astype(np.float32)[program.access_instruction]
+    saved: NDArray[np.float32] = np.maximum(compute, memory) - np.maximum(compute, alone)
     return saved
