@@ -58,9 +58,9 @@ _PASSES = (
     _Pass(_rules(whole=True, copy_rate=0.85, room=0.95)),
     _Pass(_rules()),
 )
-# Where more accesses count, the model is made coarser, fewer instructions at which all must fit, more left out, and
-# those of one clock, a quarter of the work, come first.
-_LARGE = 2500
+# Where there are more accesses, models of one clock, a quarter of the work, come first; where there are many more, all
+# are made coarser: fewer instructions at which all must fit, more left out.
+_MANY, _LARGE = 1500, 2500
 _COARSE_ROWS, _COARSE_SHARE = 50, 3e-3
 _THRESHOLDS = (0.5, 0.9, 0.1, 0.7, 0.3)
 _CONSTRUCTED, _REPAIRED = 2, 2
@@ -69,6 +69,7 @@ _PACKER_NODES = 20_000
 _RELAXATION_SHARE, _INTEGER_SHARE = 0.6, 0.35
 # An integer solution is sought if that may take this many times what the relaxation took.
 _WORTH_TRYING = 2.0
+_LONG = 1e9  # seconds
 _NODES_PER_EVALUATION = 0.1  # of branch and bound, where only evaluations are limited
 _CROSSINGS = 20  # at a time, there
 
@@ -80,7 +81,7 @@ def milp(task: Task) -> None:
     pool: list[Shares] = []
     judge = task.game.judge
     passes = [way for way in _PASSES if way.objective is None or judge.objective == ROBUST]
-    if len(task.tables.access) > _LARGE:
+    if len(task.tables.access) > _MANY:
         passes.sort(key=lambda way: way.objective is None)
     for number, way in enumerate(passes):
         if task.done or not len(task.free):
@@ -132,9 +133,10 @@ def _one_pass(task: Task, judge: Judge, rules: Rules, pool: list[Shares], number
                     return
 
     task.doing = f"model {number}: relaxation"
-    left = task.seconds_left
     began = task.seconds
-    solved = solve_relaxation(linear, min(left * _RELAXATION_SHARE, 1e9), lambda: task.done)
+    until = began + task.seconds_left * _RELAXATION_SHARE
+    # By the budget's own clock, which a solver's limit of time does not know.
+    solved = solve_relaxation(linear, _LONG, lambda: task.done or task.seconds > until)
     took = task.seconds - began
     if solved.stopped:
         raise KeyboardInterrupt
@@ -142,7 +144,8 @@ def _one_pass(task: Task, judge: Judge, rules: Rules, pool: list[Shares], number
         return
     offer(solved.values, slowly=True)
     _cross(task, pool, began)
-    seconds = min(task.seconds_left * _INTEGER_SHARE, 1e9)
+    seconds = task.seconds_left * _INTEGER_SHARE
+    until = task.seconds + seconds
     if task.done or seconds < _WORTH_TRYING * took:
         return
     task.doing = f"model {number}: integer"
@@ -151,13 +154,13 @@ def _one_pass(task: Task, judge: Judge, rules: Rules, pool: list[Shares], number
     def look() -> bool:
         while waiting:
             offer(waiting.pop(), slowly=False)
-        return task.done
+        return task.done or task.seconds > until
 
     nodes = None
     if task.budget.seconds is None and task.budget.evaluations is not None:
         nodes = 1 + int(_NODES_PER_EVALUATION * task.budget.evaluations)
     began = task.seconds
-    mixed = solve_integer(linear, seconds, None, waiting.append if nodes is None else None, look, nodes)
+    mixed = solve_integer(linear, _LONG, None, waiting.append if nodes is None else None, look, nodes)
     if mixed.values is not None and not task.done:
         offer(mixed.values, slowly=True)
     if mixed.stopped:

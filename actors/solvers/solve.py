@@ -16,8 +16,10 @@ from .beam import beam
 from .cem import cem
 from .egrl.solver import egrl
 from .fill import gather
+from .flags import flags
 from .greedy_players import greedy
 from .milp import milp
+from .order import order_search
 from .restarts import random_play, random_restarts
 from .task import Budget, Progress, Task
 from .xla.solver import xla
@@ -35,6 +37,8 @@ SOLVERS: dict[str, Solver] = {
     "greedy": greedy,
     "random": random_play,
     "xla": xla,
+    "flags": flags,
+    "order-search": order_search,
 }
 DEFAULT_SOLVER = "anneal"
 _WARM_UP_GAMES = 60
