@@ -8,5 +8,4 @@ def xla(task: Task) -> None:
     """Offers the mapping of XLA's own algorithm with the settings it has in production."""
     task.doing = "placing buffers"
     decoder = Decoder(task.game.program, task.game.judge.target)
-    if not task.done:
-        task.offer_mapping(decoder.decode())
+    task.offer_mapping(decoder.decode())
