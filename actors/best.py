@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..env.errors import FormatError, UserError
 from ..env.files import read_mapping, write_mapping
 from ..env.game import play_line
@@ -108,7 +110,25 @@ class BestMappings:
             latency_s = self._games[name].judge.judge(mapping)
             known = self._best.get(name)
             if known is None or latency_s < known.latency_s:
-                self._best[name] = Best(mapping, latency_s, self._production_s[name], latency_s)
+                played_s = self._played_s(name, mapping)
+                self._best[name] = Best(mapping, latency_s, self._production_s[name], played_s)
+
+    def lines(self) -> dict[str, tuple[float, list[int]]]:
+        """Returns seconds and moves of the game behind each best mapping, as far as its rules are still in force."""
+        return {
+            name: (best.played_s, [int(move) for move in str(best.mapping.origin["moves"])])
+            for name, best in self._best.items()
+            if np.isfinite(best.played_s)
+        }
+
+    def _played_s(self, name: str, mapping: Mapping) -> float:
+        """Returns the seconds of the game that made a mapping; infinite if it cannot be played now."""
+        moves = str(mapping.origin.get("moves", ""))
+        if not moves or not set(moves) <= set("012"):
+            return np.inf
+        game = self._games[name]
+        taken = play_line(game, [int(move) for move in moves])
+        return game.latency_s if "".join(map(str, taken)) == moves else np.inf
 
     def better_of(self, name: str) -> tuple[str, Mapping, float]:
         """Returns the better of the best mapping and XLA's production mapping: who made it, the mapping, its seconds.

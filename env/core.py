@@ -84,6 +84,8 @@ from .layout import (
     R_FAST,
     R_HBM,
     R_MSA,
+    R_PATIENCE,
+    R_SLACK,
     RESIDENCY_BUFFER,
     RESIDENCY_END,
     RESIDENCY_NEXT,
@@ -241,7 +243,7 @@ def _plan_result(tables: Tables, state: State, access: int, owner: int, t: int) 
         offset, victims = find_offset(tables, state, owner, t, t, access, True, True)
         if offset >= 0:
             victims, wait = overwritten(tables, state, owner, offset, t, t, access)
-            gain = tables.access_f[access, AF_AHEAD]
+            gain = tables.rates[R_PATIENCE] * tables.access_f[access, AF_AHEAD]
             if state.counters[C_NAMED] < 0 and wait * tables.instruction_f[t, IF_WEIGHT] >= gain:
                 return False
             state.sums[F_PLAN_STALL] = wait
@@ -252,7 +254,8 @@ def _plan_result(tables: Tables, state: State, access: int, owner: int, t: int) 
 
 @njit(cache=True)
 def plan_prefetch(tables: Tables, state: State, access: int, owner: int, t: int) -> bool:
-    """Plans a prefetch for a read at `t`: the latest window that hides it, or one that stalls for less than it gains.
+    """Plans a prefetch for a read at `t`: the latest window that hides it, with slack if there is room; else one that
+    stalls for less than it gains.
 
     Copies drain first in, first out, so the idle time found must not belong to a copy that is issued later and due
     earlier: where the walk back crosses the issue of one, it starts counting anew. It is due at `t`, or before a loop
@@ -269,14 +272,17 @@ def plan_prefetch(tables: Tables, state: State, access: int, owner: int, t: int)
     supply = 0.0
     near_supply, near_start = 0.0, due - 1  # the stretch next to `due`, in front of every earlier copy's issue
     near = True
-    found = -1 - 1
+    found, wide = -2, -2  # the latest window that hides the copy, and one that does with slack
     start = due - 1
     while True:
         # Invariant: `supply` counts instructions start + 1 .. due - 1, or of the stretch since the last crossing.
-        if supply >= need:
+        if found == -2 and supply >= need:
             found = start
+        if supply >= need * tables.rates[R_SLACK]:
+            wide = start
             break
         if start <= earliest or state.step[start, D_PREFETCHES] >= tables.limits[L_PREFETCHES]:
+            wide = start if found > -2 else -2
             break
         if state.step[start + 1, D_ISSUED] < due:
             if near:
@@ -288,11 +294,14 @@ def plan_prefetch(tables: Tables, state: State, access: int, owner: int, t: int)
     if near:
         near_supply, near_start = supply, start
     state.sums[F_PLAN_SUPPLY] = max(near_supply, need if found > -2 else 0.0)
-    gain = tables.access_f[access, AF_AHEAD]
+    gain = tables.rates[R_PATIENCE] * tables.access_f[access, AF_AHEAD]
     if found > -2:
-        offset, victims = find_offset(tables, state, owner, found + 1, t, access, not trivial, False)
-        if offset >= 0:
-            return _keep_plan(state, found, offset, 0.0, victims)
+        for first in (wide, found):
+            offset, victims = find_offset(tables, state, owner, first + 1, t, access, not trivial, False)
+            if offset >= 0:
+                return _keep_plan(state, first, offset, 0.0, victims)
+            if wide == found:
+                break
     if trivial:
         return False
     # Later windows next to `due`: less time, more room. Those that begin where HBM has no idle time gain nothing.

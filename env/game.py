@@ -78,6 +78,8 @@ class MallocGame:
         trivial_share: float = DEFAULT_TRIVIAL_SHARE,
         msa_share: float = DEFAULT_MSA_SHARE,
         place_trivial: bool = True,
+        window_slack: float = 1.0,
+        patience: float = 1.0,
     ) -> None:
         """Begins a game.
 
@@ -89,6 +91,10 @@ class MallocGame:
           trivial_share: the game itself plays buffers whose benefits sum to less than this share of the all-in-HBM
             latency: near if there is room without overwriting or waiting.
           msa_share: weight of the `msa` model in the clock of `robust`.
+          window_slack: multiple of its need in idle time that a prefetch looks for, at least 1: more of it holds memory
+            longer and waits less where the clock errs.
+          patience: multiple of its benefits that a move may cost in waits and still be legal. Under `robust` a wait by
+            the blended clock may be none by `cycles`.
           place_trivial: False leaves those buffers in HBM instead, which makes games twice as fast.
 
         Raises:
@@ -98,7 +104,7 @@ class MallocGame:
         self.target = program.target if target is None else target
         self.judge = make_judge(program, objective, self.target)
         clock = self.judge.clock(msa_share)
-        self.tables: Tables = build_tables(program, self.target, clock, max_window, trivial_share)
+        self.tables: Tables = build_tables(program, self.target, clock, max_window, trivial_share, window_slack, patience)
         if not place_trivial:
             self.tables.buffer[self.tables.buffer[:, B_TRIVIAL] == 1, B_PLAYED] = 0
         self.block, self.state = pooled_state(self.tables)

@@ -50,7 +50,7 @@ B_SIZE, B_ALIGNED, B_OUTPUT, B_PLAYED, B_LAST, B_INPUT, B_LAST_RESULT, B_TRIVIAL
 
 # Tables.limits and Tables.rates
 L_FAST, L_RESERVED, L_PREFETCHES, L_WRITE_BACKS, L_INSTRUCTIONS, L_WINDOW = range(6)
-R_HBM, R_FAST, R_MEAN, R_MSA, R_CYCLES = range(5)
+R_HBM, R_FAST, R_MEAN, R_MSA, R_CYCLES, R_SLACK, R_PATIENCE = range(7)
 # R_MSA, R_CYCLES: the clock; what a second of each cost model counts (`objective.Clock`).
 
 # Columns of State.buffer
@@ -144,7 +144,15 @@ class State(NamedTuple):
     sums: NDArray[np.float64]
 
 
-def build_tables(program: Program, target: Target, clock: Clock, max_window: int, trivial_share: float) -> Tables:
+def build_tables(
+    program: Program,
+    target: Target,
+    clock: Clock,
+    max_window: int,
+    trivial_share: float,
+    window_slack: float = 1.0,
+    patience: float = 1.0,
+) -> Tables:
     """Returns the static tables of `program` on `target`.
 
     Args:
@@ -153,6 +161,8 @@ def build_tables(program: Program, target: Target, clock: Clock, max_window: int
       clock: what the game counts in.
       max_window: no copy window is longer than this many instructions.
       trivial_share: the game itself plays buffers whose benefits sum to less than this share of the all-in-HBM latency.
+      window_slack: multiple of its need in idle time that a prefetch looks for.
+      patience: multiple of its benefits that a move may cost in waits.
     """
     steps, accesses, buffers = program.num_instructions, program.num_accesses, program.num_buffers
     instruction = np.zeros((steps + 1, 5), np.int64)
@@ -236,7 +246,10 @@ def build_tables(program: Program, target: Target, clock: Clock, max_window: int
         [target.fast_bytes, reserved, target.max_prefetches, target.max_write_backs, steps, max_window], np.int64
     )
     mean = instruction_f[steps, IF_CLOCK] / max(steps, 1)
-    rates = np.array([target.hbm_bandwidth, target.fast_bandwidth, mean if mean > 0 else 1.0, clock.msa, clock.cycles])
+    mean = mean if mean > 0 else 1.0
+    rates = np.array(
+        [target.hbm_bandwidth, target.fast_bandwidth, mean, clock.msa, clock.cycles, max(1.0, window_slack), patience]
+    )
     cycle_keys, seconds = np.zeros(2, np.int64), np.zeros(2)
     if clock.cycles > 0:
         cycle_keys, seconds = _add_cycles(program, target, access, access_f, instruction, instruction_f)

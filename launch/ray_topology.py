@@ -92,6 +92,8 @@ class _Driver:
             for index, state in enumerate(read_actor_states(resumed.folder / ACTORS)[: config.actors]):
                 self._actor_states[index] = state
         self._begun = [0] * config.actors
+        # Seconds of the best line of each program that an actor has been told of.
+        self._told: list[dict[str, float]] = [{} for _ in range(config.actors)]
         self._restarts = 0
         self._calls: dict[Any, _Call] = {}
         session.doing("starting the learner and the actors")
@@ -168,6 +170,7 @@ class _Driver:
         # A seed of its own for every start: an actor that replaces a dead one must not repeat its games.
         seed = seed_of(config.seed, Role.ACTOR, index + config.actors * self._begun[index])
         self._begun[index] += 1
+        self._told[index] = {}
         handle = self._start(ActorWorker, "actor")
         begun = handle.begin.remote(
             config, self._session.programs, self._server.address, seed, self._actor_states[index]
@@ -181,7 +184,12 @@ class _Driver:
     # Calls.
 
     def _play(self, index: int) -> None:
-        call = self._actors[index].play.remote(self._config.schedule.slice_moves, self._publication)
+        told = self._told[index]
+        lines = {
+            name: line for name, line in self._session.best.lines().items() if line[0] < told.get(name, float("inf"))
+        }
+        told.update({name: latency_s for name, (latency_s, _) in lines.items()})
+        call = self._actors[index].play.remote(self._config.schedule.slice_moves, self._publication, lines)
         self._calls[call] = _Call("actor", index, time.monotonic())
 
     def _learn(self) -> None:

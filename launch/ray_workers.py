@@ -122,8 +122,12 @@ class ActorWorker:
         self._version = -1
         self._blocked = _Blocked(self._replay)
 
-    def play(self, moves: int, publication: Publication) -> Played:
-        """Makes about `moves` moves with the published parameters, fewer if the replay takes no more."""
+    def play(self, moves: int, publication: Publication, lines: dict[str, tuple[float, list[int]]]) -> Played:
+        """Makes about `moves` moves with the published parameters, fewer if the replay takes no more.
+
+        `lines` are those of other actors that are better than what this one was told before.
+        """
+        self._actor.offer_lines(lines)
         if publication.version != self._version:
             params: Params = import_ray().get(publication.reference[0])
             self._actor.set_parameters(jax.device_put(params), publication.version)
