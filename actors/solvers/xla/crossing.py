@@ -9,7 +9,7 @@ from ....env.program import OPERAND, RESULT, Program
 from . import heap as heaps
 from .heap import NO_ROOM, fit
 from .picker import elapsed, latest_start, preferred_start
-from .problem import B_FIRST, B_SIZE, L_END, L_FAST, U_TIME, V_FIRST, V_LAST, Problem
+from .problem import B_FIRST, B_SIZE, L_END, L_FAST, L_LAST, U_TIME, V_FIRST, V_LAST, Problem
 from .state import A_BEGIN, A_COPY, A_CROSS, A_DONE, FAST, HBM, State, add_copy, add_stay
 
 # A buffer that is needed for less of the time is let go and fetched again at the end of the program.
@@ -64,7 +64,8 @@ def cross_program(problem: Problem, state: State, buffer: int) -> bool:
         again = preferred_start(problem, copy_s, gone, latest, end)
     occupied = elapsed(problem, 0, gone) + elapsed(problem, again, end)
     whole = elapsed(problem, 0, end)
-    freed = pressure > problem.limit[L_FAST] and again > gone + 1 and occupied < _MOST_OCCUPIED * whole
+    in_time = gone + 1 < again <= problem.limit[L_LAST]
+    freed = pressure > problem.limit[L_FAST] and in_time and occupied < _MOST_OCCUPIED * whole
     state.span[value, 0] = state.count[0]
     add_stay(state, value, HBM, 0, end, NO_ROOM, -1)
     until = gone if freed else end

@@ -9,7 +9,7 @@ from ....env.program import RESULT, Program
 from ....env.target import Target
 from .geometry import born_fast, slice_sizes
 from .options import Options
-from .rates import bandwidths, memory_s
+from .rates import bandwidths, memory_s, moved_bytes
 from .typical import typical_bytes
 
 SCALE = 2**40  # of seconds, as integers: sums then do not depend on their order (XLA: `AsynchronousCopyResource`)
@@ -26,7 +26,8 @@ NEVER = np.iinfo(np.int32).min
     L_END,
     L_FLAT,
     L_SLICE_MIN,
-) = range(9)
+    L_LAST,
+) = range(10)
 # Columns of `Problem.ratio`.
 R_LONGEST, R_MIN, R_PREFERRED, R_INEFFICIENT = range(4)
 # Modes of a use, from the loop optimiser.
@@ -102,7 +103,7 @@ def schedule(program: Program, target: Target) -> Times:
     """
     at = program.schedule_index.astype(np.int64)
     hbm = np.float32(bandwidths(target)[0])
-    seconds = np.maximum(program.compute_s.astype(np.float32), program.bytes_total.astype(np.float32) / hbm)
+    seconds = np.maximum(program.compute_s.astype(np.float32), moved_bytes(program)[1].astype(np.float32) / hbm)
     outputs = np.flatnonzero(program.is_output)
     last = program.num_instructions - 1
     results = program.access_buffer[program.access_start[last] :][
@@ -119,7 +120,7 @@ def schedule(program: Program, target: Target) -> Times:
         loop[at[a] : at[b] + 1] = index
     inputs = np.full(program.num_buffers, -1, np.int64)
     given = np.flatnonzero(program.definition < 0)
-    inputs[given] = np.minimum(np.arange(len(given)), max(first - 1, 0))
+    inputs[given] = np.minimum(np.arange(len(given)), first - 1)
     return Times(at_time, loop, inputs, end)
 
 
@@ -149,13 +150,13 @@ def make_problem(program: Program, target: Target, options: Options) -> tuple[Pr
     buffer[:, :2] = rows.spans
     buffer[:, B_SIZE] = program.size
     buffer[:, B_COPY] = copy_s.astype(np.float32).astype(np.float64) * SCALE
-    limit = np.zeros(9, np.int64)
+    limit = np.zeros(10, np.int64)
     limit[[L_FAST, L_ALIGN]] = target.fast_bytes, target.alignment
     limit[L_PREFETCHES] = target.max_prefetches if options.max_prefetches is None else options.max_prefetches
     limit[L_WRITE_BACKS] = target.max_write_backs if options.max_write_backs is None else options.max_write_backs
     limit[[L_RETRIES, L_REPACKS, L_END]] = options.retries, options.repacks, times.end
     limit[L_FLAT] = not nest.any()
-    limit[L_SLICE_MIN] = options.slice_min_bytes
+    limit[L_SLICE_MIN], limit[L_LAST] = options.slice_min_bytes, program.schedule_index[-1]
     longest = target.fast_bytes / bandwidth * options.max_overlap
     reserved = np.zeros(len(nest), np.int64)
     reserved[program.schedule_index] = program.reserved

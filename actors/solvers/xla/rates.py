@@ -27,6 +27,19 @@ def bandwidths(target: Target) -> tuple[float, float]:
     return target.hbm_bandwidth, target.fast_bandwidth
 
 
+def moved_bytes(program: Program) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Returns `[A]` bytes of accesses and `[T]` of instructions, whole where the file has six digits of a whole buffer."""
+    size = program.size[program.access_buffer].astype(float)
+    moved = np.where(_alike(program.access_bytes, size), size, program.access_bytes)
+    sums = np.bincount(program.access_instruction, weights=moved, minlength=program.num_instructions)
+    return moved, np.where(_alike(program.bytes_total, sums), sums, program.bytes_total)
+
+
+def _alike(values: NDArray[np.float64], exact: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Returns whether values agree in six digits."""
+    return np.abs(values - exact) <= 6e-6 * exact
+
+
 def memory_s(program: Program, target: Target) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Returns `[A]` seconds that each access's instruction moves bytes, with all in HBM and with that access alone fast.
 
@@ -34,6 +47,7 @@ def memory_s(program: Program, target: Target) -> tuple[NDArray[np.float32], NDA
     """
     hbm, fast = (np.float32(bandwidth) for bandwidth in bandwidths(target))
     t = program.access_instruction
-    whole = program.bytes_total.astype(np.float32)[t]
-    moved = np.minimum(program.access_bytes, program.bytes_total[t]).astype(np.float32)
+    access, total = moved_bytes(program)
+    whole = total.astype(np.float32)[t]
+    moved = np.minimum(access, total[t]).astype(np.float32)
     return whole / hbm, moved / fast + (whole - moved) / hbm
