@@ -11,8 +11,8 @@ has slack. So it is solved several times, each time counting on less room and ba
 time as solving takes goes to crossing the best plan with random roundings of all solutions, and so does what is left.
 """
 
+import itertools
 from dataclasses import dataclass, replace
-from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,13 +121,18 @@ def _one_pass(task: Task, judge: Judge, rules: Rules, pool: list[Shares], number
 
         shares = shares_of(task, placement, values)
         pool.append(shares)
-        for threshold in _THRESHOLDS:
-            task.play(rounded(task, shares, threshold))
+        for clock, threshold in itertools.product(task.clocks, _THRESHOLDS):
+            if task.done:
+                return
+            task.take(task.clock(clock))
+            task.play(rounded(task, shares, threshold, waits=clock != task.clocks[0]))
         if slowly:
             ways = constructed(task.game.judge, placement, values, late, _PACKER_NODES)
-            for mapping in islice(ways, _CONSTRUCTED):
+            for mapping in itertools.islice(ways, _CONSTRUCTED):
                 task.offer_mapping(mapping)
-            for mapping in islice(repaired(judge.program, judge.target, choice_of(placement, values)), _REPAIRED):
+            for mapping in itertools.islice(
+                repaired(judge.program, judge.target, choice_of(placement, values)), _REPAIRED
+            ):
                 task.offer_mapping(mapping)
                 if late():
                     return

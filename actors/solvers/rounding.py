@@ -8,12 +8,14 @@ from numpy.typing import NDArray
 from ...env.bounds.placement import Placement
 from ...env.core import COPY, DROP, NO_COPY
 from ...env.program import OPERAND
-from .plan import ACROSS
+from .plan import ACROSS, WAIT
 from .task import Plan, Task
 
 # How much of a plan a crossing replaces: accesses in a row, or this many buffers.
 _LONGEST_PART = 0.25
 _MOST_BUFFERS = 8
+# How often the accesses of a crossing wish to wait.
+_WAITING = 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,10 +55,13 @@ def shares_of(task: Task, placement: Placement, values: NDArray[np.float64]) -> 
     return Shares(fast, wish, across)
 
 
-def rounded(task: Task, shares: Shares, threshold: float | NDArray[np.float64]) -> Plan:
-    """Returns the plan that wishes for every share of at least `threshold` (one, or `[A]`) to be fast."""
+def rounded(task: Task, shares: Shares, threshold: float | NDArray[np.float64], waits: bool = False) -> Plan:
+    """Returns the plan that wishes for every share of at least `threshold` (one, or `[A]`) to be fast; with `waits`,
+    operands at the price of any wait."""
     plan = np.where(shares.fast >= threshold, shares.wish, DROP).astype(np.int8)
-    plan[(plan == COPY) & (shares.across >= np.maximum(threshold, 0.5))] = ACROSS
+    if waits:
+        plan[(plan == COPY) & (task.game.program.access_kind == OPERAND)] = WAIT
+    plan[(plan != DROP) & (shares.across >= np.maximum(threshold, 0.5))] = ACROSS
     plan[shares.fast < 0.0] = NO_COPY
     return plan
 
@@ -68,9 +73,11 @@ def cross(task: Task, pool: list[Shares]) -> None:
     """
     draw, program = task.generator, task.game.program
     shares = pool[int(draw.integers(len(pool)))]
-    plan = rounded(task, shares, draw.random(program.num_buffers)[program.access_buffer])
+    waits = bool(draw.random() < _WAITING)
+    plan = rounded(task, shares, draw.random(program.num_buffers)[program.access_buffer], waits)
     known = task.best_plan
     if known is not None:
+        task.take(task.best_clocked)
         keep = np.ones(len(plan), bool)
         if draw.random() < 0.5:
             length = 1 + int(draw.random() ** 2 * _LONGEST_PART * len(plan))
