@@ -45,8 +45,7 @@ class Decoder:
         self._room()
         self._writer = Writer(program, self.problem, self._accesses)
         self._of_access = np.full(program.num_accesses, -1, np.int64)
-        real = np.flatnonzero(self._accesses.uses >= 0)
-        self._of_access[self._accesses.uses[real]] = real
+        self._of_access[self._accesses.links[:, 1]] = self._accesses.links[:, 0]
 
     def _room(self) -> None:
         self._state = make_state(self.problem, self._factor)

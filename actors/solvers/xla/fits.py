@@ -5,7 +5,7 @@ from numba import njit
 
 from .heap import C_FIRST, C_LAST, C_OFFSET, C_SIZE, NO_ROOM, Heap, best_gap, fit, gather, is_free
 from .picker import may_stay
-from .problem import B_FIRST, B_LAST, B_SIZE, L_ALIGN, L_FAST, U_TIME, V_FIRST, V_LAST, Problem
+from .problem import B_FIRST, B_LAST, B_SIZE, L_ALIGN, L_FAST, U_FROM, U_TIME, V_FIRST, V_LAST, Problem
 from .state import State
 
 
@@ -23,7 +23,7 @@ def longest_fit(problem: Problem, state: State, buffer: int, use: int, first: in
     while earliest > begin_of_uses and problem.use[earliest - 1, U_TIME] == problem.use[use, U_TIME]:
         earliest -= 1
     last = earliest
-    while last + 1 < end_of_uses and may_stay(problem, problem.use[last, U_TIME], problem.use[last + 1, U_TIME]):
+    while last + 1 < end_of_uses and may_stay(problem, problem.use[last, U_TIME], problem.use[last + 1, U_FROM]):
         last += 1
     low, count = earliest, last + 1 - earliest
     best, best_time = NO_ROOM, np.int64(-1)

@@ -41,7 +41,7 @@ class _Value:
 
 def optimise(program: Program, target: Target, options: Options, problem: Problem, accesses: Accesses) -> None:
     """Sets modes and preferred starts of the uses in repeated layers."""
-    of_access = {access: use for use, access in enumerate(accesses.uses.tolist()) if access >= 0}
+    of_access = {access: use for use, access in accesses.links.tolist()}
     for repeat in find_repeats(program, options.loop_min_iterations):
         layer = _Layer(program, target, options, problem, repeat)
         for value in layer.plan():

@@ -69,6 +69,14 @@ def lifetimes(program: Program, problem: Problem, times: Times) -> NDArray[np.in
     return table
 
 
+def _operand(program: Program) -> NDArray[np.int64]:
+    """Returns `[N]` as which operand an input is last read, 0 for other buffers: XLA numbers inputs in that order."""
+    number = np.zeros(program.num_buffers, np.int64)
+    reads = program.access_kind == OPERAND
+    number[program.access_buffer[reads]] = program.access_number[reads]  # the last one stands
+    return np.where(program.definition < 0, number, 0)
+
+
 class Order:
     """The order of a program's buffers, and what of it does not change from decode to decode."""
 
@@ -78,6 +86,7 @@ class Order:
         self._keys = (
             np.arange(program.num_buffers),
             lives[:, 0],
+            _operand(program),
             lives[:, 2],
             lives[:, 0] - lives[:, 1],
             -program.size,

@@ -50,8 +50,8 @@ class Problem(NamedTuple):
       buffer_s: `[N]` seconds of a copy of typical size: by them its start is chosen.
       value: `[V, 7]` buffer, definition, first use, use after the last, whether it begins in HBM, bytes its definition
         writes, whether its definition is an instruction.
-      use: `[U, 6]` time, latest end of a prefetch, bytes read, value that goes on in place or -1, whether it must be in
-        HBM, mode.
+      use: `[U, 7]` time, latest end of a prefetch, bytes read, value that goes on in place or -1, whether it must be in
+        HBM, mode, from when on it needs the buffer: a loop is one use of what it reads or carries.
       gain: `[U]` seconds that its instruction saves if it alone is fast.
       want: `[U]` preferred start of a prefetch, or `NEVER`.
       slices: `[N, M]` sizes of the slices of a prefetch, lowest bytes first; 0 beyond the last.
@@ -77,13 +77,13 @@ class Problem(NamedTuple):
 # Columns of `Problem.buffer`, `Problem.value`, `Problem.use`.
 B_FIRST, B_LAST, B_SIZE, B_COPY = range(4)
 V_BUFFER, V_TIME, V_FIRST, V_LAST, V_HBM, V_BYTES, V_WRITTEN = range(7)
-U_TIME, U_LATEST, U_BYTES, U_NEXT, U_HBM, U_MODE = range(6)
+U_TIME, U_LATEST, U_BYTES, U_NEXT, U_HBM, U_MODE, U_FROM = range(7)
 
 
 class Accesses(NamedTuple):
-    """The way back to the program. `uses[U]`: access or -1; `values[V]`: access of the definition or -1."""
+    """The way back to the program. `links[K, 2]`: use, access that it stands for; `values[V]`: access or -1."""
 
-    uses: NDArray[np.int64]
+    links: NDArray[np.int64]
     values: NDArray[np.int64]
 
 
@@ -169,7 +169,7 @@ def make_problem(program: Program, target: Target, options: Options) -> tuple[Pr
         buffer=buffer,
         buffer_s=np.full(program.num_buffers, typical / bandwidth, np.float32),
         value=np.array(rows.values, np.int64).reshape(-1, 7),
-        use=np.array(rows.uses, np.int64).reshape(-1, 6),
+        use=np.array(rows.uses, np.int64).reshape(-1, 7),
         gain=np.array(rows.gains, np.float32),
         want=np.full(len(rows.uses), NEVER, np.int64),
         slices=sizes,
@@ -178,7 +178,19 @@ def make_problem(program: Program, target: Target, options: Options) -> tuple[Pr
             [longest, options.min_overlap, options.preferred_overlap, options.inefficient_ratio], np.float32
         ),
     )
-    return problem, Accesses(np.array(rows.use_access, np.int64), np.array(rows.value_access, np.int64))
+    links = np.array(rows.links, np.int64).reshape(-1, 2)
+    return problem, Accesses(links, np.array(rows.value_access, np.int64))
+
+
+class _Touch(NamedTuple):
+    """All accesses to a buffer by one instruction, or by one loop."""
+
+    start: int
+    end: int
+    latest: int
+    reads: list[int]
+    writes: list[int]
+    whole_loop: bool
 
 
 class _Rows:
@@ -189,70 +201,94 @@ class _Rows:
         self.uses: list[tuple[int, ...]] = []
         self.gains: list[float] = []
         self.value_access: list[int] = []
-        self.use_access: list[int] = []
+        self.links: list[tuple[int, int]] = []
         self.spans = np.zeros((program.num_buffers, 2), np.int64)
         self._program, self._end = program, times.end
         self._at = program.schedule_index.astype(np.int64)
-        self._last_of_loop = _ends(program, self._at)
         self._gain = gains(program, target)
         self._born_fast = born_fast(program)
+        outer = np.arange(len(program.loop_parent) + 1)  # of every loop the outermost one around it
+        for loop, parent in enumerate(program.loop_parent):
+            outer[loop] = outer[parent] if parent >= 0 else loop
+        outer[-1] = -1
+        self._outer = outer[program.loop]
         of_buffer: list[list[int]] = [[] for _ in range(program.num_buffers)]
         for access, buffer in enumerate(program.access_buffer.tolist()):
             of_buffer[buffer].append(access)
         for buffer, accesses in enumerate(of_buffer):
             self.spans[buffer, 0] = len(self.values)
-            self._buffer(buffer, accesses, int(times.inputs[buffer]))
+            self._buffer(buffer, self._touches(buffer, accesses), int(times.inputs[buffer]))
             self.spans[buffer, 1] = len(self.values)
 
-    def _buffer(self, buffer: int, accesses: list[int], given: int) -> None:
+    def _touches(self, buffer: int, accesses: list[int]) -> list[_Touch]:
+        """Returns the touches in order: one for each loop that the buffer outlives, else one for each instruction."""
         program = self._program
-        reads: list[int] = []
-        open_value: tuple[int, int] | None = (given, -1) if program.definition[buffer] < 0 else None
-        index = 0
-        while index < len(accesses):
-            t = int(program.access_instruction[accesses[index]])
-            after = index
-            while after < len(accesses) and program.access_instruction[accesses[after]] == t:
-                after += 1
-            here = accesses[index:after]
-            index = after
-            written = [a for a in here if program.access_kind[a] == RESULT]
-            reads += [a for a in here if program.access_kind[a] != RESULT]
-            if written:
-                self._close(buffer, open_value, reads, t)
-                open_value, reads = (int(self._at[t]), written[0]), []
-        self._close(buffer, open_value, reads, None)
+        loops = {int(self._outer[program.access_instruction[a]]) for a in accesses}
+        lasts = len(loops) > 1 or program.definition[buffer] < 0 or bool(program.is_output[buffer])
+        if accesses and not lasts:
+            lasts = bool(program.access_kind[accesses[0]] != RESULT)  # carried from one iteration to the next
+        groups: dict[tuple[int, int], list[int]] = {}
+        for access in accesses:
+            t = int(program.access_instruction[access])
+            loop = int(self._outer[t])
+            groups.setdefault((1, loop) if lasts and loop >= 0 else (0, t), []).append(access)
+        touches = []
+        for (whole_loop, number), mine in groups.items():
+            first = last = number
+            if whole_loop:
+                first, last = int(program.loop_first[number]), int(program.loop_last[number])
+            start, end = int(self._at[first]), int(self._at[last])
+            written = [a for a in mine if program.access_kind[a] == RESULT]
+            read = [a for a in mine if program.access_kind[a] != RESULT]
+            touches.append(_Touch(start, end, start - whole_loop, read, written, bool(whole_loop)))
+        return touches
 
-    def _close(self, buffer: int, value: tuple[int, int] | None, reads: list[int], following: int | None) -> None:
-        """Adds a value with its uses. `following`: the instruction that writes the next one."""
+    def _buffer(self, buffer: int, touches: list[_Touch], given: int) -> None:
+        program = self._program
+        defined: tuple[int, list[int], bool] | None = None  # time, accesses that write it, by a loop
+        if program.definition[buffer] < 0:
+            defined = (given, [], False)
+        pending: list[_Touch] = []
+        for touch in touches:
+            # A loop that writes also carries what was there before.
+            if touch.reads or touch.whole_loop:
+                pending.append(touch)
+            if touch.writes:
+                self._close(buffer, defined, pending, touch)
+                if touch.whole_loop and defined is None:
+                    return
+                defined, pending = (touch.end, touch.writes, touch.whole_loop), []
+        self._close(buffer, defined, pending, None)
+
+    def _close(
+        self,
+        buffer: int,
+        value: tuple[int, list[int], bool] | None,
+        touches: list[_Touch],
+        following: _Touch | None,
+    ) -> None:
+        """Adds a value with its uses. `following`: what writes the next one."""
         if value is None:
             return
         program = self._program
-        time, access = value
-        first = len(self.uses)
-        number = len(self.values)
-        for read in reads:
-            t = int(program.access_instruction[read])
-            at = int(self._at[t])
-            goes_on = number + 1 if t == following else -1
-            self.uses.append((at, at, int(program.access_bytes[read]), goes_on, 0, M_FREE))
-            self.gains.append(self._gain[read])
-            self.use_access.append(read)
-        if following is None and program.is_output[buffer] and time < self._end:
-            self.uses.append((self._end, self._end, 0, -1, 1, M_FREE))
+        time, written, by_loop = value
+        first, number = len(self.uses), len(self.values)
+        for touch in touches:
+            goes_on = number + 1 if touch is following else -1
+            groups = [touch.reads + touch.writes] if touch.whole_loop else [[read] for read in touch.reads]
+            for group in groups:
+                moved = int(sum(program.access_bytes[a] for a in group))
+                self.links += [(len(self.uses), a) for a in group]
+                self.uses.append((touch.end, touch.latest, moved, goes_on, 0, M_FREE, touch.start))
+                self.gains.append(0.0 if touch.whole_loop else self._gain[group[0]])
+        at_end = following is None and bool(program.is_output[buffer])
+        if at_end and time < self._end:
+            self.uses.append((self._end, self._end, 0, -1, 1, M_FREE, self._end))
             self.gains.append(0.0)
-            self.use_access.append(-1)
-        given = access < 0
-        at_end = following is None and program.is_output[buffer] and time >= self._end
-        written = 0 if given else int(program.access_bytes[access])
-        at_start = given or not self._born_fast[access]
-        row = (buffer, time, first, len(self.uses), int(at_start or at_end), written, int(not given))
-        self.values.append(row)
-        self.value_access.append(access)
-
-
-def _ends(program: Program, at: NDArray[np.int64]) -> NDArray[np.int64]:
-    return at[program.loop_last] if len(program.loop_last) else np.zeros(0, np.int64)
+        at_start = not written or (at_end and time >= self._end) or not self._born_fast[written].all()
+        moved = int(program.access_bytes[written[0]]) if written else 0
+        self.values.append((buffer, time, first, len(self.uses), int(at_start), moved, int(bool(written))))
+        self.value_access.append(written[0] if written and not by_loop else -1)
 
 
 def gains(program: Program, target: Target) -> NDArray[np.float32]:

@@ -15,6 +15,7 @@ from .problem import (
     L_WRITE_BACKS,
     M_DEFAULT,
     M_KEEP,
+    U_FROM,
     U_HBM,
     U_LATEST,
     U_MODE,
@@ -177,7 +178,7 @@ def _keep(problem: Problem, state: State, value: int, use: int, start: int, even
     held = state.span[value, 1] - 1 if state.span[value, 1] > state.span[value, 0] else -1
     if held >= 0 and not state.stay[held, A_FAST]:
         return NOT_FAST
-    if not even_long and not may_stay(problem, start, end):
+    if not even_long and not may_stay(problem, start, problem.use[use, U_FROM]):
         return TOO_LONG
     if held >= 0:
         first = state.stay[held, A_END] + 1

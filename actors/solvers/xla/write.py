@@ -49,8 +49,8 @@ class Writer:
         buffer = problem.value[stays[:, A_VALUE], V_BUFFER]
         fast = np.zeros(program.num_accesses, bool)
         served = state.serves
-        good = np.flatnonzero((served >= 0) & (self._accesses.uses >= 0))
-        fast[self._accesses.uses[good]] = stays[served[good], A_FAST] == FAST
+        links = self._accesses.links[served[self._accesses.links[:, 0]] >= 0]
+        fast[links[:, 1]] = stays[served[links[:, 0]], A_FAST] == FAST
         born = stays[(stays[:, A_FAST] == FAST) & (stays[:, A_COPY] == 0), A_VALUE]
         written = self._accesses.values[born]
         fast[written[written >= 0]] = True

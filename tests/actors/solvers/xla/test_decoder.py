@@ -177,12 +177,13 @@ def test_what_gains_nothing_comes_last() -> None:
     assert not served(program, mapping, "tanh", "t", RESULT)
 
 
-def test_copies_wait_for_the_bandwidth_that_instructions_leave() -> None:
-    # Ten seconds each; a copy takes twenty: the second prefetch starts when the first is done.
+@pytest.mark.parametrize(("late", "expected"), [(4, []), (5, [(2, 5)])])
+def test_copies_wait_for_the_bandwidth_that_instructions_leave(late: int, expected: list[tuple[int, int]]) -> None:
+    # Ten seconds each; a copy takes twenty. That of `p0` has the time of instructions 1 and 2.
     target = dataclasses.replace(TARGET, fast_bytes=600, hbm_bandwidth=12.8)
     steps = [(name, 10.0, [f"x{i - 1}"] if i else ["p"], [f"x{i}"]) for i, name in enumerate("abcdefg")]
     steps[3] = ("d", 10.0, ["x2", "p0"], ["x3"])
-    steps[6] = ("g", 10.0, ["x5", "p1"], ["x6"])
+    steps[late] = ("late", 10.0, [f"x{late - 1}", "p1"], [f"x{late}"])
     program = make_program(
         steps,
         {"p": {"size": 8, "input": True}, "p0": {"size": 256, "input": True}, "p1": {"size": 256, "input": True}}
@@ -191,14 +192,14 @@ def test_copies_wait_for_the_bandwidth_that_instructions_leave() -> None:
     )
     large = np.isin(program.access_buffer, [program.buffer_names.index("p0"), program.buffer_names.index("p1")])
     moved = np.where(large, 8.0, program.access_bytes)  # they read little of it, or they would take long
-    total = np.bincount(program.access_instruction, weights=moved)
-    program = dataclasses.replace(program, access_bytes=moved, bytes_total=total)
+    program = dataclasses.replace(
+        program, access_bytes=moved, bytes_total=np.bincount(program.access_instruction, weights=moved)
+    )
     order = np.array([{"p0": 0, "p1": 1}.get(name, 2) for name in program.buffer_names])
-    mapping = run(program, Options(inefficient_ratio=0.0, typical_bytes=256, max_overlap=8.0, cross_program=0), priority=order)
-    ((first, _),) = moves(program, mapping, "p0")
-    ((second, end),) = moves(program, mapping, "p1")
-    assert end - second - 1 == 2
-    assert second >= first + 2
+    options = Options(typical_bytes=256, preferred_overlap=1.0, inefficient_ratio=0.0, cross_program=0)
+    mapping = run(program, options, priority=order)
+    assert moves(program, mapping, "p0") == [(-1, 3)]
+    assert moves(program, mapping, "p1") == expected
 
 
 def test_repacking_makes_room() -> None:
@@ -302,7 +303,7 @@ def test_the_start_of_a_prefetch_can_be_chosen(wanted: float, expected: int | No
 
 def test_a_large_prefetch_is_cut_into_slices() -> None:
     chain = [(f"negate.{i}", 1.0, [f"n{i - 1}"] if i else ["p"], [f"n{i}"]) for i in range(8)]
-    target = dataclasses.replace(TARGET, fast_bytes=65536, hbm_bandwidth=8192.0, alignment=4096)
+    target = dataclasses.replace(TARGET, fast_bytes=65536, hbm_bandwidth=8192.0, fast_bandwidth=81920.0, alignment=4096)
     program = make_program(
         [*chain, ("add", 1.0, ["n7", "w"], ["out"])],
         {"p": INPUT, "w": {"size": 16384, "input": True}} | {f"n{i}": 8 for i in range(8)} | {"out": OUTPUT},
