@@ -2,8 +2,8 @@
 
 - *Rules* (`actors/greedy.py`) decide in program order from what is ahead of an access.
 - *Benefit per byte*, *per byte-second* and what lies between fill fast memory buffer by buffer, as a knapsack: the
-  seconds that a stay saves, over its bytes and its length to some power. Under `robust` also by the clock of either
-  cost model alone. Offsets are the game's.
+  seconds that a stay saves, over its bytes and its length to some power. Under `robust` by several clocks. Offsets
+  are the game's.
 - *Look-ahead* takes the stays in the same order, plays the whole game with and without each, and keeps what helps.
 """
 
@@ -15,7 +15,6 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ...env.core import COPY, DROP, NO_COPY
-from ...env.game import MallocGame
 from ...env.layout import (
     A_BUFFER,
     A_INSTRUCTION,
@@ -31,14 +30,11 @@ from ...env.layout import (
     L_FAST,
     Tables,
 )
-from ...env.objective import ROBUST
 from ...env.program import OPERAND
-from .plan import ACROSS
+from .plan import ACROSS, WAIT
 from .starts import good_starts
 from .task import Plan, Task
 
-# Clocks of `robust` beside the game's own: the weight of `msa`.
-_CLOCKS = (1.0, 0.0)
 # Powers of bytes and of seconds that benefits are divided by: (1, 0) is per byte, (1, 1) per byte-second.
 _POWERS = ((1.0, 1.0), (1.0, 0.0), (1.0, 0.5), (0.5, 0.5), (0.5, 0.0), (0.0, 0.0))
 # Shares of fast memory that the knapsack fills: offsets waste some.
@@ -72,26 +68,19 @@ def greedy(task: Task) -> None:
     """Plays everything fast, the knapsacks and all rules; then looks ahead."""
     task.doing = "everything fast"
     task.play(np.full(len(task.tables.access), COPY, np.int8))
-    tables = [task.tables]
-    if task.game.judge.objective == ROBUST and not task.done:
-        tables += [_tables(task, share) for share in _CLOCKS]
     task.doing = "benefit per byte and second"
-    for table, cut in itertools.product(tables, _CUTS):
+    for clock, cut in itertools.product(task.clocks, _CUTS):
         if task.done:
             return
-        _knapsacks(task, make_stays(table, cut))
+        task.take(task.clock(clock))
+        _knapsacks(task, make_stays(task.tables, cut))
     task.doing = "greedy rules"
+    task.take(task.clock(task.clocks[0]))
     good_starts(task)
     for cut in _CUTS:
         task.doing = f"look-ahead, cut at {cut:g}"
+        task.take(task.best_clocked)
         _look_ahead(task, make_stays(task.tables, cut))
-
-
-def _tables(task: Task, msa_share: float) -> Tables:
-    """Returns the tables of the task's game by another clock."""
-    judge = task.game.judge
-    tables = MallocGame(judge.program, judge.target, judge.objective, msa_share=msa_share).tables
-    return tables._replace(buffer=task.tables.buffer)
 
 
 # ---- what may stay ---------------------------------------------------------------------------------------------------
@@ -186,7 +175,8 @@ def take(order: np.ndarray, first: np.ndarray, last: np.ndarray, size: np.ndarra
 
 
 def _look_ahead(task: Task, stays: Stays) -> None:
-    """Adds stay by stay to an empty fast memory; then tries to add or to give up each of the best plan's."""
+    """Adds stay by stay to an empty fast memory; then tries to add, to give up, or to wait for
+    each in the best plan."""
     if not len(stays.size):
         return
     plan = np.full(len(stays.of_access), DROP, np.int8)
@@ -203,7 +193,7 @@ def _look_ahead(task: Task, stays: Stays) -> None:
         if task.done or task.best_plan is None:
             return
         mine = stays.of_access == stay
-        for wish in (stays.wish, DROP):
+        for wish in (stays.wish, DROP, np.where(stays.wish == COPY, WAIT, stays.wish)):
             trial = np.where(mine, wish, task.best_plan).astype(np.int8)
             if not np.array_equal(trial, task.best_plan):
                 task.play(trial)
