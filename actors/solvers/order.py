@@ -50,13 +50,18 @@ class _Member:
     individual: Individual
 
 
-def order_search(task: Task) -> None:
-    """Starts from XLA's own order under all flags and from sizes, evolves, then climbs from the best."""
+def order_search(task: Task, climb_share: float = _CLIMB_SHARE) -> None:
+    """Starts from XLA's own order under all flags and from sizes, evolves, then climbs from the best.
+
+    Args:
+      task: the task.
+      climb_share: share of the time after the starts that goes to climbing.
+    """
     search = _Search(task)
     population = search.starts()
     if task.done or not population or not len(search.evaluator.major):
         return
-    search.evolve(population, task.spent + (1.0 - _CLIMB_SHARE) * (1.0 - task.spent))
+    search.evolve(population, task.spent + (1.0 - climb_share) * (1.0 - task.spent))
     search.climb(1.0)
     search.finish()
 
