@@ -28,7 +28,6 @@ class SacConfig:
       actor_rate, critic_rate: learning rates of Adam.
       entropy: what a nat of the mean entropy of a node counts, in units of reward.
       batch: mappings per update.
-      noise: deviation of what is added to the one-hot mappings, cut off at twice that.
       clip_norm: gradients are cut to this norm.
     """
 
@@ -36,5 +35,4 @@ class SacConfig:
     critic_rate: float = 1e-3
     entropy: float = 0.3
     batch: int = 24
-    noise: float = 0.1
     clip_norm: float = 1.0

@@ -2,7 +2,7 @@
 
 Evolution cuts and joins parameters as rows of numbers; so they are rows everywhere.
 
-Shapes: `N` nodes, `H` homes a tensor may have, `D` parameters of a policy, `E` of a critic.
+Shapes: `N` nodes, `H` homes a tensor may have, `D` parameters.
 """
 
 from dataclasses import dataclass
@@ -20,28 +20,15 @@ from .config import GraphNetworkConfig
 from .unet import Graph, GraphUNet
 
 
-class PolicyModule(nn.Module):
-    """A graph to logits `[N, H]`."""
+class HomesModule(nn.Module):
+    """A graph to a number per node and home, `[N, H]`: a policy's logits, or a critic's values."""
 
     config: GraphNetworkConfig
 
     @nn.compact
     def __call__(self, graph: Graph) -> jax.Array:
         nodes = GraphUNet(self.config.width, self.config.depth, name="trunk")(graph.features, graph)
-        return nn.Dense(self.config.homes, name="logits")(nodes)
-
-
-class CriticModule(nn.Module):
-    """A graph and a mapping `[N, H]`, one-hot or relaxed, to a value `[]`: a mean over the nodes."""
-
-    config: GraphNetworkConfig
-
-    @nn.compact
-    def __call__(self, graph: Graph, mapping: jax.Array) -> jax.Array:
-        inputs = jnp.concatenate([graph.features, mapping * graph.real[:, None]], axis=-1)
-        nodes = GraphUNet(self.config.width, self.config.depth, name="trunk")(inputs, graph)
-        values = nn.Dense(1, name="value")(nodes)[:, 0]
-        return jnp.sum(values * graph.real) / jnp.maximum(jnp.sum(graph.real), 1.0)
+        return nn.Dense(self.config.homes, name="homes")(nodes)
 
 
 class FlatModule:
@@ -76,31 +63,19 @@ class FlatModule:
 
 @dataclass(frozen=True)
 class GraphNetwork:
-    """Policy and critic. Hashable, so that what is compiled for it can be kept.
-
-    `policy(row, graph)` gives logits `[N, H]`, `critic(row, graph, mapping)` a value `[]`.
-    """
+    """The network of policies and critics alike. Hashable, so that what is compiled for it can be kept."""
 
     config: GraphNetworkConfig
 
     @cached_property
-    def policy(self) -> FlatModule:
-        """Rows of `D` numbers."""
-        return FlatModule(PolicyModule(self.config), self._example)
-
-    @cached_property
-    def critic(self) -> FlatModule:
-        """Rows of `E` numbers."""
-        mapping = jnp.zeros((len(self._example.real), self.config.homes))
-        return FlatModule(CriticModule(self.config), self._example, mapping)
+    def homes(self) -> FlatModule:
+        """`homes(row, graph)`: parameters `[D]` and a graph to logits, or values, `[N, H]`."""
+        size, depth = 2**self.config.depth, self.config.depth
+        features = jnp.zeros((size, self.config.features))
+        example = Graph(features, jnp.zeros((depth + 1, size, size)), jnp.ones(size))
+        return FlatModule(HomesModule(self.config), example)
 
     @cached_property
     def posteriors(self) -> Any:
         """Compiled: policies `[G, D]` and a graph to their probabilities `[G, N, H]`."""
-        return jax.jit(jax.vmap(lambda row, graph: jax.nn.softmax(self.policy(row, graph)), in_axes=(0, None)))
-
-    @property
-    def _example(self) -> Graph:
-        size, depth = 2**self.config.depth, self.config.depth
-        features = jnp.zeros((size, self.config.features))
-        return Graph(features, jnp.zeros((depth + 1, size, size)), jnp.ones(size))
+        return jax.jit(jax.vmap(lambda row, graph: jax.nn.softmax(self.homes(row, graph)), in_axes=(0, None)))

@@ -30,7 +30,7 @@ class GradientLearner:
 
     def fresh(self, count: int) -> NDArray[np.float32]:
         """Returns `[count, D]` newly initialised policies."""
-        return self._network.policy.init(int(self._chance.integers(2**31)), count)
+        return self._network.homes.init(int(self._chance.integers(2**31)), count)
 
     def posteriors(self, networks: NDArray[np.float32]) -> Genes:
         """Returns the probabilities `[G, K, H]` of policies `[G, D]`."""
