@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...env.errors import UserError
-from ...env.game import DEFAULT_MAX_WINDOW, DEFAULT_MSA_SHARE, DEFAULT_TRIVIAL_SHARE, MallocGame
-from ...env.layout import B_PLAYED, B_TRIVIAL, Tables, build_tables, pooled_state
+from ...env.game import DEFAULT_MSA_SHARE, DEFAULT_TRIVIAL_SHARE, MallocGame
+from ...env.layout import A_HINT, B_PLAYED, B_TRIVIAL, R_SLACK, Tables, build_tables, pooled_state
 from ...env.mapping import Mapping
 from ...env.program import Program
 from ...env.target import Target
@@ -29,6 +29,8 @@ _ACCESSES_PER_LOOK = 60_000
 # Under `robust` the game's clock decides what counts as idle time and as a wait worth its while. No share of `msa` is
 # best on all programs.
 _MSA_SHARES = (DEFAULT_MSA_SHARE, 0.15, 0.85, 0.03)
+# Idle time that a prefetch looks for where a mapping is followed, in multiples of its need: XLA prefers as much.
+_SLACK = 2.0
 
 
 @dataclass(frozen=True)
@@ -143,11 +145,22 @@ class Task:
     def clock(self, msa_share: float) -> Clocked:
         """Returns what plans are played on with a share of `msa` in the clock, above 0 and below 1."""
         if msa_share not in self._clocks:
-            clock = self.game.judge.clock(msa_share)
+            game, clock = self.game, self.game.judge.clock(msa_share)
+            window = int(game.tables.limits[L_WINDOW])
+            slack, patience = game.tables.rates[[R_SLACK, R_PATIENCE]].tolist()
             self._clocks[msa_share] = _clocked(
-                build_tables(self.game.program, self.game.target, clock, DEFAULT_MAX_WINDOW, DEFAULT_TRIVIAL_SHARE)
+                build_tables(game.program, game.target, clock, window, DEFAULT_TRIVIAL_SHARE, slack, patience)
             )
         return self._clocks[msa_share]
+
+    def following_clock(self, msa_share: float, offsets: NDArray[np.int64]) -> Clocked:
+        """Returns the same as `clock`, but games that prefer these offsets `[A]` (-1: any) and early windows: a plan
+        that follows a mapping loses little then."""
+        clocked = self.clock(msa_share)
+        access, rates = clocked.tables.access.copy(), clocked.tables.rates.copy()
+        access[:, A_HINT] = offsets
+        rates[R_SLACK] = _SLACK
+        return clocked._replace(tables=clocked.tables._replace(access=access, rates=rates))
 
     def take(self, clocked: Clocked) -> None:
         """Has plans played on `clocked` from now on. A plan makes another game with another clock."""
