@@ -10,7 +10,17 @@ from numpy.typing import NDArray
 
 from ...env.errors import UserError
 from ...env.game import DEFAULT_MSA_SHARE, DEFAULT_TRIVIAL_SHARE, MallocGame
-from ...env.layout import A_HINT, B_PLAYED, B_TRIVIAL, R_SLACK, Tables, build_tables, pooled_state
+from ...env.layout import (
+    A_HINT,
+    B_PLAYED,
+    B_TRIVIAL,
+    L_WINDOW,
+    R_PATIENCE,
+    R_SLACK,
+    Tables,
+    build_tables,
+    pooled_state,
+)
 from ...env.mapping import Mapping
 from ...env.program import Program
 from ...env.target import Target
