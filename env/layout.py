@@ -17,13 +17,14 @@ from .target import Target
 NEVER = np.int64(2**62)  # an instruction index that is never reached
 
 # Columns of Tables.access
-A_BUFFER, A_KIND, A_INSTRUCTION, A_NEXT, A_TWIN, A_KEY, A_DUE, A_EARLIEST, A_UNTIL = range(9)
+A_BUFFER, A_KIND, A_INSTRUCTION, A_NEXT, A_TWIN, A_KEY, A_DUE, A_EARLIEST, A_UNTIL, A_HINT = range(10)
 # A_NEXT: the buffer's next access, or -1. A_TWIN: an earlier access that decides this one: for an operand another
 # operand on the same buffer, of the same instruction or the first in a loop that only reads it; for a result the
 # operand it is written over in place; or -1. A_KEY: what it changes of its instruction's key in the cycle table if it
 # is fast, by XOR. A_DUE: instruction that its prefetch is due at: its own, or the first of the outermost loop that only
 # reads the buffer. A_EARLIEST: the earliest `start` of that prefetch that crosses no loop boundary. A_UNTIL: last
-# instruction of that loop, or its own: if it is fast, the buffer is held until then.
+# instruction of that loop, or its own: if it is fast, the buffer is held until then. A_HINT: the offset to take if that
+# may be had then, or -1.
 
 # Columns of Tables.access_f
 AF_BYTES, AF_BENEFIT, AF_AHEAD, AF_SAVING, AF_ONCE = range(5)
@@ -116,7 +117,7 @@ class Tables(NamedTuple):
     seconds. Without a cycle table it is empty.
     """
 
-    access: NDArray[np.int64]  # [A, 9]
+    access: NDArray[np.int64]  # [A, 10]
     access_f: NDArray[np.float64]  # [A, 5]
     instruction: NDArray[np.int64]  # [T + 1, 5]
     instruction_f: NDArray[np.float64]  # [T + 1, 9]
@@ -195,7 +196,8 @@ def build_tables(
     buffer[:, B_LAST] = -1
     buffer[:, B_LAST_RESULT] = -1
 
-    access = np.zeros((accesses, 9), np.int64)
+    access = np.zeros((accesses, 10), np.int64)
+    access[:, A_HINT] = -1
     access[:, A_BUFFER] = program.access_buffer
     access[:, A_KIND] = program.access_kind
     access[:, A_INSTRUCTION] = program.access_instruction

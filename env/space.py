@@ -4,6 +4,7 @@ import numpy as np
 from numba import njit
 
 from .layout import (
+    A_HINT,
     A_INSTRUCTION,
     A_NEXT,
     AF_BENEFIT,
@@ -154,7 +155,8 @@ def find_offset(
     as long as it is wanted. Prefers the tightest gap, lowest offset first; trivial buffers go to the top of the highest
     gap instead, out of the way of large ones. With `may_evict`, where no gap is wide enough, takes the offset that
     overwrites the least: only residents that nothing needs from `first` on, and with `may_wait` (when `first == now`)
-    also those that are only held until they are written back. If the move names an offset, takes that one or none.
+    also those that are only held until they are written back. If the move names an offset, takes that one or none; if
+    the tables hint at one, takes that one if it may be had without a wait.
 
     Returns:
       The offset, or -1, and the cost of what it overwrites in weighted seconds per second.
@@ -164,17 +166,19 @@ def find_offset(
     low, high, holders = _residents(tables, state, owner)
     gone_low, gone_high, gone = _gone(tables, state, first, now)
 
-    named = state.counters[C_NAMED]
-    if named >= 0:
-        if named < base or named + size > fast_bytes:
-            return np.int64(-1), 0.0
+    named, hint = state.counters[C_NAMED], tables.access[access, A_HINT]
+    wanted = named if named >= 0 else hint
+    if wanted >= 0:
+        fits = base <= wanted and wanted + size <= fast_bytes
         for k in range(gone):
-            if gone_low[k] < named + size and gone_high[k] > named:
-                return np.int64(-1), 0.0
-        lost_there, wait = overwritten(tables, state, owner, named, first, now, access)
-        if wait > 0.0 and (not may_wait or wait == np.inf):
+            fits = fits and (gone_low[k] >= wanted + size or gone_high[k] <= wanted)
+        if fits:
+            lost_there, wait = overwritten(tables, state, owner, wanted, first, now, access)
+            fits = (may_evict or lost_there == 0.0) and (wait == 0.0 or (may_wait and named >= 0 and wait < np.inf))
+            if fits:
+                return np.int64(wanted), lost_there
+        if named >= 0:
             return np.int64(-1), 0.0
-        return (np.int64(named), lost_there) if may_evict or lost_there == 0.0 else (np.int64(-1), 0.0)
 
     from_top = tables.buffer[owner, B_TRIVIAL] == 1
     best, best_gap = np.int64(-1), np.int64(2**62)

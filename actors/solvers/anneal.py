@@ -3,7 +3,7 @@ that single changes make."""
 
 import numpy as np
 
-from .follow import plan_of_mapping, xla_mappings
+from .follow import xla_mappings
 from .starts import best_starts
 from .task import Task
 from .walk import Search, Walk
@@ -44,7 +44,7 @@ def begin(task: Task) -> Walk | None:
     """Returns a walk from the best start; of several, by different clocks, short climbs say which. None at the end."""
     task.doing = "starts"
     mappings = list(xla_mappings(task, _XLA_SHARE))
-    starts = best_starts(task, _START_SHARE, [plan_of_mapping(task.game.program, mapping) for mapping in mappings])
+    starts = best_starts(task, _START_SHARE, mappings)
     for mapping in mappings:
         task.offer_mapping(mapping)
     if task.done or not len(task.free):

@@ -7,7 +7,7 @@ from numba import njit
 
 from ...env.core import NUM_MOVES, catch_up, legal_moves, play, reset
 from ...env.layout import C_ACCESS, F_REWARD, State, Tables
-from .follow import plan_of_mapping, xla_mappings
+from .follow import xla_mappings
 from .plan import choose, wish_of
 from .starts import best_starts
 from .task import Plan, Task
@@ -28,7 +28,7 @@ class _Branch:
 def beam(task: Task) -> None:
     """Runs passes, each wider and looking further ahead than the last, until the budget is spent."""
     task.doing = "starts"
-    best_starts(task, _START_SHARE, [plan_of_mapping(task.game.program, m) for m in xla_mappings(task, _XLA_SHARE)])
+    best_starts(task, _START_SHARE, xla_mappings(task, _XLA_SHARE))
     number = 0
     while not task.done and task.best_plan is not None and len(task.free):
         task.take(task.best_clocked)

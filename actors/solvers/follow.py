@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...env.core import COPY, DROP, NO_COPY
 from ...env.mapping import CROSS_PROGRAM, WRITE_BACK, Mapping
@@ -43,3 +44,24 @@ def plan_of_mapping(program: Program, mapping: Mapping) -> Plan:
         reads = np.flatnonzero(fast & (program.access_buffer == buffer) & (kind == OPERAND))
         plan[reads[:1]] = ACROSS
     return plan
+
+
+def offsets_of_mapping(program: Program, mapping: Mapping) -> NDArray[np.int64]:
+    """Returns `[A]` the offset at which a mapping serves each access from fast memory, or -1."""
+    offsets = np.full(program.num_accesses, -1, np.int64)
+    whole = mapping.residencies[mapping.residencies[:, 4] == 0]  # of slices, the first
+    order = np.lexsort((whole[:, 1], whole[:, 0]))
+    buffer, start, end, offset = whole[order][:, :4].T
+    # The last residency of the buffer that begins no later than the access.
+    span = program.num_instructions + 2
+    place = (
+        np.searchsorted(
+            buffer * span + start + 1, program.access_buffer * span + program.access_instruction + 1, "right"
+        )
+        - 1
+    )
+    for access in np.flatnonzero(mapping.access_fast & (place >= 0)).tolist():
+        row = place[access]
+        if buffer[row] == program.access_buffer[access] and program.access_instruction[access] <= end[row]:
+            offsets[access] = offset[row]
+    return offsets

@@ -6,7 +6,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from ...env.core import COPY
+from ...env.mapping import Mapping
 from ..greedy import GRID, Rule, play_rule
+from .follow import offsets_of_mapping, plan_of_mapping
 from .plan import plan_of_line
 from .task import Clocked, Plan, Task
 
@@ -27,9 +29,9 @@ def good_starts(task: Task, share: float = 1.0) -> list[Plan]:
     return [plan for _, _, plan in found]
 
 
-def best_starts(task: Task, share: float, given: Iterable[Plan] = ()) -> list[tuple[Clocked, Plan]]:
-    """Plays everything-fast, then `given` plans and greedy rules, by each clock in turn, until `share` of the budget is
-    spent.
+def best_starts(task: Task, share: float, given: Iterable[Mapping] = ()) -> list[tuple[Clocked, Plan]]:
+    """Plays everything-fast, then what follows `given` mappings, and greedy rules, by each clock in turn, until `share`
+    of the budget is spent.
 
     Returns:
       The best plan of each clock, with the clock it is to be played by, the best first.
@@ -45,6 +47,10 @@ def best_starts(task: Task, share: float, given: Iterable[Plan] = ()) -> list[tu
             if isinstance(start, Rule):
                 plan = rule_plan(task, start)
                 seconds = task.finished(plan)
+            elif isinstance(start, Mapping):
+                task.take(task.following_clock(msa_share, offsets_of_mapping(task.game.program, start)))
+                plan = plan_of_mapping(task.game.program, start)
+                seconds = task.play(plan)
             else:
                 plan = start
                 seconds = task.play(plan)
