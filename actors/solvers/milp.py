@@ -126,7 +126,7 @@ def _one_pass(task: Task, judge: Judge, rules: Rules, pool: list[Shares], number
                 return
             task.take(task.clock(clock))
             task.play(rounded(task, shares, threshold, waits=clock != task.clocks[0]))
-        if slowly:
+        if slowly and task.seconds_left > spent:
             ways = constructed(task.game.judge, placement, values, late, _PACKER_NODES)
             for mapping in itertools.islice(ways, _CONSTRUCTED):
                 task.offer_mapping(mapping)
