@@ -23,6 +23,7 @@ from ...env.bounds.placement import Rules
 from ...env.bounds.repair import choice_of, repaired
 from ...env.bounds.solve import solve_integer, solve_relaxation
 from ...env.core import COPY
+from ...env.cost import all_hbm_latency
 from ...env.objective import ROBUST, Judge, make_judge
 from .rounding import Shares, cross, rounded, shares_of
 from .task import Task
@@ -107,6 +108,8 @@ def _cross(task: Task, pool: list[Shares], since: float) -> None:
 def _one_pass(task: Task, judge: Judge, rules: Rules, pool: list[Shares], number: str) -> None:
     """Sets the model up, solves it without and with integrality, and makes mappings of both."""
     task.doing = f"model {number}: building"
+    if not all(all_hbm_latency(judge.program, judge.target, model) > 0 for model in judge.models):
+        return  # there is no time to save, and none to count in
     large = len(task.tables.access) > _LARGE
     rows = _COARSE_ROWS if large else rules.most_room_rows
     linear, placement, _ = relaxation(judge, rules, _COARSE_SHARE if large else None, rows)
