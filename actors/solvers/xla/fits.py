@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from .heap import C_FIRST, C_LAST, C_OFFSET, C_SIZE, NO_ROOM, Heap, best_gap, fit, gather, is_free
+from .heap import C_FIRST, C_LAST, C_OFFSET, C_SIZE, NO_ROOM, Heap, best_gap, fit, gather, has_bytes, is_free
 from .picker import may_stay
 from .problem import B_FIRST, B_LAST, B_SIZE, L_ALIGN, L_FAST, U_FROM, U_TIME, V_FIRST, V_LAST, Problem
 from .state import State
@@ -75,6 +75,8 @@ def fit_slices(
         state.order[index] = index
     if starts[0] == starts[count - 1]:
         return fit(problem, heap, full_from, last, size, wanted)
+    if not has_bytes(problem, heap, full_from, last, size):
+        return NO_ROOM
     align = problem.limit[L_ALIGN]
     # The gaps, by size.
     taken = gather(problem, heap, full_from, last, 0)

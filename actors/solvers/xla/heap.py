@@ -25,7 +25,8 @@ class Heap(NamedTuple):
       head: per bucket its newest link, or -1.
       link: `[E, 2]` chunk, next link.
       count: chunks, links, whether one of them ran out.
-      used: `[S]` bytes in chunks at each time.
+      used: `[S]` bytes in chunks at each time; after a repack, values in place count twice where they meet, as in XLA.
+      exact: `[S]` the same, each byte once.
       taken: scratch: start and end of what is taken, in units of the alignment, as one number.
       gap: scratch.
     """
@@ -35,6 +36,7 @@ class Heap(NamedTuple):
     link: NDArray[np.int64]
     count: NDArray[np.int64]
     used: NDArray[np.int64]
+    exact: NDArray[np.int64]
     taken: NDArray[np.int64]
     gap: NDArray[np.int64]
 
@@ -47,6 +49,7 @@ def make_heap(times: int, chunks: int, links: int) -> Heap:
         np.zeros((links, 2), np.int64),
         np.zeros(3, np.int64),
         np.zeros(times + 2, np.int64),
+        np.zeros(times + 2, np.int64),
         np.zeros(chunks + 1, np.int64),
         np.zeros((chunks + 2, 2), np.int64),
     )
@@ -58,6 +61,7 @@ def clear(heap: Heap) -> None:
     heap.head[:] = -1
     heap.count[:] = 0
     heap.used[:] = 0
+    heap.exact[:] = 0
 
 
 @njit(cache=True, nogil=True)
@@ -81,6 +85,7 @@ def commit(heap: Heap, first: int, last: int, offset: int, size: int, holder: in
         heap.head[bucket] = link
     for t in range(low, last + 1):
         heap.used[t] += size
+        heap.exact[t] += size
 
 
 @njit(cache=True, nogil=True)
@@ -94,6 +99,7 @@ def undo(heap: Heap, chunks: int) -> None:
             heap.count[N_LINKS] -= 1
         for t in range(row[C_FIRST], row[C_LAST] + 1):
             heap.used[t] -= row[C_SIZE]
+            heap.exact[t] -= row[C_SIZE]
 
 
 @njit(cache=True, nogil=True)
@@ -174,4 +180,16 @@ def fit(problem: Problem, heap: Heap, first: int, last: int, size: int, wanted: 
     """Returns an offset for `size` bytes over `first..last`, `wanted` alone unless it is negative; or `NO_ROOM`."""
     if wanted >= 0:
         return wanted if is_free(problem, heap, first, last, wanted, size) else NO_ROOM
+    if not has_bytes(problem, heap, first, last, size):
+        return NO_ROOM
     return best_gap(problem, heap, gather(problem, heap, first, last, 0), size)
+
+
+@njit(cache=True, nogil=True)
+def has_bytes(problem: Problem, heap: Heap, first: int, last: int, size: int) -> bool:
+    """Returns whether there are enough free bytes at each time, wherever they are: a quick no."""
+    most = problem.limit[L_FAST] - size
+    for t in range(max(first, 0), last + 1):
+        if heap.exact[t] > most:
+            return False
+    return True

@@ -82,9 +82,7 @@ def _export(
 class _Layer:
     """One of the repeated layers: the second, between two others."""
 
-    def __init__(
-        self, program: Program, target: Target, options: Options, problem: Problem, repeat: Repeat
-    ) -> None:
+    def __init__(self, program: Program, target: Target, options: Options, problem: Problem, repeat: Repeat) -> None:
         self._program, self._target, self._options, self._problem = program, target, options, problem
         self._size = repeat.size
         self.first = repeat.first + repeat.size

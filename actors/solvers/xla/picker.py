@@ -76,8 +76,18 @@ def begin(problem: Problem, picker: np.ndarray, copy_s: float, gain: float, star
     level = _level(problem, end)
     earliest = start
     longest = problem.ratio[R_LONGEST]
-    while earliest < latest and (_level(problem, earliest) != level or longest < elapsed(problem, earliest, end)):
-        earliest += 1
+    if problem.limit[L_FLAT]:
+        low, high = earliest, max(latest, earliest)
+        while low < high:
+            middle = (low + high) // 2
+            if longest < elapsed(problem, middle, end):
+                low = middle + 1
+            else:
+                high = middle
+        earliest = low
+    else:
+        while earliest < latest and (_level(problem, earliest) != level or longest < elapsed(problem, earliest, end)):
+            earliest += 1
     picker[P_EARLIEST], picker[P_LATEST], picker[P_END] = earliest, latest, end
     if earliest > latest:
         picker[P_UP], picker[P_DOWN], picker[P_RISING] = earliest, latest, 1

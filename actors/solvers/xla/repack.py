@@ -8,6 +8,7 @@ from .fits import fit_slices
 from .heap import NO_ROOM, Heap, best_gap, gather
 from .problem import B_SIZE, L_FAST, V_BUFFER, Problem
 from .state import (
+    A_COPY,
     A_END,
     A_FAST,
     A_GROUP,
@@ -123,7 +124,10 @@ def _commit(problem: Problem, state: State, heap: Heap, number: int, offset: int
             heaps.commit(
                 heap, parts[at, S_BEGIN] + 1, full_from - 1, offset + parts[at, S_LOW], parts[at, S_SIZE], number
             )
-    heaps.commit(heap, full_from, row[A_END], offset, _size(problem, state, number), number)
+    size = _size(problem, state, number)
+    heaps.commit(heap, full_from, row[A_END], offset, size, number)
+    if row[A_GROUP] != number and not row[A_COPY]:  # a value in place meets the one before in one time
+        heap.exact[max(row[A_START], 0)] -= size
 
 
 @njit(cache=True, nogil=True)

@@ -21,6 +21,7 @@ class Queue(NamedTuple):
     Attributes:
       copy: `[C, 3]` in the order of start, equal ones in the order they came.
       count: copies, entries of the log, whether there was no more room.
+      before: `[S + 1]` what all instructions before a time supply.
       delay: `[S + 1]` at each time, what the copies that began before still have to move.
       log: `[G, 2]` delays as they were before they changed, to take changes back.
       begun, ended: Fenwick trees over times: how many copies begin and end.
@@ -28,17 +29,20 @@ class Queue(NamedTuple):
 
     copy: NDArray[np.int64]
     count: NDArray[np.int64]
+    before: NDArray[np.int64]
     delay: NDArray[np.int64]
     log: NDArray[np.int64]
     begun: NDArray[np.int64]
     ended: NDArray[np.int64]
 
 
-def make_queue(times: int, copies: int) -> Queue:
-    """Returns an empty queue."""
+def make_queue(supply: NDArray[np.int64], copies: int) -> Queue:
+    """Returns an empty queue for `supply[S]`."""
+    times = len(supply)
     return Queue(
         np.zeros((copies, 3), np.int64),
         np.zeros(3, np.int64),
+        np.concatenate([np.zeros(1, np.int64), np.cumsum(supply)]),
         np.zeros(times + 2, np.int64),
         np.zeros((16 * times + 4096, 2), np.int64),
         np.zeros(times + 4, np.int64),
@@ -105,6 +109,8 @@ def consume(queue: Queue, supply: np.ndarray, start: int, end: int, need: int) -
         pushed = np.int64(-1)
         next_start = queue.copy[following, Q_START] if following < queue.count[N_COPIES] else np.int64(1 << 60)
         t = start + 1
+        if t < end and need > queue.before[end] - queue.before[t]:
+            return False
         while t < end and need > 0:
             if next_start == t - 1 and pushed < 0:
                 pushed = need

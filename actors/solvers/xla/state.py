@@ -90,8 +90,8 @@ def make_state(problem: Problem, factor: int = 1) -> State:
             table[size - 1, row, :size] = found
     return State(
         heap=heaps.make_heap(times, chunks, factor * (6 * chunks + 8 * times)),
-        prefetches=resource.make_queue(times, copies + 16),
-        write_backs=resource.make_queue(times, copies + 16),
+        prefetches=resource.make_queue(problem.supply, copies + 16),
+        write_backs=resource.make_queue(problem.supply, copies + 16),
         stay=np.zeros((stays, 12), np.int64),
         part=np.zeros((copies + 16, 3), np.int64),
         pending=np.zeros((copies + 16, 4), np.int64),

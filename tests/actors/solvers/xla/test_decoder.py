@@ -329,7 +329,10 @@ def test_every_mapping_is_legal(program: Program, seed: int, cut: bool) -> None:
         mapping = decoder.decode(**how)
         assert verify(program, program.target, mapping) == []
         again = decoder.decode(**how)
-        assert (again.residencies.tolist(), again.copies.tolist()) == (mapping.residencies.tolist(), mapping.copies.tolist())
+        assert (again.residencies.tolist(), again.copies.tolist()) == (
+            mapping.residencies.tolist(),
+            mapping.copies.tolist(),
+        )
 
 
 @pytest.mark.parametrize("name", ["tiny", "resnet50-b32-v4", "vit-b8-v6e", "llama-decode-b4-s2048-v5p"])

@@ -15,7 +15,9 @@ Chunk = tuple[int, int, int, int]
 
 @pytest.fixture(scope="module")
 def problem() -> Problem:
-    program = make_program([(f"step.{t}", 1.0, [], ["out"]) for t in range(STEPS)], {"out": {"size": 8, "output": True}})
+    program = make_program(
+        [(f"step.{t}", 1.0, [], ["out"]) for t in range(STEPS)], {"out": {"size": 8, "output": True}}
+    )
     return make_problem(program, TARGET, Options())[0]
 
 
@@ -63,7 +65,7 @@ def test_what_was_committed_last_can_be_given_back(problem: Problem) -> None:
     assert fit(problem, heap, 0, 39, 8, -1) == NO_ROOM
     undo(heap, 1)
     assert fit(problem, heap, 0, 39, 64, -1) == 64
-    assert heap.used[: STEPS].tolist() == [64] * STEPS
+    assert heap.used[:STEPS].tolist() == [64] * STEPS
 
 
 def test_best_fit_agrees_with_a_plain_search(problem: Problem) -> None:

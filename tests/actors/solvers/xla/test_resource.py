@@ -28,7 +28,8 @@ def put(queue: Queue, supply: np.ndarray, copy: Copy) -> None:
 
 
 def a_queue(*supply: int) -> tuple[Queue, np.ndarray]:
-    return make_queue(len(supply), 16), np.array(supply, np.int64)
+    supplied = np.array(supply, np.int64)
+    return make_queue(supplied, 16), supplied
 
 
 def test_copies_share_what_instructions_supply() -> None:
