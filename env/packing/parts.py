@@ -43,17 +43,17 @@ class Parts:
         return np.searchsorted(self.item, np.arange(self.item.max(initial=-1) + 2)).astype(np.int64)
 
 
-def pack_parts(parts: Parts, seconds: float, rounds: int | None = None) -> NDArray[np.int64] | None:
+def pack_parts(parts: Parts, seconds: float | None, rounds: int | None = None) -> NDArray[np.int64] | None:
     """Returns offsets `[n]` in bytes that keep all parts apart and inside the memory; None if no rule finds any.
 
     Args:
       parts: the items.
-      seconds: limit.
-      rounds: limit of orders tried, which a slow machine does not change; None for none but the time.
+      seconds: limit; None for none.
+      rounds: limit of orders tried, which a slow machine does not change; None for none. One order is always tried.
     """
     start = parts.start
     items = len(start) - 1
-    until = time.perf_counter() + seconds
+    until = np.inf if seconds is None else time.perf_counter() + seconds
     area, size = np.zeros(items), np.zeros(items)
     np.add.at(area, parts.item, (parts.high - parts.low).astype(float) * (parts.upper - parts.lower))
     np.maximum.at(size, parts.item, (parts.high - parts.low).astype(float))

@@ -33,7 +33,11 @@ class Repacked:
 
 
 def repack(
-    program: Program, mapping: Mapping, target: Target | None = None, seconds: float = 10.0, nodes: int | None = None
+    program: Program,
+    mapping: Mapping,
+    target: Target | None = None,
+    seconds: float | None = 10.0,
+    nodes: int | None = None,
 ) -> Repacked:
     """Gives the residencies of a mapping new offsets, so that no two share bytes.
 
@@ -52,7 +56,7 @@ def repack(
     packed: Packed | None = None
     offsets = None
     if not exactly:
-        rounds = None if nodes is None else _ROUNDS
+        rounds = None if seconds is not None and nodes is None else _ROUNDS
         offsets = pack_parts(parts_of(program, mapping, target, group), seconds, rounds)
     if offsets is None:
         packed = pack(packing, seconds, nodes)
