@@ -2,9 +2,9 @@
 
     python benchmarks/xla_fidelity.py [WORKLOAD ...] [--variants] [--write]
 
-Each row compares what the solver makes of a program, by itself, with the compiler's production mapping: the share of bytes and
-of accesses served alike, whether every access and every byte of every residency is the same in time, the steady latency
-of both under each cost model, and the milliseconds of a decode. `--variants` also replays the other settings of the
+Each row compares what the solver makes of a program, by itself, with the compiler's production mapping: the share of
+bytes and of accesses served alike and of residencies that last as long, the steady latency of both under each cost
+model, and the milliseconds of a decode. `--variants` also replays the other settings of the
 flag grid and compares latencies under `msa`. `--write` puts the tables in docs/xla-solver.md.
 """
 

@@ -43,17 +43,17 @@ def assign(problem: Problem, state: State, spare: Heap, order: np.ndarray, want:
 def _one(problem: Problem, state: State, spare: Heap, buffer: int, want: np.ndarray) -> None:
     retry, repacked = 0, False
     while retry < problem.limit[L_RETRIES]:
-        chunks, stays, parts = state.heap.count[heaps.N_CHUNKS], state.count[N_STAYS], state.count[N_PARTS]
-        state.count[N_PENDING] = 0
-        state.prefetches.count[N_LOGGED] = 0
-        state.write_backs.count[N_LOGGED] = 0
+        chunks, stays, parts = state.heap.counts[heaps.N_CHUNKS], state.counts[N_STAYS], state.counts[N_PARTS]
+        state.counts[N_PENDING] = 0
+        state.prefetches.counts[N_LOGGED] = 0
+        state.write_backs.counts[N_LOGGED] = 0
         result = place_buffer(problem, state, buffer, retry, want)
         if result & UNDO:
             _undo(problem, state, buffer, chunks, stays, parts)
             retry += 1
-        elif result & NO_MEMORY and state.count[N_REPACKS] < problem.limit[L_REPACKS] and not repacked:
+        elif result & NO_MEMORY and state.counts[N_REPACKS] < problem.limit[L_REPACKS] and not repacked:
             _undo(problem, state, buffer, chunks, stays, parts)
-            state.count[N_REPACKS] += 1
+            state.counts[N_REPACKS] += 1
             repacked = True
             if not repack(problem, state, spare):
                 retry += 1
@@ -66,12 +66,12 @@ def _one(problem: Problem, state: State, spare: Heap, buffer: int, want: np.ndar
 @njit(cache=True, nogil=True)
 def _undo(problem: Problem, state: State, buffer: int, chunks: int, stays: int, parts: int) -> None:
     heaps.undo(state.heap, chunks)
-    state.count[N_STAYS], state.count[N_PARTS] = stays, parts
-    for index in range(state.count[N_PENDING] - 1, -1, -1):
+    state.counts[N_STAYS], state.counts[N_PARTS] = stays, parts
+    for index in range(state.counts[N_PENDING] - 1, -1, -1):
         row = state.pending[index]
         queue = state.write_backs if row[P_OUTWARD] else state.prefetches
         remove(queue, row[P_BEGIN], row[P_COUNTED], row[P_DONE])
-    state.count[N_PENDING] = 0
+    state.counts[N_PENDING] = 0
     take_back(state.prefetches, 0)
     take_back(state.write_backs, 0)
     for value in range(problem.buffer[buffer, B_FIRST], problem.buffer[buffer, B_LAST]):

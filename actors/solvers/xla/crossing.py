@@ -54,19 +54,19 @@ def cross_program(problem: Problem, state: State, buffer: int) -> bool:
     offset = fit(problem, state.heap, 0, end, size, -1)
     if offset == NO_ROOM:
         return False
-    pressure = np.int64(0)
+    pressure = 0
     for other in range(len(problem.buffer)):
         if problem.buffer[other, B_SIZE] <= problem.limit[L_FAST]:
             pressure += problem.buffer[other, B_SIZE]
     latest = latest_start(problem, copy_s, np.float32(0.0), gone, end)
-    again = np.int64(end)
+    again = int(end)
     if latest >= gone:
         again = preferred_start(problem, copy_s, gone, latest, end)
     occupied = elapsed(problem, 0, gone) + elapsed(problem, again, end)
     whole = elapsed(problem, 0, end)
     in_time = gone + 1 < again <= problem.limit[L_LAST]
     freed = pressure > problem.limit[L_FAST] and in_time and occupied < _MOST_OCCUPIED * whole
-    state.span[value, 0] = state.count[0]
+    state.span[value, 0] = state.counts[0]
     add_stay(state, value, HBM, 0, end, NO_ROOM, -1)
     until = gone if freed else end
     number = add_stay(state, value, FAST, 0, until, offset, -1)

@@ -11,10 +11,10 @@ from .state import State
 
 @njit(cache=True, nogil=True)
 def longest_fit(problem: Problem, state: State, buffer: int, use: int, first: int, slices: int) -> int:
-    """Returns the offset that stays free until the latest use that a search by halves finds (XLA: `FindBestChunkCandidates`).
+    """Returns the offset that stays free longest (XLA: `FindBestChunkCandidates`), or `NO_ROOM`.
 
-    It looks at the uses from `use` on between which the buffer may stay. With slices their starts are in
-    `state.starts`, and `state.chosen` receives the slice that comes at each.
+    A search by halves finds until which use, of those from `use` on between which the buffer may stay. With slices
+    their starts are in `state.starts`, and `state.chosen` receives the slice that comes at each.
     """
     values = problem.buffer[buffer]
     end_of_uses = problem.value[values[B_LAST] - 1, V_LAST]
@@ -26,7 +26,7 @@ def longest_fit(problem: Problem, state: State, buffer: int, use: int, first: in
     while last + 1 < end_of_uses and may_stay(problem, problem.use[last, U_TIME], problem.use[last + 1, U_FROM]):
         last += 1
     low, count = earliest, last + 1 - earliest
-    best, best_time = NO_ROOM, np.int64(-1)
+    best, best_time = NO_ROOM, -1
     while count > 0:
         step = count // 2
         time = problem.use[low + step, U_TIME]
@@ -69,7 +69,7 @@ def fit_slices(
     """
     count = len(sizes)
     full_from = starts[count - 1] + 1
-    size = np.int64(0)
+    size = 0
     for index in range(count):
         size += sizes[index]
         state.order[index] = index
@@ -82,17 +82,17 @@ def fit_slices(
     taken = gather(problem, heap, full_from, last, 0)
     if best_gap(problem, heap, taken, size) == NO_ROOM:
         return NO_ROOM
-    gaps, reach = 0, np.int64(0)
+    gaps, reach = 0, 0
     for index in range(taken + 1):
         low = heap.taken[index] >> 32 if index < taken else problem.limit[L_FAST] // align
         if (low - reach) * align >= size:
             # The room above everything counts as endless.
-            heap.gap[gaps, 0] = low - reach if index < taken else np.int64(1) << 40
+            heap.gap[gaps, 0] = low - reach if index < taken else 1 << 40
             heap.gap[gaps, 1] = reach
             gaps += 1
         if index < taken:
             reach = max(reach, heap.taken[index] & 0xFFFFFFFF)
-    for round_ in range(gaps):
+    for _ in range(gaps):
         best = -1
         for index in range(gaps):
             if heap.gap[index, 0] >= 0 and (best < 0 or heap.gap[index, 0] < heap.gap[best, 0]):
@@ -125,7 +125,7 @@ def _in_gap(
             orders *= index
     offset = wanted if wanted >= 0 else low
     while offset >= low and offset + size <= high:
-        following = np.int64(1) << 60
+        following = 1 << 60
         for number in range(orders):
             if not _set_order(state, starts, count, number):
                 continue
@@ -167,7 +167,7 @@ def _blocked(problem: Problem, heap: Heap, state: State, sizes: np.ndarray, star
         if starts[turn] + 1 >= full_from:
             break
         place = state.order[turn]
-        below = np.int64(0)
+        below = 0
         for other in range(place):
             below += sizes[other]
         if not is_free(problem, heap, starts[turn] + 1, full_from - 1, offset + below, sizes[place]):
@@ -179,13 +179,13 @@ def _blocked(problem: Problem, heap: Heap, state: State, sizes: np.ndarray, star
 @njit(cache=True, nogil=True)
 def _end_of_taken(heap: Heap, first: int, last: int, offset: int, size: int) -> int:
     """Returns the lowest end of the chunks that overlap the bytes over `first..last`."""
-    found = np.int64(1) << 60
+    found = 1 << 60
     for bucket in range(max(first, 0) >> 4, (last >> 4) + 1):
         link = heap.head[bucket]
         while link >= 0:
             row = heap.chunk[heap.link[link, 0]]
             link = heap.link[link, 1]
-            if row[C_FIRST] <= last and row[C_LAST] >= first and row[C_SIZE] > 0:
-                if row[C_OFFSET] < offset + size and offset < row[C_OFFSET] + row[C_SIZE]:
-                    found = min(found, row[C_OFFSET] + row[C_SIZE])
+            in_time = row[C_FIRST] <= last and row[C_LAST] >= first and row[C_SIZE] > 0
+            if in_time and row[C_OFFSET] < offset + size and offset < row[C_OFFSET] + row[C_SIZE]:
+                found = min(found, row[C_OFFSET] + row[C_SIZE])
     return found

@@ -1,4 +1,4 @@
-"""What lies where in fast memory, and where there is room: best fit over all of time (XLA: `GlobalDecreasingSizeBestFitHeap`)."""
+"""What lies where in fast memory, and where there is room: best fit (XLA: `GlobalDecreasingSizeBestFitHeap`)."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ NO_ROOM = -1
 
 # Columns of `Heap.chunk`: the chunk holds its bytes over the times first..last.
 C_FIRST, C_LAST, C_OFFSET, C_SIZE, C_HOLDER = range(5)
-# Columns of `Heap.count`.
+# Columns of `Heap.counts`.
 N_CHUNKS, N_LINKS, N_OVERFLOW = range(3)
 
 
@@ -24,7 +24,7 @@ class Heap(NamedTuple):
       chunk: `[K, 5]`.
       head: per bucket its newest link, or -1.
       link: `[E, 2]` chunk, next link.
-      count: chunks, links, whether one of them ran out.
+      counts: chunks, links, whether one of them ran out.
       used: `[S]` bytes in chunks at each time; after a repack, values in place count twice where they meet, as in XLA.
       exact: `[S]` the same, each byte once.
       taken: scratch: start and end of what is taken, in units of the alignment, as one number.
@@ -34,7 +34,7 @@ class Heap(NamedTuple):
     chunk: NDArray[np.int64]
     head: NDArray[np.int64]
     link: NDArray[np.int64]
-    count: NDArray[np.int64]
+    counts: NDArray[np.int64]
     used: NDArray[np.int64]
     exact: NDArray[np.int64]
     taken: NDArray[np.int64]
@@ -59,7 +59,7 @@ def make_heap(times: int, chunks: int, links: int) -> Heap:
 def clear(heap: Heap) -> None:
     """Empties a heap."""
     heap.head[:] = -1
-    heap.count[:] = 0
+    heap.counts[:] = 0
     heap.used[:] = 0
     heap.exact[:] = 0
 
@@ -70,16 +70,16 @@ def commit(heap: Heap, first: int, last: int, offset: int, size: int, holder: in
     if first > last:
         return
     low = max(first, 0)
-    chunk = heap.count[N_CHUNKS]
-    if chunk >= len(heap.chunk) or heap.count[N_LINKS] + (last >> _WIDTH) - (low >> _WIDTH) + 1 > len(heap.link):
-        heap.count[N_OVERFLOW] = 1
+    chunk = heap.counts[N_CHUNKS]
+    if chunk >= len(heap.chunk) or heap.counts[N_LINKS] + (last >> _WIDTH) - (low >> _WIDTH) + 1 > len(heap.link):
+        heap.counts[N_OVERFLOW] = 1
         return
-    heap.count[N_CHUNKS] += 1
+    heap.counts[N_CHUNKS] += 1
     row = heap.chunk[chunk]
     row[C_FIRST], row[C_LAST], row[C_OFFSET], row[C_SIZE], row[C_HOLDER] = low, last, offset, size, holder
     for bucket in range(low >> _WIDTH, (last >> _WIDTH) + 1):
-        link = heap.count[N_LINKS]
-        heap.count[N_LINKS] += 1
+        link = heap.counts[N_LINKS]
+        heap.counts[N_LINKS] += 1
         heap.link[link, 0] = chunk
         heap.link[link, 1] = heap.head[bucket]
         heap.head[bucket] = link
@@ -91,12 +91,12 @@ def commit(heap: Heap, first: int, last: int, offset: int, size: int, holder: in
 @njit(cache=True, nogil=True)
 def undo(heap: Heap, chunks: int) -> None:
     """Gives back all but the oldest `chunks` chunks."""
-    while heap.count[N_CHUNKS] > chunks:
-        heap.count[N_CHUNKS] -= 1
-        row = heap.chunk[heap.count[N_CHUNKS]]
+    while heap.counts[N_CHUNKS] > chunks:
+        heap.counts[N_CHUNKS] -= 1
+        row = heap.chunk[heap.counts[N_CHUNKS]]
         for bucket in range(row[C_FIRST] >> _WIDTH, (row[C_LAST] >> _WIDTH) + 1):
             heap.head[bucket] = heap.link[heap.head[bucket], 1]
-            heap.count[N_LINKS] -= 1
+            heap.counts[N_LINKS] -= 1
         for t in range(row[C_FIRST], row[C_LAST] + 1):
             heap.used[t] -= row[C_SIZE]
             heap.exact[t] -= row[C_SIZE]
@@ -104,7 +104,7 @@ def undo(heap: Heap, chunks: int) -> None:
 
 @njit(cache=True, nogil=True)
 def gather(problem: Problem, heap: Heap, first: int, last: int, count: int) -> int:
-    """Adds what is taken at some time of `first..last` to the `count` entries of `taken`; returns how many there are."""
+    """Adds what is taken at some time of `first..last` to the `count` entries of `taken`; returns their new number."""
     align = problem.limit[L_ALIGN]
     low = max(first, 0)
     for bucket in range(low >> _WIDTH, (last >> _WIDTH) + 1):
@@ -119,7 +119,7 @@ def gather(problem: Problem, heap: Heap, first: int, last: int, count: int) -> i
             if max(row[C_FIRST], low) < begin:
                 continue
             if count >= len(heap.taken):
-                heap.count[N_OVERFLOW] = 1
+                heap.counts[N_OVERFLOW] = 1
                 return count
             heap.taken[count] = ((row[C_OFFSET] // align) << 32) | ((row[C_OFFSET] + row[C_SIZE] + align - 1) // align)
             count += 1
@@ -134,7 +134,7 @@ def best_gap(problem: Problem, heap: Heap, count: int, size: int) -> int:
     taken = heap.taken[:count]
     if count > 1:
         taken.sort()
-    reach, best, best_size = 0, -1, np.int64(0)
+    reach, best, best_size = 0, -1, 0
     for index in range(count):
         low, high = taken[index] >> 32, taken[index] & 0xFFFFFFFF
         room = low - reach
@@ -189,7 +189,7 @@ def fit(problem: Problem, heap: Heap, first: int, last: int, size: int, wanted: 
 def has_bytes(problem: Problem, heap: Heap, first: int, last: int, size: int) -> bool:
     """Returns whether there are enough free bytes at each time, wherever they are: a quick no."""
     most = problem.limit[L_FAST] - size
-    for t in range(max(first, 0), last + 1):
+    for t in range(max(first, 0), last + 1):  # noqa: SIM110 -- compiled
         if heap.exact[t] > most:
             return False
     return True

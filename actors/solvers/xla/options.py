@@ -32,7 +32,7 @@ class Options:
       slice_min_bytes: smaller ones are not cut.
       loop_min_iterations: shorter repetitions are left alone (`min_num_iterations`).
       loop_copy_ratio: share of a prefetch that must be hidden in one iteration (`desired_copy_ratio`).
-      typical_bytes: size by which starts of copies are chosen, whatever the buffer; None for the program's (`typical.py`).
+      typical_bytes: size by which starts of copies are chosen, whatever the buffer; None: see `typical.py`.
       while_trips: trips that a loop counts for when times and benefits are weighed (`while_execution_count`).
     """
 

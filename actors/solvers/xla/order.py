@@ -100,8 +100,10 @@ class Order:
     def buffers(
         self, priority: NDArray[np.float64] | NDArray[np.int64] | None, without: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Returns the buffers to place, first to last. `priority[N]` comes before everything else, lower first; what has
-        an infinite one is not placed."""
+        """Returns the buffers to place, first to last.
+
+        `priority[N]` comes before everything else, lower first; what has an infinite one is not placed.
+        """
         keys = self._keys if priority is None else (*self._keys, np.asarray(priority))
         order = np.lexsort(keys)
         placed = self._placed.copy()

@@ -1,4 +1,4 @@
-"""When a prefetch may start, in which order starts are tried, how long a stay may be (XLA: `PrefetchIntervalPicker`)."""
+"""When a prefetch may start, which starts are tried first, how long a stay may be (XLA: `PrefetchIntervalPicker`)."""
 
 import numpy as np
 from numba import njit
@@ -50,7 +50,7 @@ def _level(problem: Problem, t: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def latest_start(problem: Problem, copy_s: float, gain: float, start: int, end: int) -> int:
+def latest_start(problem: Problem, copy_s: float, gain: float | np.float32, start: int, end: int) -> int:
     """Returns the latest start that leaves the copy enough time, `start - 1` for none."""
     shortest = problem.ratio[R_MIN] * copy_s
     level = _level(problem, end)
@@ -70,7 +70,9 @@ def latest_start(problem: Problem, copy_s: float, gain: float, start: int, end: 
 
 
 @njit(cache=True, nogil=True)
-def begin(problem: Problem, picker: np.ndarray, copy_s: float, gain: float, start: int, end: int, wanted: int) -> None:
+def begin(
+    problem: Problem, picker: np.ndarray, copy_s: float, gain: float | np.float32, start: int, end: int, wanted: int
+) -> None:
     """Sets `picker` to the starts of a prefetch within `start..end`; `wanted` or `NEVER` comes first."""
     latest = latest_start(problem, copy_s, gain, start, end)
     level = _level(problem, end)
@@ -92,9 +94,8 @@ def begin(problem: Problem, picker: np.ndarray, copy_s: float, gain: float, star
     if earliest > latest:
         picker[P_UP], picker[P_DOWN], picker[P_RISING] = earliest, latest, 1
         return
-    if wanted != NEVER and wanted <= latest:
-        first = wanted
-    else:
+    first = wanted
+    if wanted == NEVER or wanted > latest:
         first = preferred_start(problem, copy_s, earliest, latest, end)
     picker[P_UP], picker[P_DOWN], picker[P_RISING] = first, first, 1
     following(problem, picker)

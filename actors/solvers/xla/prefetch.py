@@ -80,8 +80,8 @@ def prefetch(problem: Problem, state: State, value: int, buffer: int, use: int, 
     state.starts[: max(slices, 1)] = latest
     if longest_fit(problem, state, buffer, use, latest + 1, slices) == NO_ROOM:
         return NO_MEMORY
-    result, full = DONE, np.int64(-(1 << 40))
-    whole_start, whole_offset = np.int64(NEVER), np.int64(NO_ROOM)
+    result, full = DONE, -(1 << 40)
+    whole_start, whole_offset = NEVER, NO_ROOM
     while not is_done(state.picker):
         start = following(problem, state.picker)
         if start <= full:
@@ -97,7 +97,7 @@ def prefetch(problem: Problem, state: State, value: int, buffer: int, use: int, 
             if found == NO_MEMORY:
                 full = max(full, start)
         if whole_start == NEVER:
-            need = np.int64(0) if want != NEVER else problem.buffer[buffer, B_COPY]
+            need = 0 if want != NEVER else problem.buffer[buffer, B_COPY]
             found, offset = _check_whole(problem, state, buffer, use, start, end, need)
             if found == DONE:
                 whole_start, whole_offset = start, offset
@@ -109,12 +109,12 @@ def prefetch(problem: Problem, state: State, value: int, buffer: int, use: int, 
                     full = max(full, start)
     if whole_start == NEVER:
         return result if result else TOO_SHORT
-    heaps.commit(state.heap, whole_start + 1, last, whole_offset, size, np.int64(-1))
+    heaps.commit(state.heap, whole_start + 1, last, whole_offset, size, -1)
     number = add_stay(state, value, FAST, whole_start + 1, last, whole_offset, -1)
     row = state.stay[number]
     row[A_COPY], row[A_BEGIN], row[A_DONE] = 1, whole_start, end
     _hold(state, number)
-    need = np.int64(0) if want != NEVER else problem.buffer[buffer, B_COPY]
+    need = 0 if want != NEVER else problem.buffer[buffer, B_COPY]
     add_copy(problem, state, 0, whole_start, end, need, 0)
     state.stay[source, A_END] = max(state.stay[source, A_END], end)
     state.serves[use] = number
@@ -124,7 +124,7 @@ def prefetch(problem: Problem, state: State, value: int, buffer: int, use: int, 
 @njit(cache=True, nogil=True)
 def _hold(state: State, number: int) -> None:
     """Makes the stay the holder of the chunk that was committed last."""
-    state.heap.chunk[state.heap.count[heaps.N_CHUNKS] - 1, heaps.C_HOLDER] = number
+    state.heap.chunk[state.heap.counts[heaps.N_CHUNKS] - 1, heaps.C_HOLDER] = number
 
 
 @njit(cache=True, nogil=True)
@@ -170,13 +170,13 @@ def _enough_for_slices(
     problem: Problem, state: State, buffer: int, slices: int, end: int, free: bool, order: np.ndarray
 ) -> bool:
     queue = state.prefetches
-    logged = queue.count[N_LOGGED]
+    logged = queue.counts[N_LOGGED]
     fits = True
     for turn in range(slices):
-        need = np.int64(0)
+        need = 0
         if not free:
             size = problem.slices[buffer, order[turn]]
-            need = np.int64(part_need(problem, buffer, size, problem.buffer[buffer, B_SIZE]) * _SLICED)
+            need = int(part_need(problem, buffer, size, problem.buffer[buffer, B_SIZE]) * _SLICED)
         if not consume(queue, problem.supply, state.starts[turn], end, need):
             fits = False
             break
@@ -201,18 +201,18 @@ def _take_slices(
     number = add_stay(state, value, FAST, starts[0] + 1, last, offset, -1)
     row = state.stay[number]
     row[A_COPY], row[A_BEGIN], row[A_DONE] = 1, starts[0], end
-    row[A_LOW], row[A_SLICES] = state.count[N_PARTS], slices
+    row[A_LOW], row[A_SLICES] = state.counts[N_PARTS], slices
     for turn in range(slices):
         place = state.chosen[turn]
-        low = np.int64(0)
+        low = 0
         for other in range(place):
             low += problem.slices[buffer, other]
-        part = state.part[state.count[N_PARTS]]
-        state.count[N_PARTS] += 1
+        part = state.part[state.counts[N_PARTS]]
+        state.counts[N_PARTS] += 1
         part[S_BEGIN], part[S_LOW], part[S_SIZE] = starts[turn], low, problem.slices[buffer, place]
         if starts[turn] < starts[slices - 1]:
             heaps.commit(state.heap, starts[turn] + 1, starts[slices - 1], offset + low, part[S_SIZE], number)
-        need = np.int64(0) if free else part_need(problem, buffer, part[S_SIZE], size)
+        need = 0 if free else part_need(problem, buffer, part[S_SIZE], size)
         add_copy(problem, state, 0, starts[turn], end, need, 1)
     heaps.commit(state.heap, starts[slices - 1] + 1, last, offset, size, number)
     state.serves[use] = number

@@ -1,5 +1,7 @@
 """Bandwidths to the last digit: ties between buffers are decided by the rounding of single precision."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,20 +30,20 @@ def bandwidths(target: Target) -> tuple[float, float]:
 
 
 def moved_bytes(program: Program) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Returns `[A]` bytes of accesses and `[T]` of instructions, whole where the file has six digits of a whole buffer."""
+    """Returns `[A]` bytes of accesses and `[T]` of instructions, whole where the file has six digits of whole ones."""
     size = program.size[program.access_buffer].astype(float)
     moved = np.where(_alike(program.access_bytes, size), size, program.access_bytes)
     sums = np.bincount(program.access_instruction, weights=moved, minlength=program.num_instructions)
     return moved, np.where(_alike(program.bytes_total, sums), sums, program.bytes_total)
 
 
-def _alike(values: NDArray[np.float64], exact: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _alike(values: NDArray[Any], exact: NDArray[Any]) -> NDArray[np.bool_]:
     """Returns whether values agree in six digits."""
     return np.abs(values - exact) <= 6e-6 * exact
 
 
 def memory_s(program: Program, target: Target) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Returns `[A]` seconds that each access's instruction moves bytes, with all in HBM and with that access alone fast.
+    """Returns `[A]` seconds that an access's instruction moves bytes: with all in HBM, and with that access alone fast.
 
     In single precision, as XLA computes (`CostAnalysis::GetInstructionElapsedDueToMemory`).
     """

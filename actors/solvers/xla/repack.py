@@ -28,7 +28,7 @@ from .state import (
 @njit(cache=True, nogil=True)
 def repack(problem: Problem, state: State, spare: Heap) -> bool:
     """Gives every stay an offset anew if all of them fit; returns whether they do. `spare` is overwritten."""
-    stays = state.count[N_STAYS]
+    stays = state.counts[N_STAYS]
     first = np.full(stays, -1, np.int64)  # of the stays with one offset: the first, and the next of each
     after = np.full(stays, -1, np.int64)
     last = np.full(stays, -1, np.int64)
@@ -144,7 +144,7 @@ def _place(problem: Problem, state: State, heap: Heap, number: int, after: np.nd
         if offset != NO_ROOM:
             for turn in range(count):
                 place = state.order[turn]
-                low = np.int64(0)
+                low = 0
                 for other in range(place):
                     low += sizes[other]
                 rows[turn, S_LOW], rows[turn, S_SIZE] = low, sizes[place]

@@ -51,8 +51,13 @@ class _Sequence:
                 _rounded(program.compute_s[t]),
                 _rounded(program.bytes_total[t]),
                 *(
-                    (int(program.access_kind[a]), int(program.access_number[a]), program.access_path[a])
-                    + (_rounded(program.access_bytes[a]), int(program.size[program.access_buffer[a]]))
+                    (
+                        int(program.access_kind[a]),
+                        int(program.access_number[a]),
+                        program.access_path[a],
+                        _rounded(program.access_bytes[a]),
+                        int(program.size[program.access_buffer[a]]),
+                    )
                     for a in rows
                 ),
             )

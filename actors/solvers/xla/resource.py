@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 # Columns of `Queue.copy`: a copy may move over the times between start and end, both excluded.
 Q_START, Q_END, Q_NEED = range(3)
-# Columns of `Queue.count`.
+# Columns of `Queue.counts`.
 N_COPIES, N_LOGGED, N_FULL = range(3)
 
 
@@ -20,7 +20,7 @@ class Queue(NamedTuple):
 
     Attributes:
       copy: `[C, 3]` in the order of start, equal ones in the order they came.
-      count: copies, entries of the log, whether there was no more room.
+      counts: copies, entries of the log, whether there was no more room.
       before: `[S + 1]` what all instructions before a time supply.
       delay: `[S + 1]` at each time, what the copies that began before still have to move.
       log: `[G, 2]` delays as they were before they changed, to take changes back.
@@ -28,7 +28,7 @@ class Queue(NamedTuple):
     """
 
     copy: NDArray[np.int64]
-    count: NDArray[np.int64]
+    counts: NDArray[np.int64]
     before: NDArray[np.int64]
     delay: NDArray[np.int64]
     log: NDArray[np.int64]
@@ -53,7 +53,7 @@ def make_queue(supply: NDArray[np.int64], copies: int) -> Queue:
 @njit(cache=True, nogil=True)
 def clear(queue: Queue) -> None:
     """Empties a queue."""
-    queue.count[:] = 0
+    queue.counts[:] = 0
     queue.delay[:] = 0
     queue.begun[:] = 0
     queue.ended[:] = 0
@@ -62,7 +62,7 @@ def clear(queue: Queue) -> None:
 @njit(cache=True, nogil=True)
 def _upper(queue: Queue, start: int) -> int:
     """Returns the number of copies that begin at `start` or before."""
-    low, high = 0, queue.count[N_COPIES]
+    low, high = 0, queue.counts[N_COPIES]
     while low < high:
         middle = (low + high) // 2
         if queue.copy[middle, Q_START] <= start:
@@ -75,21 +75,21 @@ def _upper(queue: Queue, start: int) -> int:
 @njit(cache=True, nogil=True)
 def _set_delay(queue: Queue, t: int, delay: int) -> None:
     if queue.delay[t] != delay:
-        at = queue.count[N_LOGGED]
+        at = queue.counts[N_LOGGED]
         if at < len(queue.log):
             queue.log[at, 0], queue.log[at, 1] = t, queue.delay[t]
-            queue.count[N_LOGGED] += 1
+            queue.counts[N_LOGGED] += 1
         else:
-            queue.count[N_FULL] = 1
+            queue.counts[N_FULL] = 1
         queue.delay[t] = delay
 
 
 @njit(cache=True, nogil=True)
 def take_back(queue: Queue, logged: int) -> None:
     """Undoes all changes of delays but the first `logged`."""
-    while queue.count[N_LOGGED] > logged:
-        queue.count[N_LOGGED] -= 1
-        t, delay = queue.log[queue.count[N_LOGGED]]
+    while queue.counts[N_LOGGED] > logged:
+        queue.counts[N_LOGGED] -= 1
+        t, delay = queue.log[queue.counts[N_LOGGED]]
         queue.delay[t] = delay
 
 
@@ -106,8 +106,8 @@ def consume(queue: Queue, supply: np.ndarray, start: int, end: int, need: int) -
     if start + 1 < end:
         need += queue.delay[start + 1]
     while True:
-        pushed = np.int64(-1)
-        next_start = queue.copy[following, Q_START] if following < queue.count[N_COPIES] else np.int64(1 << 60)
+        pushed = -1
+        next_start = queue.copy[following, Q_START] if following < queue.counts[N_COPIES] else 1 << 60
         t = start + 1
         if t < end and need > queue.before[end] - queue.before[t]:
             return False
@@ -130,7 +130,7 @@ def consume(queue: Queue, supply: np.ndarray, start: int, end: int, need: int) -
 @njit(cache=True, nogil=True)
 def enough(queue: Queue, supply: np.ndarray, start: int, end: int, need: int) -> bool:
     """Returns whether one more copy would leave all of them done in time."""
-    logged = queue.count[N_LOGGED]
+    logged = queue.counts[N_LOGGED]
     fits = consume(queue, supply, start, end, need)
     take_back(queue, logged)
     return fits
@@ -164,15 +164,15 @@ def outstanding(queue: Queue, first: int, last: int) -> int:
 def add(queue: Queue, supply: np.ndarray, start: int, end: int, need: int, counted_from: int) -> None:
     """Adds a copy that `enough` has accepted; it counts as in flight from `counted_from` through `end`."""
     consume(queue, supply, start, end, need)
-    count = queue.count[N_COPIES]
+    count = queue.counts[N_COPIES]
     if count >= len(queue.copy):
-        queue.count[N_FULL] = 1
+        queue.counts[N_FULL] = 1
         return
     at = _upper(queue, start)
     for index in range(count, at, -1):
         queue.copy[index] = queue.copy[index - 1]
     queue.copy[at, Q_START], queue.copy[at, Q_END], queue.copy[at, Q_NEED] = start, end, need
-    queue.count[N_COPIES] += 1
+    queue.counts[N_COPIES] += 1
     _count(queue.begun, counted_from, 1)
     _count(queue.ended, end, 1)
 
@@ -181,8 +181,8 @@ def add(queue: Queue, supply: np.ndarray, start: int, end: int, need: int, count
 def remove(queue: Queue, start: int, counted_from: int, end: int) -> None:
     """Takes out the copy that was added last of those that begin at `start`; its delays are `take_back`'s."""
     at = _upper(queue, start) - 1
-    for index in range(at, queue.count[N_COPIES] - 1):
+    for index in range(at, queue.counts[N_COPIES] - 1):
         queue.copy[index] = queue.copy[index + 1]
-    queue.count[N_COPIES] -= 1
+    queue.counts[N_COPIES] -= 1
     _count(queue.begun, counted_from, -1)
     _count(queue.ended, end, -1)

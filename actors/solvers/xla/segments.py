@@ -1,4 +1,4 @@
-"""From one use of a value to the next: keep it, or write it back and prefetch it, or leave it (XLA: `AllocateSegment`)."""
+"""From one use of a value to the next: keep it, write it back and prefetch it, or leave it (XLA: `AllocateSegment`)."""
 
 import numpy as np
 from numba import njit
@@ -56,7 +56,7 @@ def place_buffer(problem: Problem, state: State, buffer: int, retry: int, want: 
     result = DONE
     for value in range(first, last):
         row = problem.value[value]
-        state.span[value, 0] = state.span[value, 1] = state.count[0]
+        state.span[value, 0] = state.span[value, 1] = state.counts[0]
         before = row[V_TIME]
         for use in range(row[V_FIRST], row[V_LAST]):
             result |= _segment(problem, state, value, use, before, retry, want[use])
@@ -214,7 +214,7 @@ def _write_back(problem: Problem, state: State, value: int, use: int, retry: int
     queue = state.write_backs
     if not enough(queue, problem.supply, begin, end, need):
         if retry == problem.limit[L_RETRIES] - 1:
-            need = np.int64(0)
+            need = 0
         if not enough(queue, problem.supply, begin, end, need):
             return NO_COPIES
     if end == begin or outstanding(queue, begin + 1, end) + 1 >= problem.limit[L_WRITE_BACKS]:

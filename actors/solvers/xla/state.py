@@ -14,8 +14,8 @@ from .problem import B_COPY, Problem
 from .resource import Queue
 
 # Columns of `State.stay`: a stretch of a value's life in one memory (XLA: `Allocation`). One that a copy fills begins
-# after the copy's start; `A_DONE` is before which time the copy is complete. `A_GROUP`: the stay that must keep the same
-# offset; `A_LOW`, `A_SLICES`: its rows in `State.part`.
+# after the copy's start; `A_DONE` is before which time the copy is complete. `A_GROUP`: the stay whose offset it must
+# keep; `A_LOW`, `A_SLICES`: its rows in `State.part`.
 (
     A_VALUE,
     A_FAST,
@@ -34,7 +34,7 @@ from .resource import Queue
 S_BEGIN, S_LOW, S_SIZE = range(3)
 # Columns of `State.pending`: a copy of the buffer at hand.
 P_OUTWARD, P_BEGIN, P_COUNTED, P_DONE = range(4)
-# Columns of `State.count`.
+# Columns of `State.counts`.
 N_STAYS, N_PARTS, N_PENDING, N_REPACKS, N_FULL = range(5)
 
 FREE, HBM, FAST = -1, 0, 1
@@ -47,7 +47,7 @@ class State(NamedTuple):
 
     Attributes:
       heap, prefetches, write_backs: see there.
-      stay: `[M, 12]`. part: `[L, 3]`. pending: `[Q, 4]`. count: how many of each, repacks, whether one ran out.
+      stay: `[M, 12]`. part: `[L, 3]`. pending: `[Q, 4]`. counts: how many of each, repacks, whether one ran out.
       span: `[V, 2]` first stay of a value, stay after its last.
       serves: `[U]` the stay that serves a use, or -1.
       begin: `[V, 3]` where a value must begin (`FREE`, `HBM`, `FAST`), offset, group.
@@ -62,7 +62,7 @@ class State(NamedTuple):
     stay: NDArray[np.int64]
     part: NDArray[np.int64]
     pending: NDArray[np.int64]
-    count: NDArray[np.int64]
+    counts: NDArray[np.int64]
     span: NDArray[np.int64]
     serves: NDArray[np.int64]
     begin: NDArray[np.int64]
@@ -95,7 +95,7 @@ def make_state(problem: Problem, factor: int = 1) -> State:
         stay=np.zeros((stays, 12), np.int64),
         part=np.zeros((copies + 16, 3), np.int64),
         pending=np.zeros((copies + 16, 4), np.int64),
-        count=np.zeros(5, np.int64),
+        counts=np.zeros(5, np.int64),
         span=np.zeros((values, 2), np.int64),
         serves=np.zeros(uses, np.int64),
         begin=np.zeros((values, 3), np.int64),
@@ -115,7 +115,7 @@ def reset(state: State) -> None:
     heaps.clear(state.heap)
     resource.clear(state.prefetches)
     resource.clear(state.write_backs)
-    state.count[:] = 0
+    state.counts[:] = 0
     state.span[:] = 0
     state.serves[:] = -1
     state.begin[:, 0] = FREE
@@ -126,8 +126,8 @@ def reset(state: State) -> None:
 @njit(cache=True, nogil=True)
 def add_stay(state: State, value: int, fast: int, start: int, end: int, offset: int, group: int) -> int:
     """Adds a stay without a copy and returns its number. A `group` of -1: one of its own."""
-    number = state.count[N_STAYS]
-    state.count[N_STAYS] += 1
+    number = state.counts[N_STAYS]
+    state.counts[N_STAYS] += 1
     row = state.stay[number]
     row[:] = 0
     row[A_VALUE], row[A_FAST], row[A_START], row[A_END], row[A_OFFSET] = value, fast, start, end, offset
@@ -142,8 +142,8 @@ def add_copy(problem: Problem, state: State, outward: int, begin: int, done: int
     queue = state.write_backs if outward else state.prefetches
     counted = begin if sliced else begin + 1
     resource.add(queue, problem.supply, begin, done, need, counted)
-    row = state.pending[state.count[N_PENDING]]
-    state.count[N_PENDING] += 1
+    row = state.pending[state.counts[N_PENDING]]
+    state.counts[N_PENDING] += 1
     row[P_OUTWARD], row[P_BEGIN], row[P_COUNTED], row[P_DONE] = outward, begin, counted, done
 
 
@@ -151,13 +151,13 @@ def add_copy(problem: Problem, state: State, outward: int, begin: int, done: int
 def is_full(state: State) -> bool:
     """Returns whether a table ran out of room: then nothing that was decided means anything."""
     return (
-        state.heap.count[heaps.N_OVERFLOW] != 0
-        or state.prefetches.count[resource.N_FULL] != 0
-        or state.write_backs.count[resource.N_FULL] != 0
+        state.heap.counts[heaps.N_OVERFLOW] != 0
+        or state.prefetches.counts[resource.N_FULL] != 0
+        or state.write_backs.counts[resource.N_FULL] != 0
     )
 
 
 @njit(cache=True, nogil=True)
 def part_need(problem: Problem, buffer: int, size: int, whole: int) -> int:
     """Returns the scaled seconds of a copy of `size` of the `whole` bytes of a buffer."""
-    return np.int64(problem.buffer[buffer, B_COPY] * (size / whole))
+    return int(problem.buffer[buffer, B_COPY] * (size / whole))

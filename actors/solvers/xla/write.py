@@ -45,7 +45,7 @@ class Writer:
     def mapping(self, state: State) -> Mapping:
         """Returns the mapping of a finished assignment."""
         program, problem = self._program, self._problem
-        stays = state.stay[: state.count[N_STAYS]]
+        stays = state.stay[: state.counts[N_STAYS]]
         buffer = problem.value[stays[:, A_VALUE], V_BUFFER]
         fast = np.zeros(program.num_accesses, bool)
         served = state.serves
@@ -64,6 +64,7 @@ class Writer:
                 self._reside(residencies, rows_of.setdefault(int(row[A_GROUP]), []), state, row, own, whole)
             if row[A_COPY]:
                 self._copy(copies, state, row, own, whole)
+        _part(copies)
         # Of copies that start together write-backs go first, then what is due first.
         copies.sort(key=lambda copy: (copy[-2], copy[1] != WRITE_BACK, copy[-1]))
         return Mapping(
@@ -121,3 +122,23 @@ class Writer:
         for low, part, start in self._parts(state, row, size):
             first = int(self._last_until[start - 1]) if start > 0 else -1
             table.append((buffer, direction, first, end, low, low + part, buffer, -1, start - 1, int(row[A_DONE])))
+
+
+def _part(copies: list[tuple[int, ...]]) -> None:
+    """Ends write-backs where a prefetch of the same buffer begins between the same two instructions.
+
+    The compiler's schedule has more times than a program: there one is done before the other begins.
+    """
+    homes: dict[int, list[int]] = {}
+    for index, copy in enumerate(copies):
+        if copy[1] == WRITE_BACK:
+            homes.setdefault(copy[0], []).append(index)
+    for number, (buffer, direction, first, end, *rest) in enumerate(list(copies)):
+        for index in homes.get(buffer, ()) if direction != WRITE_BACK else ():
+            home = copies[index]
+            if not home[2] <= first < home[3]:
+                continue
+            if home[2] == first and first + 1 < end:
+                first += 1
+                copies[number] = (buffer, direction, first, end, *rest)
+            copies[index] = (*home[:3], max(first, home[2] + 1), *home[4:])

@@ -79,13 +79,13 @@ def test_a_copy_of_nothing_fits_behind_any_delay() -> None:
 def test_what_was_added_can_be_taken_back() -> None:
     queue, supply = a_queue(*[2] * 10)
     put(queue, supply, (2, 7, 3))
-    before = queue.delay.copy(), queue.copy.copy(), queue.count.copy()
+    before = queue.delay.copy(), queue.copy.copy(), queue.counts.copy()
     put(queue, supply, (1, 8, 4))
     remove(queue, 1, 2, 8)
     take_back(queue, before[2][1])
     assert (queue.delay == before[0]).all()
     assert (queue.copy[:1] == before[1][:1]).all()
-    assert queue.count.tolist() == before[2].tolist()
+    assert queue.counts.tolist() == before[2].tolist()
 
 
 def test_copies_in_flight_are_counted_where_windows_meet() -> None:
