@@ -1,22 +1,25 @@
 """Best fit against the exact packer: how often each fits, how much more memory best fit needs, and how long it takes.
 
-    python benchmarks/packing.py [--seconds S] [--seeds N] [--sizes N ...] [--json FILE]
+    python benchmarks/packing.py [--seconds S] [--seeds N] [--sizes N ...] [--json FILE] [--repack]
 
 Instances: rectangles cut without a hole, by straight cuts and by pinwheels (load = capacity at every moment, as in the
 challenging instances of the MiniMalloc paper, which cannot be downloaded here: generated ones of like kind); and the
-residencies of XLA's production mappings, packed into the real fast memory and into no more than their load.
+residencies of XLA's production mappings, packed into the real fast memory and into no more than their load. With
+`--repack` only these: their offsets are forgotten, and the mappings, slices and all, repacked and verified.
 """
 
 import argparse
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from mallocmuzero.env.mapping import Mapping
 from mallocmuzero.env.packing.generate import guillotine, pinwheels
 from mallocmuzero.env.packing.pack import pack
 from mallocmuzero.env.packing.problem import Packing, make_packing
-from mallocmuzero.env.packing.repack import packing_of
+from mallocmuzero.env.packing.repack import groups, packing_of, repack
 from mallocmuzero.env.workloads import load, names
 from rich.console import Console
 from rich.table import Table
@@ -45,6 +48,30 @@ def instances(sizes: list[int], seeds: int) -> Iterator[tuple[str, Packing]]:
             yield f"production {name}, load only", tight
 
 
+def repack_production(seconds: float) -> None:
+    """Prints how the production mapping of each program is repacked when all of its offsets are forgotten."""
+    table = Table("program", "residencies", "slices", "repacked", "by", "seconds")
+    done, mappings = 0, 0
+    for name in names():
+        program = load(name)
+        mapping = program.production
+        if mapping is None:
+            continue
+        residencies = mapping.residencies.copy()
+        residencies[:, 3] = (groups(mapping) + 10) * 2**40
+        begin = time.perf_counter()
+        forgetful = Mapping(mapping.program_sha256, mapping.access_fast, residencies, mapping.copies)
+        repacked = repack(program, forgetful, seconds=seconds)
+        took = time.perf_counter() - begin
+        slices = (mapping.residencies[:, 5] - mapping.residencies[:, 4] < program.size[mapping.residencies[:, 0]]).sum()
+        mappings, done = mappings + 1, done + (repacked.mapping is not None)
+        method = "rules for slices" if repacked.packed is None else repacked.packed.method
+        said = "yes" if repacked.mapping is not None else repacked.reason
+        table.add_row(name, str(len(residencies)), str(slices), said, method, f"{took:.2f}")
+    Console(width=150).print(table)
+    print(f"{done} of {mappings} repacked")
+
+
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -52,7 +79,11 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--sizes", type=int, nargs="*", default=[50, 100, 200, 400])
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--repack", action="store_true", help="only repack XLA's production mappings")
     arguments = parser.parse_args()
+    if arguments.repack:
+        repack_production(arguments.seconds)
+        return
     rows: dict[str, list[dict[str, object]]] = {}
     for name, packing in instances(arguments.sizes, arguments.seeds):
         packed = pack(packing, arguments.seconds)
