@@ -5,12 +5,15 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..env.game import MallocGame
-from ..env.program import Program
-from .line import Line
+from ..env.game import COPY, NO_COPY, MallocGame
+from ..env.layout import B_PLAYED, B_TRIVIAL
+from ..env.mapping import Mapping
+from ..env.program import OPERAND, Program
+from .line import Line, play_on
 from .reference import make_scale
+from .solvers.follow import plan_of_mapping
 from .solvers.outcome import make_scoring, outcome
-from .solvers.plan import next_placeable
+from .solvers.plan import WAIT, next_placeable
 
 
 class PlayedProgram:
@@ -23,8 +26,9 @@ class PlayedProgram:
       reported_s: seconds of the best game whose moves have been reported.
     """
 
-    def __init__(self, game: MallocGame) -> None:
-        """Takes over `game`, a game on the program by the rules to play by."""
+    def __init__(self, game: MallocGame, follow: Mapping | None = None) -> None:
+        """Takes over `game`, a game on the program by the rules to play by; its first line follows `follow` if that
+        beats the greedy player."""
         self.program: Program = game.program
         self.scale = make_scale(game)
         self._actions = np.asarray(game.actions, np.int64)
@@ -34,6 +38,8 @@ class PlayedProgram:
         self._game = game
         self._line: Line | None = None
         self.reported_s = np.inf
+        if follow is not None and not game.tables.buffer[game.tables.buffer[:, B_TRIVIAL] == 1, B_PLAYED].any():
+            self._follow(follow)
 
     @property
     def line(self) -> Line:
@@ -65,6 +71,13 @@ class PlayedProgram:
         """Takes a line of play as the best one, if it is as good."""
         if latency_s < self._latency_s or (latency_s == self._latency_s and not np.array_equal(self._actions, actions)):
             self._actions, self._latency_s, self._line = np.array(actions, np.int64), latency_s, None
+
+    def _follow(self, mapping: Mapping) -> None:
+        wishes = plan_of_mapping(self.program, mapping)
+        wishes[wishes == WAIT] = np.where(self.program.access_kind == OPERAND, COPY, NO_COPY)[wishes == WAIT]
+        game = self.new_game()
+        play_on(game, wishes)
+        self.offer(game.actions, self.outcome_s(game))
 
     @property
     def best(self) -> tuple[float, NDArray[np.int64]]:

@@ -8,9 +8,13 @@ import numpy as np
 from ..env.errors import UserError
 from .line import play_on
 from .played_program import PlayedProgram
-from .solvers.anneal import Walk
+from .solvers.anneal import SEARCH
 from .solvers.plan import plan_of_line
 from .solvers.task import Budget, Task
+from .solvers.walk import Walk
+
+# As `anneal` searches, but for wishes that are no moves of the game.
+_SEARCH = SEARCH._replace(waits=False)
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class Polish:
         _, actions = played.best
         plan = np.zeros(len(task.tables.access), np.int8)
         plan_of_line(task.tables, task.state, task.legal, actions, len(actions), plan)
-        self._walk = Walk(task, plan)
+        self._walk = Walk(task, plan, _SEARCH)
         differences = self._walk.differences()
         self._scale = float(np.median(differences)) if len(differences) else 1e-4 * self._walk.current_s
         self._games = 0

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..env.errors import UserError
 from ..env.game import DEFAULT_MAX_WINDOW, DEFAULT_MSA_SHARE, DEFAULT_TRIVIAL_SHARE, NUM_MOVES, MallocGame
-from ..env.objective import Judge, check_objective, make_judge
+from ..env.objective import ROBUST, Judge, check_objective, make_judge, resolve
 from ..env.observation import OBSERVATION_SIZE
 from ..env.program import Program
 from ..learner.networks import Network, Params
@@ -23,6 +23,10 @@ from .episode import EpisodeResult, Player, WholeGames, unreported
 from .played_program import PlayedProgram
 from .polish import Polish, PolishConfig
 from .search import SearchConfig, search
+from .solvers.follow import offsets_of_mapping
+
+# Under `robust`: XLA prefers twice the time that a copy takes, too; a wait may cost ten times the benefits.
+_SLACK, _PATIENCE = 2.0, 10.0
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,10 @@ class ActorConfig:
       max_window: longest copy window in instructions.
       trivial_share: the game itself plays buffers whose benefits sum to less than this share of the latency.
       msa_share: weight of the `msa` model in the clock that games of `robust` count in; the rest is that of `cycles`.
+      window_slack, patience: of the game (`MallocGame`); None for 1, but for what long prefetches need under `robust`,
+        which `msa` waits for and `cycles` hides.
+      follow: games prefer the offsets of XLA's production mapping, and what follows it is the first line of play if it
+        beats the greedy player's.
       place_trivial: the game places those buffers by its own rule; else they stay in HBM while it is played, and fill
         what room is left at the end.
       branch: how some games branch off from the best line.
@@ -47,6 +55,9 @@ class ActorConfig:
     max_window: int = DEFAULT_MAX_WINDOW
     trivial_share: float = DEFAULT_TRIVIAL_SHARE
     msa_share: float = DEFAULT_MSA_SHARE
+    window_slack: float | None = None
+    patience: float | None = None
+    follow: bool = True
     place_trivial: bool = False
     branch: BranchConfig = field(default_factory=BranchConfig)
     polish: PolishConfig = field(default_factory=PolishConfig)
@@ -65,13 +76,29 @@ class ActorConfig:
                 "actor: place_trivial goes with whole games alone; set branch.share and polish.accesses to 0, or "
                 "place_trivial to false"
             )
+        for name, least in (("window_slack", 1.0), ("patience", 0.0)):
+            value = getattr(self, name)
+            if value is not None and not value >= least:
+                raise UserError(f"actor: {name} must be at least {least:g}, not {value}")
         if self.objective is not None:
             check_objective(self.objective)
 
     def game(self, program: Program) -> MallocGame:
         """Returns a new game on `program`."""
+        robust = resolve(program, self.objective) == ROBUST
+        slack, patience = (_SLACK, _PATIENCE) if robust else (1.0, 1.0)
+        follows = self.follow and program.production is not None
         return MallocGame(
-            program, None, self.objective, self.max_window, self.trivial_share, self.msa_share, self.place_trivial
+            program,
+            None,
+            self.objective,
+            self.max_window,
+            self.trivial_share,
+            self.msa_share,
+            self.place_trivial,
+            slack if self.window_slack is None else self.window_slack,
+            patience if self.patience is None else self.patience,
+            offsets_of_mapping(program, program.production) if follows and program.production is not None else None,
         )
 
     def judge(self, program: Program) -> Judge:
@@ -313,7 +340,7 @@ def _played(program: Program, config: ActorConfig) -> PlayedProgram:
     game = config.game(program)
     if game.done:
         raise UserError(f"workload {program.name!r} leaves nothing to decide; choose another")
-    return PlayedProgram(game)
+    return PlayedProgram(game, program.production if config.follow else None)
 
 
 def _check_line(played: PlayedProgram, actions: Sequence[int]) -> None:

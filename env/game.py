@@ -10,6 +10,7 @@ from .core import COPY, DROP, NO_COPY, NUM_MOVES
 from .errors import UserError
 from .layout import (
     A_BUFFER,
+    A_HINT,
     A_INSTRUCTION,
     A_KIND,
     B_PLAYED,
@@ -80,6 +81,7 @@ class MallocGame:
         place_trivial: bool = True,
         window_slack: float = 1.0,
         patience: float = 1.0,
+        offsets: NDArray[np.int64] | None = None,
     ) -> None:
         """Begins a game.
 
@@ -95,6 +97,7 @@ class MallocGame:
             longer and waits less where the clock errs.
           patience: multiple of its benefits that a move may cost in waits and still be legal. Under `robust` a wait by
             the blended clock may be none by `cycles`.
+          offsets: `[A]` the offset to prefer at each access, or -1; None for none.
           place_trivial: False leaves those buffers in HBM instead, which makes games twice as fast.
 
         Raises:
@@ -104,7 +107,11 @@ class MallocGame:
         self.target = program.target if target is None else target
         self.judge = make_judge(program, objective, self.target)
         clock = self.judge.clock(msa_share)
-        self.tables: Tables = build_tables(program, self.target, clock, max_window, trivial_share, window_slack, patience)
+        self.tables: Tables = build_tables(
+            program, self.target, clock, max_window, trivial_share, window_slack, patience
+        )
+        if offsets is not None:
+            self.tables.access[:, A_HINT] = offsets
         if not place_trivial:
             self.tables.buffer[self.tables.buffer[:, B_TRIVIAL] == 1, B_PLAYED] = 0
         self.block, self.state = pooled_state(self.tables)

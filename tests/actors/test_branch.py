@@ -60,11 +60,11 @@ def test_steps_hold_what_the_game_earned(workload: str | None) -> None:
             if result.actions:
                 results[result.latency_s] = result
     assert results
-    scale = make_scale(MallocGame(program, objective="msa", place_trivial=False))
+    scale = make_scale(CONFIG.game(program))
     episodes = [episode for writer in writers for episode in writer.episodes if episode]
     found = 0
     for result in results.values():
-        game = MallocGame(program, objective="msa", place_trivial=False)
+        game = CONFIG.game(program)
         played: list[Step] = []
         for action in result.actions:
             observation, legal = game.observe().copy(), game.legal.copy()
@@ -116,7 +116,7 @@ def test_the_line_only_gets_better_and_is_what_it_says() -> None:
     best = [result.latency_s for _ in range(40) for result in improvements(made, 30)]
     assert best == sorted(best, reverse=True)
     (latency_s, moves), *_ = made.state()["lines"]
-    game = MallocGame(program, objective="msa", place_trivial=False)
+    game = CONFIG.game(program)
     reference_s = make_scale(game).reference_s
     play_line(game, [int(move) for move in moves])
     assert game.latency_s == pytest.approx(latency_s, rel=1e-12)
@@ -195,3 +195,16 @@ def test_polish_betters_the_line_and_continues_where_it_stood() -> None:
     assert (best.latency_s, best.actions) == (polished_s, [int(move) for move in moves])
     with pytest.raises(UserError, match="place_trivial"):
         replace(config, place_trivial=True)
+
+
+def test_the_first_line_follows_xla_where_that_beats_greedy() -> None:
+    program = load("resnet50-b32-v4")
+    config = ActorConfig(games=1, objective="robust", branch=BranchConfig(share=1.0))
+    followed, _ = make_actor([program], games=1, config=config)
+    alone, _ = make_actor([program], games=1, config=replace(config, follow=False))
+    production_s = config.judge(program).production_s
+    assert production_s is not None
+    assert followed.state()["lines"][0][0] <= alone.state()["lines"][0][0]
+    assert followed.state()["lines"][0][0] == pytest.approx(production_s, rel=0.01)
+    with pytest.raises(UserError, match="patience must be"):
+        ActorConfig(patience=-1.0)
