@@ -39,8 +39,8 @@ class Writer:
         self._buffer_of_use = problem.value[value_of, V_BUFFER]
         times = np.arange(len(problem.nest) + 2)
         at = program.schedule_index.astype(np.int64)
-        self._last_until = np.searchsorted(at, times, side="right") - 1
-        self._first_from = np.searchsorted(at, times, side="left")
+        self._last_until: list[int] = (np.searchsorted(at, times, side="right") - 1).tolist()
+        self._first_from: list[int] = np.searchsorted(at, times, side="left").tolist()
 
     def mapping(self, state: State) -> Mapping:
         """Returns the mapping of a finished assignment."""
@@ -58,10 +58,9 @@ class Writer:
         rows_of: dict[int, list[list[int]]] = {}  # of the stays that share an offset
         copies: list[tuple[int, ...]] = []
         size = problem.buffer[buffer, B_SIZE]
-        for number in range(len(stays)):
-            row, own, whole = stays[number], int(buffer[number]), int(size[number])
+        for row, own, whole in zip(stays.tolist(), buffer.tolist(), size.tolist(), strict=True):
             if row[A_FAST]:
-                self._reside(residencies, rows_of.setdefault(int(row[A_GROUP]), []), state, row, own, whole)
+                self._reside(residencies, rows_of.setdefault(row[A_GROUP], []), state, row, own, whole)
             if row[A_COPY]:
                 self._copy(copies, state, row, own, whole)
         _part(copies)
@@ -80,48 +79,46 @@ class Writer:
         table: list[list[int]],
         before: list[list[int]],
         state: State,
-        row: NDArray[np.int64],
+        row: list[int],
         buffer: int,
         size: int,
     ) -> None:
         """Adds the rows of a stay, or prolongs those of the stays `before` it in the same place."""
-        last = min(
-            int(self._last_until[min(row[A_END], len(self._last_until) - 1)]), self._program.num_instructions - 1
-        )
-        first = int(self._first_from[row[A_START]])
+        last = min(self._last_until[min(row[A_END], len(self._last_until) - 1)], self._program.num_instructions - 1)
+        first = self._first_from[row[A_START]]
         joined = [known for known in before if known[2] >= first]
         if joined:
             for known in joined:
                 known[2] = max(known[2], last)
             return
         for low, part, start in self._parts(state, row, size):
-            first = int(self._first_from[start])
+            first = self._first_from[start]
             if first <= last:
-                added = [buffer, first, last, int(row[A_OFFSET]), low, low + part]
+                added = [buffer, first, last, row[A_OFFSET], low, low + part]
                 table.append(added)
                 before.append(added)
 
-    def _parts(self, state: State, row: NDArray[np.int64], size: int) -> list[tuple[int, int, int]]:
+    def _parts(self, state: State, row: list[int], size: int) -> list[tuple[int, int, int]]:
         """Returns lowest byte, bytes and first time of each part that a stay is made of."""
         if row[A_SLICES] == 0:
-            return [(0, size, int(row[A_START]))]
+            return [(0, size, row[A_START])]
         parts = state.part[row[A_LOW] : row[A_LOW] + row[A_SLICES]]
-        return [(int(part[S_LOW]), int(part[S_SIZE]), int(part[S_BEGIN]) + 1) for part in parts]
+        return [(part[S_LOW], part[S_SIZE], part[S_BEGIN] + 1) for part in parts.tolist()]
 
-    def _copy(self, table: list[tuple[int, ...]], state: State, row: NDArray[np.int64], buffer: int, size: int) -> None:
-        end = int(self._first_from[row[A_DONE]])
+    def _copy(self, table: list[tuple[int, ...]], state: State, row: list[int], buffer: int, size: int) -> None:
+        end = self._first_from[row[A_DONE]]
         direction = PREFETCH if row[A_FAST] else WRITE_BACK
         if row[A_CROSS] == 1:
-            table.append((buffer, CROSS_PROGRAM, -1, end, 0, size, buffer, -1, -1, int(row[A_DONE])))
+            table.append((buffer, CROSS_PROGRAM, -1, end, 0, size, buffer, -1, -1, row[A_DONE]))
             return
         if row[A_SLICES] == 0:
-            begin = int(row[A_BEGIN])
-            first = int(self._last_until[begin]) if begin >= 0 else -1
-            table.append((buffer, direction, first, end, 0, size, buffer, -1, begin, int(row[A_DONE])))
+            begin = row[A_BEGIN]
+            first = self._last_until[begin] if begin >= 0 else -1
+            table.append((buffer, direction, first, end, 0, size, buffer, -1, begin, row[A_DONE]))
             return
         for low, part, start in self._parts(state, row, size):
-            first = int(self._last_until[start - 1]) if start > 0 else -1
-            table.append((buffer, direction, first, end, low, low + part, buffer, -1, start - 1, int(row[A_DONE])))
+            first = self._last_until[start - 1] if start > 0 else -1
+            table.append((buffer, direction, first, end, low, low + part, buffer, -1, start - 1, row[A_DONE]))
 
 
 def _part(copies: list[tuple[int, ...]]) -> None:
