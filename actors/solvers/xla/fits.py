@@ -25,6 +25,12 @@ def longest_fit(problem: Problem, state: State, buffer: int, use: int, first: in
     last = earliest
     while last + 1 < end_of_uses and may_stay(problem, problem.use[last, U_TIME], problem.use[last + 1, U_FROM]):
         last += 1
+    if last > earliest:  # what fits up to the last of them needs no search
+        offset = _fit(problem, state, buffer, first, problem.use[last, U_TIME], slices, -1)
+        if offset != NO_ROOM:
+            state.chosen[:slices] = state.order[:slices]
+            return offset
+        last -= 1
     low, count = earliest, last + 1 - earliest
     best, best_time = NO_ROOM, -1
     while count > 0:
