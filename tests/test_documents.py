@@ -20,6 +20,14 @@ def test_the_games_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert 7e-3 < latency < 1e-2
 
 
+def test_the_agents_example_says_what_its_comment_says(capsys: pytest.CaptureFixture[str]) -> None:
+    (example,) = blocks("docs/agent.md", "python")
+    exec(compile(example, "docs/agent.md", "exec"), {})
+    ratios = [float(line) for line in capsys.readouterr().out.splitlines()]
+    (said,) = re.findall(r"# ([\d.]+) and ([\d.]+)", example)
+    assert ratios == pytest.approx([float(figure) for figure in said], abs=5e-4)
+
+
 def test_every_link_between_documents_leads_somewhere() -> None:
     documents = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
     for document in documents:
