@@ -69,6 +69,7 @@ from .layout import (
     Tables,
 )
 from .program import OPERAND
+from .sorting import first_above, first_at_least
 
 ROWS = 16
 # Instructions relative to now that a column stands for: the past in full up to 4, then wider.
@@ -149,9 +150,9 @@ def _paint_grid(tables: Tables, state: State, now: int, out: np.ndarray) -> None
         wanted_until = max(now, tables.access[tables.buffer[owner, B_LAST], A_INSTRUCTION])
         if owner == state.counters[C_CROSS]:
             wanted_until = tables.limits[L_INSTRUCTIONS]
-        begin = np.searchsorted(_OFFSETS, state.buffer[owner, S_START] - now, side="left")
-        end = np.searchsorted(_OFFSETS, wanted_until - now, side="right") - 1
-        hard_end = min(end, np.searchsorted(_OFFSETS, state.buffer[owner, S_RELEASE] - now, side="right") - 1)
+        begin = first_at_least(_OFFSETS, state.buffer[owner, S_START] - now)
+        end = first_above(_OFFSETS, wanted_until - now) - 1
+        hard_end = min(end, first_above(_OFFSETS, state.buffer[owner, S_RELEASE] - now) - 1)
         _paint(edges, low, high, begin, hard_end, 0)
         _paint(edges, low, high, max(begin, hard_end + 1), end, 1)
     # Residencies that ended lately still block windows that reach back to them.

@@ -10,6 +10,7 @@ from .cost import instruction_times
 from .errors import UserError
 from .mapping import CROSS_PROGRAM, WRITE_BACK, Mapping
 from .program import Program
+from .sorting import ascending
 from .target import Target
 
 STARTS = ("steady", "cold")
@@ -120,7 +121,7 @@ def _run(run_s, hbm_s, weight, is_write, issued, due, work_s, copy_weight):  # t
     queued = np.zeros(2, np.int64)
     head = np.zeros(2, np.int64)
     # Copies sorted by due instruction, so that each instruction looks at its own only.
-    by_due = np.argsort(due, kind="mergesort")
+    by_due = ascending(due)
     next_issue, next_due = 0, 0
     clock, latency, waited = 0.0, 0.0, 0.0
     for t in range(steps + 1):

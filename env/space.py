@@ -30,6 +30,7 @@ from .layout import (
     State,
     Tables,
 )
+from .sorting import ascending, first_above, first_at_least
 
 
 @njit(cache=True)
@@ -248,11 +249,11 @@ def find_offset(
         position = gone_high[k] if k < gone else gone_low[k - gone] - size
         if position < base or position + size > fast_bytes:
             continue
-        begin = np.searchsorted(high, position, side="right")
-        end = np.searchsorted(low, position + size, side="left")
+        begin = first_above(high, position)
+        end = first_at_least(low, position + size)
         if hard[end] > hard[begin] or lost[end] - lost[begin] >= best_cost:
             continue
-        over = np.searchsorted(gone_high, position, side="right")
+        over = first_above(gone_high, position)
         if over == gone or gone_low[over] >= position + size:
             best, best_cost = position, lost[end] - lost[begin]
     return best, best_cost if best >= 0 else 0.0
@@ -291,7 +292,7 @@ def _gone(tables: Tables, state: State, first: int, now: int) -> tuple[np.ndarra
             high[n] = low[n] + tables.buffer[state.residency[ended, RESIDENCY_BUFFER], B_ALIGNED]
             n += 1
             ended = state.residency[ended, RESIDENCY_NEXT]
-    order = np.argsort(low)
+    order = ascending(low)
     merged = 0
     begins, ends = np.empty(count, np.int64), np.empty(count, np.int64)
     for k in order:

@@ -12,6 +12,7 @@ from ...env.mapping import Mapping
 from ...env.objective import Judge
 from ...env.packing.repack import repack
 from ...env.program import OPERAND, Program
+from ...env.sorting import ascending
 
 
 def fill(judge: Judge, mapping: Mapping) -> Mapping:
@@ -124,7 +125,7 @@ def _place(
                 meets += 1
         edge = -(-floor // alignment) * alignment
         best, best_gap = -1, 2**62
-        for j in np.argsort(low[:meets]):
+        for j in ascending(low[:meets]):
             gap = low[j] - edge
             if gap >= size[owner] and gap < best_gap:
                 best, best_gap = edge, gap

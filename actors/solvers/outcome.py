@@ -45,6 +45,7 @@ from ...env.layout import (
 from ...env.mapping import CROSS_PROGRAM, PREFETCH, WRITE_BACK
 from ...env.program import OPERAND
 from ...env.simulate import _run
+from ...env.sorting import ascending
 
 
 class Scoring(NamedTuple):
@@ -159,7 +160,7 @@ def _copies(tables: Tables, scoring: Scoring, state: State) -> np.ndarray:
         if tables.buffer[owner, B_OUTPUT] and pending[owner] >= 0:
             needed[pending[owner]] = True
     kept = np.flatnonzero(needed)
-    order = kept[np.argsort(state.copy[kept, COPY_START], kind="mergesort")]
+    order = kept[ascending(state.copy[kept, COPY_START])]
     copies = state.copy[order].copy()
     if len(scoring.loop_parent) == 0:
         _relax(tables, state, copies, order, access_of, prefetch_of)

@@ -24,6 +24,7 @@ from ...env.layout import (
     Tables,
 )
 from ...env.program import OPERAND
+from ...env.sorting import first_above
 from .outcome import Scoring, outcome
 from .plan import ACROSS, WAIT, choose, is_constant
 from .task import Plan, Task
@@ -270,7 +271,7 @@ def _steps(
         sure = probe or not search.gives_up
         if not sure:
             sure = sure_games[0] < _FIRST_SURE or generator.random() < _SURE
-        point = np.searchsorted(points, first, side="right") - 1
+        point = first_above(points, first) - 1
         block[:] = bank[slot[point], point]
         passed = point + 1
         lag = 0
@@ -348,7 +349,7 @@ def _change(
     single: bool,
 ) -> int:
     """Changes a wish or several in place; returns how many, with places and former wishes."""
-    index = int(np.searchsorted(drawn, generator.random(), side="right"))
+    index = int(first_above(drawn, generator.random()))
     index = min(index, len(free) - 1)
     kind = 0.0 if single else generator.random()
     access = free[index]

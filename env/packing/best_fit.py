@@ -7,6 +7,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ..sorting import ascending
 from .problem import Packing
 
 
@@ -86,7 +87,7 @@ def _place(
                 count += 1
         best, best_gap = np.int64(-1), np.int64(2**62)
         edge = lowest[i]
-        for k in np.argsort(low[:count]):
+        for k in ascending(low[:count]):
             gap = low[k] - edge
             if gap >= size[i] and (best < 0 or (tightest and gap < best_gap)):
                 best, best_gap = edge, gap

@@ -21,6 +21,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ..sorting import ascending
 from .best_fit import heaviest_section
 from .problem import Packing
 
@@ -309,4 +310,4 @@ def _sort_by_section(tables: Tables, work: Work, begin: int, end: int) -> None:
     keys = np.empty(end - begin, np.int64)
     for k in range(begin, end):
         keys[k - begin] = tables.section_first[tables.span_start[work.items[k]]]
-    work.items[begin:end] = work.items[begin:end][np.argsort(keys, kind="mergesort")]
+    work.items[begin:end] = work.items[begin:end][ascending(keys)]

@@ -11,6 +11,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ..sorting import ascending
+
 # Rounds of one order in which what did not fit moves ahead, and how far apart two offsets are tried.
 _ROUNDS = 24
 _SHAKE = 0.3
@@ -132,7 +134,7 @@ def _place(
                         count += 1
         edge = -(-least // alignment) * alignment
         best, best_gap = np.int64(-1), np.int64(2**62)
-        for k in np.argsort(begins[:count]):
+        for k in ascending(begins[:count]):
             if edge > most:
                 break
             if begins[k] >= edge and (best < 0 or (tightest and begins[k] - edge < best_gap)):

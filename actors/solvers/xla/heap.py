@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ....env.sorting import sort
 from .problem import L_ALIGN, L_FAST, Problem
 
 _WIDTH = 4  # binary digits of the times that share a bucket
@@ -133,7 +134,7 @@ def best_gap(problem: Problem, heap: Heap, count: int, size: int) -> int:
     need = (size + align - 1) // align
     taken = heap.taken[:count]
     if count > 1:
-        taken.sort()
+        sort(taken)
     reach, best, best_size = 0, -1, 0
     for index in range(count):
         low, high = taken[index] >> 32, taken[index] & 0xFFFFFFFF

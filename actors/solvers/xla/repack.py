@@ -3,6 +3,7 @@
 import numpy as np
 from numba import njit
 
+from ....env.sorting import ascending
 from . import heap as heaps
 from .fits import fit_slices
 from .heap import NO_ROOM, Heap, best_gap, gather
@@ -58,8 +59,8 @@ def repack(problem: Problem, state: State, spare: Heap) -> bool:
         ends[index] = end
         duration[index] = end - state.stay[number, A_START]
     # By duration, then size, both descending, then as they came: sorted by the last key first.
-    order = np.argsort(_negative_sizes(problem, state, leader[:leaders]), kind="mergesort")
-    order = order[np.argsort(-duration[:leaders][order], kind="mergesort")]
+    order = ascending(_negative_sizes(problem, state, leader[:leaders]))
+    order = order[ascending(-duration[:leaders][order])]
     heaps.clear(spare)
     _reserve(problem, spare)
     offsets = np.full(stays, NO_ROOM, np.int64)
@@ -138,7 +139,7 @@ def _place(problem: Problem, state: State, heap: Heap, number: int, after: np.nd
     if after[number] < 0 and row[A_SLICES] > 0:
         count = row[A_SLICES]
         rows = parts[row[A_LOW] : row[A_LOW] + count]
-        sizes = rows[np.argsort(rows[:, S_LOW])][:, S_SIZE].copy()
+        sizes = rows[ascending(rows[:, S_LOW])][:, S_SIZE].copy()
         starts = rows[:, S_BEGIN].copy()
         offset = fit_slices(problem, heap, state, sizes, starts, row[A_END], -1)
         if offset != NO_ROOM:

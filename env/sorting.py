@@ -1,0 +1,100 @@
+"""Sorting and searching in compiled code.
+
+Numba makes `np.argsort`, `np.sort` and `np.searchsorted` of inner functions whose names are only unique within a
+process. Code that was kept by one process and loaded into another could be linked with the other's: the same sources
+then sorted rightly or wrongly from run to run (docs/decisions/0007-sorting.md). These are plain functions instead.
+"""
+
+import numpy as np
+from numba import njit
+
+# Stretches that are sorted by insertion before they are merged.
+_RUN = 16
+
+
+@njit(cache=True, nogil=True)
+def ascending(keys: np.ndarray) -> np.ndarray:
+    """Returns the order `[n]` of places that sorts `keys[n]`, equal ones as they stand (`np.argsort`, stable)."""
+    count = len(keys)
+    order, other = np.arange(count), np.empty(count, np.int64)
+    for begin in range(0, count, _RUN):
+        for k in range(begin + 1, min(begin + _RUN, count)):
+            place, place_key = order[k], keys[order[k]]
+            j = k
+            while j > begin and keys[order[j - 1]] > place_key:
+                order[j] = order[j - 1]
+                j -= 1
+            order[j] = place
+    width = _RUN
+    while width < count:
+        for begin in range(0, count, 2 * width):
+            middle, end = min(begin + width, count), min(begin + 2 * width, count)
+            left, right = begin, middle
+            for k in range(begin, end):
+                if left < middle and (right >= end or keys[order[left]] <= keys[order[right]]):
+                    other[k] = order[left]
+                    left += 1
+                else:
+                    other[k] = order[right]
+                    right += 1
+        order, other = other, order
+        width *= 2
+    return order
+
+
+@njit(cache=True, nogil=True)
+def sort(keys: np.ndarray) -> None:
+    """Sorts `keys[n]` in place, ascending."""
+    count = len(keys)
+    for begin in range(0, count, _RUN):
+        for k in range(begin + 1, min(begin + _RUN, count)):
+            key = keys[k]
+            j = k
+            while j > begin and keys[j - 1] > key:
+                keys[j] = keys[j - 1]
+                j -= 1
+            keys[j] = key
+    if count <= _RUN:
+        return
+    one, other = keys.copy(), np.empty_like(keys)
+    width = _RUN
+    while width < count:
+        for begin in range(0, count, 2 * width):
+            middle, end = min(begin + width, count), min(begin + 2 * width, count)
+            left, right = begin, middle
+            for k in range(begin, end):
+                if left < middle and (right >= end or one[left] <= one[right]):
+                    other[k] = one[left]
+                    left += 1
+                else:
+                    other[k] = one[right]
+                    right += 1
+        one, other = other, one
+        width *= 2
+    keys[:] = one
+
+
+@njit(cache=True, nogil=True)
+def first_at_least(keys: np.ndarray, key: float) -> int:
+    """Returns the first place of ascending `keys` that is not below `key` (`np.searchsorted`, left)."""
+    low, high = 0, len(keys)
+    while low < high:
+        middle = (low + high) // 2
+        if keys[middle] < key:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True, nogil=True)
+def first_above(keys: np.ndarray, key: float) -> int:
+    """Returns the first place of ascending `keys` that is above `key` (`np.searchsorted`, right)."""
+    low, high = 0, len(keys)
+    while low < high:
+        middle = (low + high) // 2
+        if keys[middle] <= key:
+            low = middle + 1
+        else:
+            high = middle
+    return low
