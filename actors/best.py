@@ -85,10 +85,12 @@ class BestMappings:
         self._best[episode.program] = Best(mapping, latency_s, self._production_s[episode.program], episode.latency_s)
         return True
 
-    def save(self, folder: Path) -> list[Path]:
-        """Writes `NAME.mapping.json.gz` for every program that has a mapping, and returns the paths."""
+    def save(self, folder: Path, names: Iterable[str] | None = None) -> list[Path]:
+        """Writes `NAME.mapping.json.gz` for every program that has a mapping, or for `names` of them only, and returns
+        the paths."""
         paths = []
-        for name, best in self.items():
+        for name in [name for name, _ in self.items()] if names is None else names:
+            best = self._best[name]
             paths.append(folder / f"{name}.mapping.json.gz")
             write_mapping(best.mapping, self._programs[name], paths[-1])
         return paths
@@ -113,12 +115,13 @@ class BestMappings:
                 played_s = self._played_s(name, mapping)
                 self._best[name] = Best(mapping, latency_s, self._production_s[name], played_s)
 
-    def lines(self) -> dict[str, tuple[float, list[int]]]:
-        """Returns seconds and moves of the game behind each best mapping, as far as its rules are still in force."""
+    def lines(self, below_s: dict[str, float]) -> dict[str, tuple[float, list[int]]]:
+        """Returns seconds and moves of the game behind each best mapping, as far as its rules are still in force and it
+        is better than the seconds in `below_s`, by program."""
         return {
             name: (best.played_s, [int(move) for move in str(best.mapping.origin["moves"])])
             for name, best in self._best.items()
-            if np.isfinite(best.played_s)
+            if best.played_s < below_s.get(name, np.inf)
         }
 
     def _played_s(self, name: str, mapping: Mapping) -> float:

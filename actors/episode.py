@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from ..env.game import MallocGame
 from ..replay.segment import Step
 from .played_program import PlayedProgram
+from .played_programs import PlayedPrograms
 
 
 @dataclass(frozen=True)
@@ -99,18 +100,25 @@ def unreported(played: PlayedProgram, version: int) -> EpisodeResult | None:
     latency_s, actions = played.best
     if latency_s >= played.reported_s:
         return None
-    game = played.new_game()
-    for action in actions.tolist():
-        game.step_unpaid(action)
+    game = played.game_after(actions.tolist())
     return result_of(played, game, latency_s, version, branch=True)
+
+
+def stored_wishes(text: str, game: MallocGame) -> NDArray[np.int8]:
+    """Returns `[A]` wishes from their digits. Raises ValueError if they are not of this game's program."""
+    wishes = np.array(list(text), np.int8)
+    if len(wishes) != len(game.tables.access):
+        raise ValueError("the program has another number of accesses")
+    return wishes
 
 
 class WholeGames:
     """Plays whole games; which program comes next goes round."""
 
-    def __init__(self, programs: list[PlayedProgram], turn: int) -> None:
-        """Begins game number `turn`."""
-        self._programs = programs
+    def __init__(self, programs: PlayedPrograms, turn: int, opponent: str) -> None:
+        """Begins game number `turn`; rewards are counted against `opponent` (`PlayedProgram`)."""
+        self._programs, self._opponent = programs, opponent
+        self._ahead_s = 0.0
         self.turn = turn
         self._begin()
 
@@ -120,12 +128,12 @@ class WholeGames:
         """See `Player.move`."""
         game = self.game
         legal = game.legal.copy()
-        since = game.access if game.actions else 0
-        saved_s, done = game.step(action)
-        reward = self._played.scale.reward(saved_s, since, game.program.num_accesses if done else game.access)
+        game.step_unpaid(action)
+        before_s, self._ahead_s = self._ahead_s, self._played.ahead_s(game, self._wishes)
+        reward = (before_s - self._ahead_s) / self._played.scale.unit_s
         # The learner and the search hold the discount per move.
-        step = Step(observation.copy(), legal, action, reward, 0.0 if done else 1.0, policy, value)
-        if not done:
+        step = Step(observation.copy(), legal, action, reward, 0.0 if game.done else 1.0, policy, value)
+        if not game.done:
             return Moved([step])
         result = result_of(self._played, game, game.latency_s, version)
         self._played.offer(game.actions, game.latency_s)
@@ -135,14 +143,22 @@ class WholeGames:
 
     def state(self) -> dict[str, Any]:
         """See `Player.state`."""
-        return {"turn": self.turn, "actions": list(self.game.actions)}
+        return {
+            "turn": self.turn,
+            "wishes": "".join(map(str, self._wishes.tolist())),
+            "actions": list(self.game.actions),
+        }
 
     def restore(self, state: dict[str, Any]) -> None:
         """See `Player.restore`."""
         self.turn = int(state["turn"])
         self._begin()
         self.game.play(state["actions"])
+        self._wishes = stored_wishes(state["wishes"], self.game)
+        self._ahead_s = self._played.ahead_s(self.game, self._wishes)
 
     def _begin(self) -> None:
         self._played = self._programs[self.turn % len(self._programs)]
         self.game = self._played.new_game()
+        self._wishes = self._played.opponent(self._opponent)
+        self._ahead_s = self._played.ahead_s(self.game, self._wishes)

@@ -7,23 +7,18 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ..env.core import COPY, DROP, NO_COPY, advance, reset, run_seconds, step
+from ..env.core import COPY, DROP, NO_COPY, advance, reset, step
 from ..env.game import MallocGame, play_line
 from ..env.layout import (
     A_BUFFER,
     A_INSTRUCTION,
-    A_KEY,
     A_KIND,
     AF_AHEAD,
-    AF_BYTES,
-    AF_SAVING,
     B_ALIGNED,
     B_LAST,
     C_ACCESS,
-    D_WAIT,
     F_PLAN_STALL,
     F_PLAN_VICTIMS,
-    I_KEY,
     IF_CLOCK,
     IF_HBM_RUN,
     IF_WEIGHT,
@@ -140,34 +135,3 @@ def _move(tables: Tables, state: State, legal: NDArray[np.bool_], rule: Rule) ->
     if legal[COPY] and (not legal[NO_COPY] or span > rule.write_back_after * whole):
         return COPY
     return NO_COPY if legal[NO_COPY] else DROP
-
-
-def saved_before_access(game: MallocGame) -> NDArray[np.float64]:
-    """Returns `[A + 1]` the weighted seconds a finished game had saved before each access, the last entry in all.
-
-    Waits count from the first access of the instruction that waits.
-    """
-    if not game.done:
-        raise ValueError("the game is not over")
-    saved = np.zeros(game.program.num_accesses + 1)
-    _saved_before_access(game.tables, game.state, saved)
-    saved[-1] = game.all_hbm_s - game.latency_s
-    return saved
-
-
-@njit(cache=True)
-def _saved_before_access(tables: Tables, state: State, saved: NDArray[np.float64]) -> None:
-    total, fast, key, saving, now = 0.0, 0.0, 0, 0.0, -1
-    for access in range(len(tables.access)):
-        t = tables.access[access, A_INSTRUCTION]
-        while now < t:
-            now += 1
-            total -= state.step_f[now, D_WAIT] * tables.instruction_f[now, IF_WEIGHT]
-            fast, key, saving = 0.0, tables.instruction[now, I_KEY], 0.0
-        saved[access] = total
-        if state.access_fast[access]:
-            before = run_seconds(tables, t, fast, key, saving)
-            fast += tables.access_f[access, AF_BYTES]
-            key ^= tables.access[access, A_KEY]
-            saving += tables.access_f[access, AF_SAVING]
-            total += (before - run_seconds(tables, t, fast, key, saving)) * tables.instruction_f[t, IF_WEIGHT]

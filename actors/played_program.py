@@ -5,15 +5,19 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..env.game import COPY, NO_COPY, MallocGame
+from ..env.game import NUM_MOVES, MallocGame
 from ..env.layout import B_PLAYED, B_TRIVIAL
 from ..env.mapping import Mapping
-from ..env.program import OPERAND, Program
+from ..env.program import Program
+from .counterfactual import move_outcomes, outcome_ahead
 from .line import Line, play_on
 from .reference import make_scale
-from .solvers.follow import plan_of_mapping
+from .slack import wishes_of_mapping
 from .solvers.outcome import make_scoring, outcome
-from .solvers.plan import WAIT, next_placeable
+from .solvers.plan import next_placeable
+
+# Whose line rewards are counted against.
+FIRST, BEST = "first", "best"
 
 
 class PlayedProgram:
@@ -22,6 +26,7 @@ class PlayedProgram:
     Attributes:
       program: the program.
       scale: how rewards are scaled.
+      first: `[A]` the wishes of its first line, whatever better ones come later.
       following: `[A + 1]` the next access from each on that a plan may place (`solvers/plan.py`).
       reported_s: seconds of the best game whose moves have been reported.
     """
@@ -38,8 +43,11 @@ class PlayedProgram:
         self._game = game
         self._line: Line | None = None
         self.reported_s = np.inf
-        if follow is not None and not game.tables.buffer[game.tables.buffer[:, B_TRIVIAL] == 1, B_PLAYED].any():
+        # Buffers that the game places by its own rule are passed over by what plays on quickly.
+        self._slowly = bool(game.tables.buffer[game.tables.buffer[:, B_TRIVIAL] == 1, B_PLAYED].any())
+        if follow is not None and not self._slowly:
             self._follow(follow)
+        self.first = self.line.wishes
 
     @property
     def line(self) -> Line:
@@ -47,11 +55,6 @@ class PlayedProgram:
         if self._line is None:
             self._line = Line(self._game, self._actions, self._latency_s)
         return self._line
-
-    @property
-    def all_hbm_s(self) -> float:
-        """Seconds of everything in HBM, by the game's clock."""
-        return self._game.all_hbm_s
 
     def new_game(self) -> MallocGame:
         """Returns a new game; it shares what never changes."""
@@ -63,9 +66,64 @@ class PlayedProgram:
         """Returns a game in no particular state; it shares what never changes."""
         return self._game.clone()
 
+    def game_after(self, actions: Sequence[int]) -> MallocGame:
+        """Returns a game after `actions`. Raises ValueError if one is not legal."""
+        game = self.new_game()
+        for action in actions:
+            game.step_unpaid(action)
+        return game
+
     def outcome_s(self, game: MallocGame) -> float:
         """Returns the seconds that the judge sees in a finished game."""
         return float(outcome(game.tables, self._scoring, game.state))
+
+    def opponent(self, opponent: str) -> NDArray[np.int8]:
+        """Returns `[A]` the wishes of the line that rewards are counted against now: the `FIRST` one, or the `BEST`."""
+        return self.first if opponent == FIRST else self.line.wishes
+
+    def ahead_s(self, game: MallocGame, wishes: NDArray[np.int8]) -> float:
+        """Returns the seconds that the judge sees if `game` goes on by `wishes[A]`, those of an opponent.
+
+        A move's reward is what it takes from them, in units of the scale: what the move is worth with all that follows
+        from it, exactly. Rewards of a game add up to what it comes to against the opponent's; the opponent's line
+        itself earns nothing anywhere. No comparison between games changes (Ng, Harada, Russell 1999: the potential is
+        `-ahead_s`), and what is left for the value head is what can still be bettered.
+        """
+        if game.done:
+            return self.outcome_s(game)
+        if self._slowly:
+            other = self.game_after(game.actions)
+            play_on(other, wishes)
+            return self.outcome_s(other)
+        return float(
+            outcome_ahead(
+                game.tables,
+                self._scoring,
+                game.state,
+                game.block,
+                np.empty_like(game.block),
+                game.legal,
+                self.following,
+                wishes,
+            )
+        )
+
+    def move_outcomes_s(self, game: MallocGame, wishes: NDArray[np.int8]) -> NDArray[np.float64]:
+        """Returns `[3]` the seconds that the judge sees if a legal move is made where `game` stands, and the game goes
+        on by `wishes[A]`; infinity for moves that are not legal."""
+        seconds = np.empty(NUM_MOVES)
+        move_outcomes(
+            game.tables,
+            self._scoring,
+            game.state,
+            game.block,
+            np.empty_like(game.block),
+            game.legal,
+            self.following,
+            wishes,
+            seconds,
+        )
+        return seconds
 
     def offer(self, actions: Sequence[int], latency_s: float) -> None:
         """Takes a line of play as the best one, if it is as good."""
@@ -73,10 +131,8 @@ class PlayedProgram:
             self._actions, self._latency_s, self._line = np.array(actions, np.int64), latency_s, None
 
     def _follow(self, mapping: Mapping) -> None:
-        wishes = plan_of_mapping(self.program, mapping)
-        wishes[wishes == WAIT] = np.where(self.program.access_kind == OPERAND, COPY, NO_COPY)[wishes == WAIT]
         game = self.new_game()
-        play_on(game, wishes)
+        play_on(game, wishes_of_mapping(self.program, mapping))
         self.offer(game.actions, self.outcome_s(game))
 
     @property

@@ -17,6 +17,9 @@ from jax.typing import ArrayLike
 from ..env.errors import UserError
 from ..learner.networks import Network, Params
 
+GAP = "gap"
+MCTX = "mctx"
+
 
 @dataclass(frozen=True)
 class SearchConfig:
@@ -27,21 +30,24 @@ class SearchConfig:
       max_considered: moves that sequential halving considers at the root.
       gumbel_scale: scale of the exploring noise at the root; 0 makes the search deterministic, for evaluation.
       discount: per move; the same as the learner's.
-      q_epsilon: gap between two Q-values, in units of return, that counts as clear: see `transform_q`. About one
-        percent of the range of sensible returns.
+      q_epsilon: gap between two Q-values, in units of return, that counts as clear: see `transform_q`. About what the
+        values of a network that has learned for some minutes err by; with less the search follows their noise.
       value_scale, maxvisit_init: a Q-value that is worse than the best by much more than `q_epsilon` loses up to
         `value_scale * (maxvisit_init + visits of the most visited move)` in logits.
       max_depth: longest line of play inside the tree, or None for no limit but `simulations`.
+      q_transform: how Q-values become logits: `gap`, by `transform_q`, or `mctx`, by mctx's own
+        `qtransform_completed_by_mix_value` with the same scale, to compare with.
     """
 
     simulations: int = 8
     max_considered: int = 3
     gumbel_scale: float = 1.0
-    discount: float = 0.997
-    q_epsilon: float = 0.02
+    discount: float = 1.0
+    q_epsilon: float = 0.3
     value_scale: float = 0.1
     maxvisit_init: float = 50.0
     max_depth: int | None = None
+    q_transform: str = GAP
 
     def __post_init__(self) -> None:
         for name in ("simulations", "max_considered"):
@@ -56,6 +62,8 @@ class SearchConfig:
             raise UserError(f"search: discount must be in (0, 1], not {self.discount}")
         if not self.q_epsilon > 0.0:
             raise UserError(f"search: q_epsilon must be positive, not {self.q_epsilon}")
+        if self.q_transform not in (GAP, MCTX):
+            raise UserError(f"search: q_transform must be {GAP} or {MCTX}, not {self.q_transform!r}")
 
     def quiet(self) -> "SearchConfig":
         """The same search without exploring noise, for evaluation."""
@@ -110,6 +118,15 @@ def transform_q(tree: Any, node_index: Any, *, config: SearchConfig) -> jax.Arra
     return -scale * distance / (distance + config.q_epsilon)
 
 
+def _transform(config: SearchConfig) -> Any:
+    """Returns the transformation of Q-values that is configured."""
+    if config.q_transform == GAP:
+        return functools.partial(transform_q, config=config)
+    return functools.partial(
+        mctx.qtransform_completed_by_mix_value, value_scale=config.value_scale, maxvisit_init=config.maxvisit_init
+    )
+
+
 def _completed_q(tree: Any, node_index: Any) -> jax.Array:
     """Q-values `[A]` of a node, those of unvisited moves replaced by mctx's mixed value."""
     # With these arguments mctx multiplies them by 1 + the largest visit count, and does nothing else.
@@ -150,7 +167,7 @@ def _search(
         num_simulations=config.simulations,
         invalid_actions=jnp.logical_not(legal),
         max_depth=config.max_depth,
-        qtransform=functools.partial(transform_q, config=config),
+        qtransform=_transform(config),
         max_num_considered_actions=min(config.max_considered, legal.shape[-1]),
         gumbel_scale=config.gumbel_scale,
     )
@@ -161,5 +178,11 @@ def _search(
 
 @functools.partial(jax.jit, static_argnames=("network",))
 def _greedy(network: Network, params: Params, observations: jax.Array, legal: jax.Array) -> jax.Array:
-    logits = network.initial_inference(params, observations).policy_logits
-    return jnp.argmax(jnp.where(legal, logits, -jnp.inf), axis=-1).astype(jnp.int32)
+    return jnp.argmax(log_policy(network, params, observations, legal), axis=-1).astype(jnp.int32)
+
+
+@functools.partial(jax.jit, static_argnames=("network",))
+def log_policy(network: Network, params: Params, observations: ArrayLike, legal: ArrayLike) -> jax.Array:
+    """Log-probabilities `[B, A]` of the policy head alone; minus infinity for moves that are not legal."""
+    logits = network.initial_inference(params, jnp.asarray(observations)).policy_logits
+    return jax.nn.log_softmax(jnp.where(jnp.asarray(legal), logits, -jnp.inf), axis=-1)

@@ -20,13 +20,14 @@ from ..replay.interface import SegmentWriter
 from ..replay.segment import Step
 from .branch import BranchConfig, Branches
 from .episode import EpisodeResult, Player, WholeGames, unreported
-from .played_program import PlayedProgram
+from .played_programs import PlayedPrograms
 from .polish import Polish, PolishConfig
 from .search import SearchConfig, search
+from .slack import SLACKS, take_best_slack
 from .solvers.follow import offsets_of_mapping
 
-# Under `robust`: XLA prefers twice the time that a copy takes, too; a wait may cost ten times the benefits.
-_SLACK, _PATIENCE = 2.0, 10.0
+# Under `robust` a wait may cost ten times the benefits.
+PATIENCE = 10.0
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,8 @@ class ActorConfig:
       max_window: longest copy window in instructions.
       trivial_share: the game itself plays buffers whose benefits sum to less than this share of the latency.
       msa_share: weight of the `msa` model in the clock that games of `robust` count in; the rest is that of `cycles`.
-      window_slack, patience: of the game (`MallocGame`); None for 1, but for what long prefetches need under `robust`,
-        which `msa` waits for and `cycles` hides.
+      window_slack, patience: of the game (`MallocGame`); None for 1, but under `robust` for the slack that follows
+        production best (`slack.py`), and a patience for long prefetches, which `msa` waits for and `cycles` hides.
       follow: games prefer the offsets of XLA's production mapping, and what follows it is the first line of play if it
         beats the greedy player's.
       place_trivial: the game places those buffers by its own rule; else they stay in HBM while it is played, and fill
@@ -86,9 +87,9 @@ class ActorConfig:
     def game(self, program: Program) -> MallocGame:
         """Returns a new game on `program`."""
         robust = resolve(program, self.objective) == ROBUST
-        slack, patience = (_SLACK, _PATIENCE) if robust else (1.0, 1.0)
-        follows = self.follow and program.production is not None
-        return MallocGame(
+        slack, patience = (SLACKS[0], PATIENCE) if robust else (1.0, 1.0)
+        followed = program.production if self.follow else None
+        game = MallocGame(
             program,
             None,
             self.objective,
@@ -98,8 +99,11 @@ class ActorConfig:
             self.place_trivial,
             slack if self.window_slack is None else self.window_slack,
             patience if self.patience is None else self.patience,
-            offsets_of_mapping(program, program.production) if follows and program.production is not None else None,
+            None if followed is None else offsets_of_mapping(program, followed),
         )
+        if robust and self.window_slack is None and followed is not None and not self.place_trivial:
+            take_best_slack(game, followed)
+        return game
 
     def judge(self, program: Program) -> Judge:
         """Returns what judges mappings of `program`."""
@@ -164,7 +168,7 @@ class SelfPlayActor:
         self._params: Params | None = None
         self._version = -1
         self._moves = 0
-        self._programs = [_played(program, config) for program in programs]
+        self._programs = PlayedPrograms([config.game(program) for program in programs], config.follow)
         self._polish_config, self._seed = config.polish, seed
         self._polish: dict[int, Polish] = {}
         self._slices = 0
@@ -172,9 +176,9 @@ class SelfPlayActor:
         whole = config.games - round(config.games * config.branch.share)
         tail = segment_length - 1
         self._slots: list[Player] = [
-            WholeGames(self._programs, slot)
+            WholeGames(self._programs, slot, config.branch.opponent)
             if slot < whole
-            else Branches(self._programs, slot, config.branch, tail, search_config.discount, seed + slot)
+            else Branches(self._programs, slot, config.branch, tail, seed + slot)
             for slot in range(config.games)
         ]
         self._observations = np.zeros((config.games, OBSERVATION_SIZE), np.float32)
@@ -198,12 +202,8 @@ class SelfPlayActor:
         Raises:
           UserError: a line is not legal.
         """
-        for played in self._programs:
-            if played.program.name in lines:
-                latency_s, actions = lines[played.program.name]
-                if latency_s < played.best[0]:
-                    _check_line(played, actions)
-                    played.offer(actions, latency_s)
+        for name, (latency_s, actions) in lines.items():
+            self._programs.offer(name, latency_s, actions)
 
     def play(self, moves: int) -> PlayReport:
         """Makes at least `moves` moves, a multiple of the number of games.
@@ -289,11 +289,10 @@ class SelfPlayActor:
 
         Steps that a `ReplayTimeout` has left in line are not part of it.
         """
-        best = [played.best for played in self._programs]
         return {
             "moves": self._moves,
             "key": np.asarray(jax.random.key_data(self._key)).tolist(),
-            "lines": [[latency_s, "".join(map(str, actions.tolist()))] for latency_s, actions in best],
+            "lines": self._programs.lines(),
             "slots": [slot.state() for slot in self._slots],
             "slices": self._slices,
             "polish": {str(index): polish.state() for index, polish in self._polish.items()},
@@ -311,16 +310,9 @@ class SelfPlayActor:
             raise UserError(
                 f"actor: the saved state has {len(state['slots'])} games, the configuration {len(self._slots)}"
             )
-        if len(state["lines"]) != len(self._programs):
-            raise UserError(
-                f"actor: the saved state has {len(state['lines'])} programs, the configuration {len(self._programs)}"
-            )
         self._moves = int(state["moves"])
         self._key = jax.random.wrap_key_data(jnp.asarray(state["key"], jnp.uint32))
-        for played, (latency_s, moves) in zip(self._programs, state["lines"], strict=True):
-            actions = [int(move) for move in moves]
-            _check_line(played, actions)
-            played.offer(actions, float(latency_s))
+        self._programs.restore(state["lines"])
         self._slices = int(state["slices"])
         for name, where in state["polish"].items():
             polish = self._polish[int(name)] = Polish(self._programs[int(name)], self._polish_config, self._seed)
@@ -334,22 +326,3 @@ class SelfPlayActor:
                     f"{slot.game.program.name!r}: the program, the rules or actor.branch.share have changed; start a "
                     "new run"
                 ) from error
-
-
-def _played(program: Program, config: ActorConfig) -> PlayedProgram:
-    game = config.game(program)
-    if game.done:
-        raise UserError(f"workload {program.name!r} leaves nothing to decide; choose another")
-    return PlayedProgram(game, program.production if config.follow else None)
-
-
-def _check_line(played: PlayedProgram, actions: Sequence[int]) -> None:
-    """Raises UserError if `actions` are no line of play of a whole game."""
-    game = played.new_game()
-    try:
-        for action in actions:
-            game.step_unpaid(action)
-    except ValueError as error:
-        raise UserError(f"actor: a line of play is not legal on program {game.program.name!r}: {error}") from error
-    if not game.done:
-        raise UserError(f"actor: a line of play stops before the end of program {game.program.name!r}")

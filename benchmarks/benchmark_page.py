@@ -7,13 +7,13 @@ is computed here: the simulator's latencies, the number of decisions, the floors
 """
 
 import argparse
-import re
 from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
 from mallocmuzero.env import workloads
 from mallocmuzero.launch.commands.workloads import describe, room
+from marked_page import fill_marks
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE = DOCS / "benchmark.md"
@@ -31,11 +31,8 @@ def main() -> None:
     entries.sort(key=lambda entry: (room(entry) is None, -(room(entry) or 0.0)))
     draw(entries)
     page = PAGE.read_text(encoding="utf-8")
-    for mark, lines in (("summary", summary(entries)), ("programs", programs(entries)), ("splits", splits(entries))):
-        found = re.search(rf"<!-- {mark}: made by benchmarks/benchmark_page.py -->\n(.*?)<!-- end -->", page, re.S)
-        if found is None:
-            raise SystemExit(f"{PAGE}: has no place marked {mark!r}")
-        page = page[: found.start(1)] + "\n".join([*lines, ""]) + page[found.end(1) :]
+    tables = [("summary", summary(entries)), ("programs", programs(entries)), ("splits", splits(entries))]
+    page = fill_marks(page, tables, "benchmarks/benchmark_page.py", PAGE)
     PAGE.write_text(page, encoding="utf-8")
     print(f"wrote {PAGE} and {PICTURE}: {len(entries)} programs")
 

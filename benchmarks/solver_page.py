@@ -4,17 +4,18 @@
 
 What the runs are held against (production, the best of the compiler's flags, bounds) is computed from the committed
 programs and kept beside the runs, in docs/results/solver-references.json, so that the page says what these two files
-say, which a test checks.
+say, which a test checks. docs/agent-results.md and docs/ablations.md show some of these figures too: `agent_page.py`
+and `ablation_page.py` make those anew.
 """
 
 import argparse
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 from mallocmuzero.env import workloads
 from mallocmuzero.env.durable import write_atomically
+from marked_page import fill_marks
 from solver_records import RESULTS, ROOT, Key, Record, is_current, read
 from solver_references import reference
 from solver_tables import Board, means, overview, picks, programs
@@ -29,17 +30,9 @@ def render(page: str, board: Board) -> str:
     Raises:
       SystemExit: the page has no place for a table.
     """
-    for mark, lines in (
-        ("overview", overview(board)),
-        ("means", means(board)),
-        ("pick", picks(board)),
-        ("programs", programs(board)),
-    ):
-        found = re.search(rf"<!-- {mark}: made by benchmarks/solver_page.py -->\n(.*?)<!-- end -->", page, re.S)
-        if found is None:
-            raise SystemExit(f"{PAGE}: has no place marked {mark!r}")
-        page = page[: found.start(1)] + "\n".join([*lines, ""]) + page[found.end(1) :]
-    return page
+    tables = {"overview": overview, "means": means, "pick": picks, "programs": programs}
+    made = ((mark, table(board)) for mark, table in tables.items())
+    return fill_marks(page, made, "benchmarks/solver_page.py", PAGE)
 
 
 def make_board(runs: dict[Key, Record], references: list[dict[str, Any]], old: int) -> Board:

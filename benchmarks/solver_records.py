@@ -1,5 +1,4 @@
-"""Runs of solvers on disk: one JSON object per line, appended under a lock, so that many may write and files may be
-joined with `cat`.
+"""Runs of solvers on disk (`json_lines.py`).
 
 | key | contents |
 |---|---|
@@ -12,25 +11,24 @@ joined with `cat`.
 | `machine` | a label; budgets on different machines are not quite equal |
 """
 
-import fcntl
 import json
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any
 
+from json_lines import ROOT, Record, append, read_runs
 from mallocmuzero.actors.solvers.solve import SOLVERS
 from mallocmuzero.env.objective import make_judge, resolve
 from mallocmuzero.env.program import Program
 from mallocmuzero.env.workloads.bounds import judged_by
 from source_hash import source_hash
 
-ROOT = Path(__file__).parent.parent
+__all__ = ["RESULTS", "ROOT", "SEEDLESS", "Key", "Record", "append"]
+
 RESULTS = ROOT / "docs" / "results" / "solvers.jsonl"
 # Nothing in these depends on chance, if they come to their end.
 SEEDLESS = ("xla", "flags", "greedy")
 
-Record = dict[str, Any]
 # Program, hash, judged by, objective, solver, budget in seconds, seed.
 Key = tuple[str, str, str, str, str, float, int]
 
@@ -72,17 +70,9 @@ def read(paths: Iterable[Path]) -> dict[Key, Record]:
       SystemExit: a line is no run.
     """
     found: dict[Key, Record] = {}
-    for path in paths:
-        if not path.exists():
-            continue
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            try:
-                record = json.loads(line)
-                key = key_of(record)
-            except (ValueError, KeyError, TypeError) as error:
-                raise SystemExit(f"{path}:{number}: is not a run ({error}); delete the line") from error
-            if key not in found or is_current(record) or not is_current(found[key]):
-                found[key] = record
+    for key, record in read_runs(paths, key_of):
+        if key not in found or is_current(record) or not is_current(found[key]):
+            found[key] = record
     return found
 
 
@@ -102,14 +92,6 @@ def lookup(found: dict[Key, Record], key: Key) -> Record | None:
         if other[:5] == tuple(head) and other[6] in seeds and other[5] <= seconds and (other == key or record["ended"])
     ]
     return max(candidates, key=lambda record: (is_current(record), record["budget_s"]), default=None)
-
-
-def append(path: Path, record: Record) -> None:
-    """Adds a run to a file, whoever else writes there."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        file.write(json.dumps(record, sort_keys=True) + "\n")
 
 
 def write_sorted(path: Path, found: dict[Key, Record]) -> None:

@@ -1,5 +1,6 @@
 """What a program's runs are held against: production, tuned production, bound, and what kind of program it is."""
 
+from collections.abc import Callable
 from typing import Any
 
 from mallocmuzero.env import workloads
@@ -43,3 +44,18 @@ def is_contended(program: Program, objective: str | None = None) -> bool:
     """Returns whether the bound leaves at least 1 % below tuned production."""
     left = room(reference(program, objective))
     return left is not None and left >= CONTENDED_ROOM
+
+
+def programs_of(wanted: list[str], contended: Callable[[str], bool]) -> list[str]:
+    """Returns names of programs: those given, and those of the splits given; `contended` stands for those that
+    `contended` says."""
+    found: dict[str, None] = {}
+    for what in wanted:
+        if what in workloads.SPLITS:
+            members = [name for name in workloads.names() if workloads.split(name) == what]
+        elif what == "contended":
+            members = [name for name in workloads.names() if contended(name)]
+        else:
+            members = [workloads.load(what).name]
+        found.update(dict.fromkeys(members))
+    return list(found)

@@ -17,28 +17,20 @@ Then: python benchmarks/solver_page.py
 """
 
 import argparse
-import multiprocessing
-import os
-import signal
 import sys
 import time
 import traceback
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import NamedTuple
 
-# One thread each, set before any library reads it; processes that are started inherit it.
+from job_pool import one_thread, run_jobs
+
 if __name__ == "__main__":
-    for _name in ("OMP", "OPENBLAS", "MKL", "NUMBA", "VECLIB_MAXIMUM", "NUMEXPR"):
-        os.environ[f"{_name}_NUM_THREADS"] = "1"
-    os.environ["JAX_PLATFORMS"] = "cpu"
-    os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    one_thread()
 
 from mallocmuzero.actors.solvers.solve import SOLVERS, solve
 from mallocmuzero.actors.solvers.task import PROCESSOR, Budget
 from mallocmuzero.env import workloads
-from mallocmuzero.env.cache import keep_compiled_code_by_source
 from mallocmuzero.env.objective import make_judge, resolve
 from mallocmuzero.env.workloads.bounds import judged_by
 from mallocmuzero.version import VERSION
@@ -47,7 +39,6 @@ from solver_records import (
     SEEDLESS,
     Key,
     Record,
-    append,
     code_of,
     is_current,
     key_for,
@@ -55,7 +46,7 @@ from solver_records import (
     read,
     write_sorted,
 )
-from solver_references import is_contended
+from solver_references import is_contended, programs_of
 
 _ORDERS = ("seconds", "seed", "program", "solver")
 
@@ -114,7 +105,7 @@ def jobs_of(arguments: argparse.Namespace) -> list[Job]:
         "program": lambda job: names.index(job.program),
         "solver": lambda job: arguments.solvers.index(job.solver),
     }
-    names = programs_of(arguments.workloads)
+    names = programs_of(arguments.workloads, lambda name: is_contended(workloads.load(name)))
     jobs = [
         Job(name, solver, arguments.objective, seconds, seed, arguments.machine)
         for name in names
@@ -125,20 +116,6 @@ def jobs_of(arguments: argparse.Namespace) -> list[Job]:
     return sorted(jobs, key=lambda job: tuple(position[what](job) for what in arguments.order))
 
 
-def programs_of(wanted: list[str]) -> list[str]:
-    """Returns names of programs: those given, and those of the splits and classes given."""
-    found: dict[str, None] = {}
-    for what in wanted:
-        if what in workloads.SPLITS:
-            members = [name for name in workloads.names() if workloads.split(name) == what]
-        elif what == "contended":
-            members = [name for name in workloads.names() if is_contended(workloads.load(name))]
-        else:
-            members = [workloads.load(what).name]
-        found.update(dict.fromkeys(members))
-    return list(found)
-
-
 def missing(job: Job, known: dict[Key, Record], keep_old: bool) -> bool:
     """Returns whether a job has to run."""
     program = workloads.load(job.program)
@@ -146,50 +123,12 @@ def missing(job: Job, known: dict[Key, Record], keep_old: bool) -> bool:
     return found is None or not (keep_old or is_current(found))
 
 
-def run_all(jobs: list[Job], arguments: argparse.Namespace) -> int:
-    """Runs jobs, each if it is still missing when its turn comes; returns how many failed."""
-    context = multiprocessing.get_context("spawn")
-    waiting, failed = list(jobs), 0
-    until = time.monotonic() + 60 * arguments.minutes
-    running: dict[Future[Record | str], Job] = {}
-    pool = ProcessPoolExecutor(arguments.jobs, mp_context=context, initializer=_begin_worker)
-    try:
-        while waiting or running:
-            known = read([*arguments.known, arguments.out])  # others may have added some
-            while waiting and len(running) < arguments.jobs and time.monotonic() < until:
-                job = waiting.pop(0)
-                if missing(job, known, arguments.keep_old):
-                    running[pool.submit(perform, job)] = job
-            if not running:
-                break
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                job, outcome = running.pop(future), future.result()
-                name = f"{job.program} {job.solver} {job.seconds:g} s, seed {job.seed}"
-                if isinstance(outcome, str):
-                    failed += 1
-                    print(f"{name}: failed\n{outcome}", file=sys.stderr, flush=True)
-                else:
-                    append(arguments.out, outcome)
-                    share = f"{100 * outcome['ratio']:.3f} %" if outcome["ratio"] else f"{outcome['latency_us']:.3f} us"
-                    note = ", ended" if outcome["ended"] else ""
-                    took = f"{outcome['seconds']:.1f} s ({outcome['wall_s']:.1f} s wall)"
-                    print(f"{len(waiting)} left. {name}: {share}, {took}{note}", flush=True)
-    except (KeyboardInterrupt, BrokenProcessPool) as error:
-        for process in multiprocessing.active_children():
-            process.terminate()
-        pool.shutdown(wait=False, cancel_futures=True)
-        if isinstance(error, BrokenProcessPool):
-            raise SystemExit(
-                "a run took its process down (out of memory?); the same command goes on from here"
-            ) from error
-        raise SystemExit("stopped; the same command goes on from here") from None
-    pool.shutdown()
-    return failed
-
-
-def _begin_worker() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its workers
-    keep_compiled_code_by_source()
+def line_of(job: Job, record: Record) -> str:
+    """Returns a line about a run that has ended."""
+    share = f"{100 * record['ratio']:.3f} %" if record["ratio"] else f"{record['latency_us']:.3f} us"
+    note = ", ended" if record["ended"] else ""
+    took = f"{record['seconds']:.1f} s ({record['wall_s']:.1f} s wall)"
+    return f"{job.program} {job.solver} {job.seconds:g} s, seed {job.seed}: {share}, {took}{note}"
 
 
 def main() -> int:
@@ -215,12 +154,23 @@ def main() -> int:
         write_sorted(arguments.out, found)
         print(f"{arguments.out}: {len(found)} runs")
         return 0
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    known = read([*arguments.known, arguments.out])
+    files = [*arguments.known, arguments.out]
+    known = read(files)
     jobs = [job for job in jobs_of(arguments) if missing(job, known, arguments.keep_old)]
     seconds = sum(job.seconds for job in jobs)
     print(f"{len(jobs)} runs missing, {seconds / 3600:.1f} hours of processor time at most", flush=True)
-    return 0 if arguments.dry_run else int(run_all(jobs, arguments) > 0)
+    if arguments.dry_run:
+        return 0
+    failed = run_jobs(
+        jobs,
+        perform,
+        lambda job: missing(job, read(files), arguments.keep_old),  # others may have added some
+        line_of,
+        arguments.out,
+        arguments.jobs,
+        arguments.minutes,
+    )
+    return int(failed > 0)
 
 
 if __name__ == "__main__":

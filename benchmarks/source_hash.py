@@ -10,27 +10,22 @@ from typing import Any
 
 PACKAGE = "mallocmuzero"
 ROOT = Path(__file__).parent.parent
-# Imported along, but of no effect on a mapping: what a learning agent sees, the table of solvers, names of workloads.
-_IDLE = (
-    "env.observation",
-    "env.picture",
-    "actors.solvers.solve",
-    "env.workloads",
-    "env.cache",
-    "env.durable",
-    "version",
-)
+# Imported along, but of no effect on a mapping: the table of solvers, names of workloads.
+IDLE = frozenset(("env.picture", "actors.solvers.solve", "env.workloads", "env.cache", "env.durable", "version"))
+# What a learning agent sees is of no effect on a solver.
+_OF_NO_SOLVER = IDLE | {"env.observation"}
 
 
-def source_hash(module: str) -> str:
-    """Returns the hash (12 hex digits) of a module of the package, by its dotted name."""
+def source_hash(*modules: str, idle: frozenset[str] = _OF_NO_SOLVER) -> str:
+    """Returns the hash (12 hex digits) of modules of the package, by their dotted names, and of all that they import,
+    but not of modules in `idle`."""
     digest = hashlib.sha256()
-    for name in sorted(dependencies(module)):
+    for name in sorted(set().union(*(dependencies(module, idle) for module in modules))):
         digest.update(f"{name}\n{_code_of(name)}\n".encode())
     return digest.hexdigest()[:12]
 
 
-def dependencies(module: str) -> set[str]:
+def dependencies(module: str, idle: frozenset[str] = _OF_NO_SOLVER) -> set[str]:
     """Returns the dotted names, without the package's, of a module and all that it imports from the package."""
     found: set[str] = set()
     waiting = [module.removeprefix(PACKAGE + ".")]
@@ -38,7 +33,7 @@ def dependencies(module: str) -> set[str]:
         name = waiting.pop()
         if name not in found:
             found.add(name)
-            waiting += [other for other in _imports(name) if other not in _IDLE]
+            waiting += [other for other in _imports(name) if other not in idle]
     return found
 
 

@@ -5,7 +5,6 @@ import itertools
 import json
 import os
 import re
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,10 @@ from numpy.typing import NDArray
 
 from .cycle_table import CycleTable, table_dict
 from .durable import write_atomically
-from .errors import FormatError, UserError
+from .errors import FormatError
+from .gunzip import gunzip
 from .mapping import COPY_FIELDS, RESIDENCY_FIELDS, Mapping
+from .packed_module import packed, unpacked
 from .program import PROBLEM_FIELDS, Program, problem_dict
 from .target import Target
 from .variant import Variant
@@ -38,11 +39,16 @@ _DTYPES: dict[str, type] = {
 _HEXADECIMAL = re.compile("[0-9a-f]{1,4096}")
 
 
-def write_program(program: Program, path: str | os.PathLike[str]) -> None:
-    """Writes a program file. The bytes depend on the program alone.
+def write_program(program: Program, path: str | os.PathLike[str], module: bytes | None = None) -> None:
+    """Writes a program file. The bytes depend on the arguments alone.
+
+    Args:
+      program: the program.
+      path: the file.
+      module: what it is compiled from again, see `read_module`.
 
     Raises:
-      UserError: the file cannot be written.
+      UserError: the file cannot be written, or the module is too large for one.
     """
     document: dict[str, Any] = {
         "format": PROGRAM_FORMAT,
@@ -57,6 +63,8 @@ def write_program(program: Program, path: str | os.PathLike[str]) -> None:
         "variants": [_variant_dict(variant) for variant in program.variants],
         "provenance": program.provenance,
     }
+    if module is not None:
+        document["module"] = packed(module)
     _write(document, Path(path))
 
 
@@ -93,6 +101,27 @@ def read_program(path: str | os.PathLike[str]) -> Program:
         _set(program, "cycles", _cycles(door, program))
         _set(program, "variants", _variants(door, program))
     return program
+
+
+def read_module(path: str | os.PathLike[str]) -> bytes | None:
+    """Reads the lowered module that a program file carries (a portable artifact of StableHLO), or None.
+
+    Nothing else of the file is looked at, and reading a program does not look at this.
+
+    Raises:
+      UserError: there is no such file, or it cannot be read.
+      FormatError: it is no program file of this version, or its module was changed.
+    """
+    path = Path(path)
+    document = _read(path, PROGRAM_FORMAT, (1, PROGRAM_VERSION))
+    if document.get("module") is None:
+        return None
+    try:
+        return unpacked(document["module"])
+    except FormatError as error:
+        raise FormatError(
+            f"{path}: field `module` {error}; add it again with `mallocmuzero capture --module-only`"
+        ) from error
 
 
 def write_mapping(mapping: Mapping, program: Program, path: str | os.PathLike[str]) -> None:
@@ -388,18 +417,10 @@ def _set(program: Program, name: str, value: Any) -> None:
 
 
 def _read(path: Path, expected_format: str, versions: tuple[int, ...]) -> dict[str, Any]:
-    try:
-        with gzip.open(path, "rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise FormatError(f"{path}: is truncated or not a gzip file ({error}); write it again") from error
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror or error})") from error
-    if len(data) > MAX_FILE_BYTES:
-        raise FormatError(f"{path}: unpacks to more than {MAX_FILE_BYTES} bytes; this is no {expected_format} file")
+    data = gunzip(path, MAX_FILE_BYTES, expected_format)
     try:
         document = json.loads(data)
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also of a number with more digits than Python reads
         raise FormatError(f"{path}: is not JSON ({error}); write it again") from error
     if not isinstance(document, dict) or document.get("format") != expected_format:
         found = document.get("format") if isinstance(document, dict) else type(document).__name__

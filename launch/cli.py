@@ -10,7 +10,22 @@ from ..env.errors import UserError
 from ..version import VERSION
 
 # In the order of the help text.
-COMMANDS = ("train", "evaluate", "verify", "bound", "show", "workloads", "capture", "solve", "pack")
+COMMANDS = (
+    "train",
+    "status",
+    "evaluate",
+    "diagnose",
+    "export",
+    "verify",
+    "bound",
+    "show",
+    "workloads",
+    "capture",
+    "solve",
+    "impose",
+    "tune",
+    "pack",
+)
 USAGE_STATUS = 2
 INTERRUPT_STATUS = 130
 

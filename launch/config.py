@@ -17,6 +17,7 @@ from ..learner.config import LearnerConfig
 from ..learner.networks import NetworkConfig
 from ..replay.interface import ReplayConfig
 from ..replay.segment import SegmentSpec
+from .ray_config import RayConfig
 from .strict import Source, build, plain
 
 PROCESS = "process"
@@ -56,42 +57,6 @@ class Schedule:
         for name in ("checkpoint_minutes", "report_seconds"):
             if not getattr(self, name) > 0:
                 raise UserError(f"schedule.{name} is {getattr(self, name)}; it must be above 0")
-
-
-@dataclass(frozen=True)
-class RayConfig:
-    """How the Ray topology uses its machines.
-
-    Attributes:
-      address: `auto` or `HOST:PORT` of a running cluster, or None to start one on this machine.
-      actor_cpus, learner_cpus, evaluator_cpus: what each asks Ray for; fractions are fine.
-      learner_gpus: accelerators that the learner asks for; without any it computes on the CPU.
-      actor_threads, learner_threads, evaluator_threads: 1 for numerical code on one thread, 0 for as many as it
-        likes.
-      call_timeout_s: seconds a call may take, waits for the replay included, before its worker counts as hung.
-      restarts: times that dead actors are replaced before the run gives up.
-    """
-
-    address: str | None = None
-    actor_cpus: float = 0.5
-    learner_cpus: float = 0.5
-    evaluator_cpus: float = 0.1
-    learner_gpus: float = 0.0
-    actor_threads: int = 1
-    learner_threads: int = 1
-    evaluator_threads: int = 1
-    call_timeout_s: float = 300.0
-    restarts: int = 10
-
-    def __post_init__(self) -> None:
-        for name in ("actor_cpus", "learner_cpus", "evaluator_cpus", "learner_gpus", "restarts"):
-            if getattr(self, name) < 0:
-                raise UserError(f"ray.{name} is {getattr(self, name)}; it must not be negative")
-        for name in ("actor_threads", "learner_threads", "evaluator_threads"):
-            if getattr(self, name) not in (0, 1):
-                raise UserError(f"ray.{name} is {getattr(self, name)}; it must be 0 or 1")
-        if not self.call_timeout_s > 0:
-            raise UserError(f"ray.call_timeout_s is {self.call_timeout_s}; it must be above 0")
 
 
 def _network() -> NetworkConfig:
@@ -163,10 +128,10 @@ class TrainConfig:
                 f"learner.discount is {self.learner.discount} and search.discount {self.search.discount}; "
                 "they must be the same"
             )
-        if self.learner.reanalyse_fraction > 0:
-            raise UserError("learner.reanalyse_fraction is not connected to a search in `train` yet; leave it at 0")
         if self.topology == PROCESS and self.ray.address is not None:
             raise UserError(f"ray.address is {self.ray.address!r}, but the topology is {PROCESS!r}; choose {RAY!r}")
+        if self.topology == PROCESS and self.replay.servers > 1:
+            raise UserError(f"replay.servers is {self.replay.servers}, but the topology is {PROCESS!r}; choose {RAY!r}")
         self.replay.check_batch(self.learner.batch_size)
         _ = self.segment_spec
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 import jax
 
 from ..actors.evaluate import Evaluation, evaluate_network
-from ..actors.search import SearchConfig
+from ..actors.search import SearchConfig, SearchResult, search
 from ..env.program import Program
 from ..learner.checkpoint import Checkpoints
 from ..learner.networks import Network, Params
 from ..learner.state import TrainingState, init_state
-from ..learner.update import make_optimiser
+from ..learner.update import Update, make_optimiser, make_update
 from .checkpoints import LEARNER
 from .config import TrainConfig
 from .seeds import Role, seed_of
@@ -27,6 +27,17 @@ def starting_state(config: TrainConfig, network: Network, resumed: Resumed | Non
     """Returns the training state to go on from. Raises UserError if the checkpoint's cannot be used."""
     state = initial_state(config, network)
     return state if resumed is None else Checkpoints(resumed.folder / LEARNER, network).restore(state)
+
+
+def make_training_update(config: TrainConfig, network: Network) -> Update:
+    """Returns the update step; what it reanalyses is searched as the actors search."""
+    if not config.learner.reanalyse_fraction:
+        return make_update(network, config.learner)
+
+    def search_again(params: Params, key: jax.Array, observation: jax.Array, legal: jax.Array) -> SearchResult:
+        return search(network, params, key, observation, legal, config.search)
+
+    return make_update(network, config.learner, search_again)
 
 
 def evaluation_search(config: TrainConfig, simulations: int) -> SearchConfig | None:

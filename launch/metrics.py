@@ -1,16 +1,20 @@
 """Figures of a run: JSON lines for programs, TensorBoard for people, under the same names."""
 
+import contextlib
+import errno
+import hashlib
 import json
 import math
 import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
-
-from tensorboardX import SummaryWriter
+from typing import Any
 
 from ..env.errors import UserError
+from .tensorboard import EventFiles
+
+_CHUNK = 2**20
 
 
 class MetricWriter:
@@ -34,10 +38,17 @@ class MetricWriter:
         """
         self._path = file
         try:
-            self._file: IO[bytes] = file.open("ab")
+            # Unbuffered: what the disk has not taken shall not come later, in the middle of something else.
+            self._file = file.open("ab", buffering=0)
             if offset is not None and offset < self._file.tell():
                 self._file.truncate(offset)
-            self._tensorboard = SummaryWriter(str(tensorboard), purge_step=step, flush_secs=10)
+            self._hash = hashlib.sha256()
+            with file.open("rb") as written:
+                left = self.offset  # not to the end: a device may have none
+                while chunk := written.read(min(_CHUNK, left)):
+                    self._hash.update(chunk)
+                    left -= len(chunk)
+            self._tensorboard = EventFiles(tensorboard, step)
         except OSError as error:
             raise _cannot_write(error, file) from error
 
@@ -46,8 +57,13 @@ class MetricWriter:
         """Bytes written so far."""
         return os.fstat(self._file.fileno()).st_size
 
+    @property
+    def sha256(self) -> str:
+        """The hash of what has been written so far."""
+        return self._hash.hexdigest()
+
     def write(self, step: int, seconds: float, values: Mapping[str, float]) -> None:
-        """Writes figures.
+        """Writes figures: a whole line, or nothing.
 
         Args:
           step: learner updates so far.
@@ -61,20 +77,26 @@ class MetricWriter:
         for name, value in values.items():
             line[name] = value if math.isfinite(value) else None
         try:
-            self._file.write(json.dumps(line, allow_nan=False).encode() + b"\n")
-            self._file.flush()
-            for name, value in values.items():
-                self._tensorboard.add_scalar(name, value, step)
+            self._append(json.dumps(line, allow_nan=False).encode() + b"\n")
+            self._tensorboard.write(step, values)
         except OSError as error:
             raise _cannot_write(error, self._path) from error
 
     def close(self) -> None:
         """Closes the files."""
+        self._tensorboard.close()
+        self._file.close()
+
+    def _append(self, data: bytes) -> None:
+        before = self.offset
         try:
-            self._tensorboard.close()
-            self._file.close()
-        except OSError as error:
-            raise _cannot_write(error, self._path) from error
+            if self._file.write(data) != len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError:
+            with contextlib.suppress(OSError):  # of a device; the first error says more
+                self._file.truncate(before)
+            raise
+        self._hash.update(data)
 
 
 def _cannot_write(error: OSError, path: Path) -> UserError:

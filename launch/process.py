@@ -9,10 +9,9 @@ from flax import serialization
 from ..actors.self_play import SelfPlayActor
 from ..learner.checkpoint import Checkpoints
 from ..learner.networks import Params
-from ..learner.update import make_update
 from ..replay.local import LocalReplay
 from .checkpoints import ACTORS, LEARNER, PUBLISHED, REPLAY
-from .learning import evaluate_parameters, starting_state
+from .learning import evaluate_parameters, make_training_update, starting_state
 from .seeds import Role, seed_of
 from .session import Session, read_actor_states, write_actor_states
 
@@ -32,8 +31,7 @@ def train_in_process(session: Session) -> Params:
     session.start()
     while not session.finished:
         trainer.turn()
-        if session.checkpoint_due:
-            trainer.save()
+        session.save_if_due(trainer.save)
         session.report()
     trainer.save()
     return trainer.state.params
@@ -69,7 +67,7 @@ class _Trainer:
         if resumed is not None:
             (state,) = read_actor_states(resumed.folder / ACTORS)
             self._actor.restore(state)
-        self._update = make_update(session.network, config.learner)
+        self._update = make_training_update(config, session.network)
 
     def turn(self) -> None:
         """One update if the replay allows it, else a slice of self-play."""
@@ -106,12 +104,13 @@ class _Trainer:
         """Writes a checkpoint."""
         session = self._session
         session.doing("saving")
+        snapshot = session.snapshot()
         with session.checkpoints.writing() as (folder, entries):
             Checkpoints(folder / LEARNER, session.network, keep=1).save(self.state)
             self._replay.checkpoint(folder / REPLAY)
             write_actor_states(folder / ACTORS, [self._actor.state()])
             _write_published(folder / PUBLISHED, self._published, self._version)
-            session.save_into(folder, entries)
+            snapshot.write(folder, entries)
         session.saved()
         session.doing("")
 

@@ -1,5 +1,6 @@
 """What a training run shows while it runs: a live display in a terminal, else a line now and then."""
 
+import math
 import sys
 import time
 from collections.abc import Sequence
@@ -15,6 +16,8 @@ from .console import stderr_console
 
 _LINE_SECONDS = 10.0
 _REFRESH_SECONDS = 0.5
+# Programs that a line names.
+_MOST_NAMED = 4
 
 
 @dataclass
@@ -73,12 +76,20 @@ class View:
             parts.append(f"{self.samples_per_insert:.1f} samples/insert")
         if self.policy_lag is not None:
             parts.append(f"lag {self.policy_lag:.0f}")
+        found = [program for program in self.programs if program.best_us is not None]
         parts += [
             f"{program.name} best {program.best_us:.1f} us ({program.objective})"
             + ("" if program.ratio is None else f", {100 * program.ratio:.2f} % of production")
-            for program in self.programs
-            if program.best_us is not None
+            for program in found[:_MOST_NAMED]
         ]
+        if len(found) > _MOST_NAMED:
+            ratios = [program.ratio for program in found if program.ratio is not None]
+            mean = (
+                f", mean {100 * math.exp(math.fsum(map(math.log, ratios)) / len(ratios)):.2f} % of production"
+                if ratios
+                else ""
+            )
+            parts.append(f"{len(found)} programs in all{mean}")
         if self.left_s is not None:
             parts.append(f"{_clock(self.left_s)} left")
         if self.doing:

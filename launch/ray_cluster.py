@@ -1,9 +1,9 @@
 """The Ray cluster that a run uses: started here for it alone, or joined."""
 
 import importlib
+import math
 import os
 import socket
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from types import ModuleType
 from typing import Any
 
 from ..env.errors import UserError
-from ..version import VERSION
 from .config import TrainConfig
+from .ray_config import BUILT_IN, totals
+from .ray_nodes import await_nodes, check_nodes
 
 AUTO = "auto"
 _CONNECT_TIMEOUT_S = 10.0
-_NODE_TIMEOUT_S = 120.0
 # Parameters are the only large objects: a few versions of a few megabytes.
 _OBJECT_STORE_BYTES = 300 * 2**20
 _NAMESPACE = "mallocmuzero"
@@ -56,16 +56,21 @@ def cluster(config: TrainConfig) -> Iterator[Cluster]:
     Raises:
       UserError: nothing answers at the address, or a node has other versions.
     """
-    ray = import_ray()
     address = config.ray.address
-    if address is not None:
+    if address is None:
+        # Read on import, and by every process that Ray starts: without clusters Ray listens on loopback alone. The
+        # name is of other systems, where that is the default.
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    else:
         _check_address(address)
+    ray = import_ray()
     _start(ray, config)
     try:
         if address is not None:
-            _check_nodes(ray)
-        nodes = [node for node in ray.nodes() if node["Alive"]]
-        local = len(nodes) == 1
+            await_nodes(ray, config.ray.nodes, config.ray.start_timeout_s)
+            check_nodes(ray)
+        # A cluster that was joined may have one node now and more later, which could not reach a `localhost`.
+        local = address is None
         host = "localhost" if local else ray.util.get_node_ip_address()
         yield Cluster(local, host)
     finally:
@@ -75,15 +80,15 @@ def cluster(config: TrainConfig) -> Iterator[Cluster]:
 def _start(ray: ModuleType, config: TrainConfig) -> None:
     options: dict[str, Any] = {"namespace": _NAMESPACE, "logging_level": "ERROR", "log_to_driver": False}
     if config.ray.address is None:
-        settings = config.ray
-        wanted = config.actors * settings.actor_cpus + settings.learner_cpus + settings.evaluator_cpus
+        total = totals(config.ray, config.actors)
         options |= {
             # Not None, which would follow the environment to a running cluster.
             "address": "local",
             # Shares of a machine, not a limit: a small machine shall run what was asked for, slowly.
-            "num_cpus": max(os.cpu_count() or 1, int(-(-wanted // 1))),
+            "num_cpus": max(os.cpu_count() or 1, math.ceil(total.pop("CPU", 0.0))),
             "object_store_memory": _OBJECT_STORE_BYTES,
             "include_dashboard": False,
+            "resources": {name: amount for name, amount in total.items() if name not in BUILT_IN},
         }
     else:
         options["address"] = config.ray.address
@@ -125,47 +130,3 @@ def _check_address(address: str) -> None:
             raise UserError(
                 f"--address {address}: something listens there, but it is no Ray cluster; give the head's port (6379)"
             ) from error
-
-
-def _versions() -> dict[str, str]:
-    """The versions that must agree between nodes. Runs on each of them."""
-    import jax
-    import numpy
-
-    return {
-        "Python": ".".join(map(str, sys.version_info[:2])),
-        "mallocmuzero": VERSION,
-        "jax": jax.__version__,
-        "numpy": numpy.__version__,
-    }
-
-
-def _check_nodes(ray: ModuleType) -> None:
-    """Raises UserError unless every node has this process's versions."""
-    ours = _versions()
-    strategy = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
-    task = ray.remote(_versions)
-    calls = {
-        node["NodeManagerAddress"]: task.options(
-            num_cpus=0, scheduling_strategy=strategy(node["NodeID"], soft=False)
-        ).remote()
-        for node in ray.nodes()
-        if node["Alive"]
-    }
-    for address, call in calls.items():
-        try:
-            theirs = ray.get(call, timeout=_NODE_TIMEOUT_S)
-        except ray.exceptions.GetTimeoutError as error:
-            raise UserError(
-                f"Ray node {address}: does not answer in {_NODE_TIMEOUT_S:.0f} s; check the node"
-            ) from error
-        except ray.exceptions.RayError as error:
-            reason = str(error).strip().splitlines()[-1]
-            raise UserError(
-                f"Ray node {address}: cannot run mallocmuzero ({reason}); install mallocmuzero {VERSION} there"
-            ) from error
-        for name, version in ours.items():
-            if theirs[name] != version:
-                raise UserError(
-                    f"Ray node {address}: has {name} {theirs[name]}, this machine {version}; install the same on both"
-                )

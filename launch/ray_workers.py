@@ -16,16 +16,18 @@ from ..actors.self_play import PlayReport, SelfPlayActor
 from ..env.program import Program
 from ..learner.networks import Network, Params
 from ..learner.state import TrainingState
-from ..learner.update import make_update
 from ..replay.client import ReverbReplay
 from ..replay.interface import ReplayTimeout
+from ..replay.sharded import ShardedReplay, open_replay
 from .config import TrainConfig
-from .learning import evaluate_parameters
+from .learning import evaluate_parameters, make_training_update
 from .ray_cluster import import_ray
 
 _SAMPLE_TIMEOUT_S = 1.0
 # Other processes of the machine go first.
 _EVALUATOR_NICENESS = 5
+# What a worker waits for: the replay, its next call, parameters on their way, its state being copied for a checkpoint.
+FOR_REPLAY, TURN, PARAMETERS, SAVING = "replay", "turn", "parameters", "saving"
 
 
 @dataclass(frozen=True)
@@ -47,13 +49,13 @@ class Played:
 
     Attributes:
       report: moves and episodes.
-      blocked_s: seconds waited for the replay.
+      waits: seconds waited since the last report, by cause.
       held: why the replay took no more, or None.
       state: where the actor stands now.
     """
 
     report: PlayReport
-    blocked_s: float
+    waits: dict[str, float]
     held: str | None
     state: dict[str, Any]
 
@@ -66,7 +68,7 @@ class Learned:
       step: updates made in all.
       updates: updates of this call.
       metrics: of the last one.
-      blocked_s: seconds waited for the replay.
+      waits: seconds waited since the last report, by cause.
       held: why the replay gave no batch, or None.
       publication: the parameters, if their version is due.
     """
@@ -74,25 +76,38 @@ class Learned:
     step: int
     updates: int
     metrics: dict[str, float]
-    blocked_s: float
+    waits: dict[str, float]
     held: str | None
     publication: Publication | None
 
 
-class _Blocked:
-    """The seconds that this process has waited for its replay."""
+class _Waits:
+    """Seconds that this worker has waited since they were last asked for, by cause."""
 
-    def __init__(self, replay: ReverbReplay) -> None:
-        self._replay = replay
-        self._last = 0.0
+    def __init__(self, replay: ReverbReplay | ShardedReplay, side: str) -> None:
+        self._replay, self._side = replay, side
+        self._replay_s = 0.0
+        self._since: dict[str, float] = {}
+        self._returned_at = time.monotonic()
 
-    def since(self, name: str) -> float:
-        """Returns the seconds since the last call; later, if the server is too busy to be asked."""
-        try:
-            now: float = getattr(self._replay.stats(), name)
-        except ReplayTimeout:
-            return 0.0
-        since, self._last = now - self._last, now
+    def called(self) -> None:
+        """At the beginning of a call: until now the worker waited for its turn."""
+        self.add(TURN, time.monotonic() - self._returned_at)
+
+    def returning(self) -> None:
+        """At the end of a call."""
+        self._returned_at = time.monotonic()
+
+    def add(self, cause: str, seconds: float) -> None:
+        """Adds seconds that were waited for this cause."""
+        self._since[cause] = self._since.get(cause, 0.0) + seconds
+
+    def take(self) -> dict[str, float]:
+        """Returns the seconds since the last time by cause, those for the replay among them."""
+        replay_s = self._replay.waited_s[self._side]
+        self.add(FOR_REPLAY, replay_s - self._replay_s)
+        self._replay_s = replay_s
+        since, self._since = self._since, {}
         return since
 
 
@@ -106,7 +121,7 @@ class ActorWorker:
 
         Not the constructor: what goes wrong here shall reach the driver as what it is.
         """
-        self._replay = ReverbReplay(address, config.replay, config.segment_spec)
+        self._replay = ReverbReplay(address, config.replay.share(), config.segment_spec)
         self._writers = [self._replay.writer() for _ in range(config.actor.games)]
         self._actor = SelfPlayActor(
             programs,
@@ -120,16 +135,19 @@ class ActorWorker:
         if state is not None:
             self._actor.restore(state)
         self._version = -1
-        self._blocked = _Blocked(self._replay)
+        self._waits = _Waits(self._replay, "insert")
 
     def play(self, moves: int, publication: Publication, lines: dict[str, tuple[float, list[int]]]) -> Played:
         """Makes about `moves` moves with the published parameters, fewer if the replay takes no more.
 
         `lines` are those of other actors that are better than what this one was told before.
         """
+        self._waits.called()
         self._actor.offer_lines(lines)
         if publication.version != self._version:
+            begin = time.monotonic()
             params: Params = import_ray().get(publication.reference[0])
+            self._waits.add(PARAMETERS, time.monotonic() - begin)
             self._actor.set_parameters(jax.device_put(params), publication.version)
             self._version = publication.version
         before, begin, held = self._actor.moves, time.perf_counter(), None
@@ -140,7 +158,9 @@ class ActorWorker:
             seconds = time.perf_counter() - begin
             report = PlayReport(self._actor.moves - before, self._version, seconds, 0.0, 0.0, seconds)
             held = str(error)
-        return Played(report, self._blocked.since("insert_blocked_s"), held, self._actor.state())
+        played = Played(report, self._waits.take(), held, self._actor.state())
+        self._waits.returning()
+        return played
 
     def close(self, flush_s: float) -> None:
         """Lets finished segments into the replay, as far as it takes them in time, and ends the writers."""
@@ -158,13 +178,13 @@ class ActorWorker:
 class LearnerWorker:
     """Learns from the replay and publishes parameters."""
 
-    def __init__(self, config: TrainConfig, state: TrainingState, address: str) -> None:
+    def __init__(self, config: TrainConfig, state: TrainingState, addresses: list[str]) -> None:
         self._config = config
-        self._replay = ReverbReplay(address, config.replay, config.segment_spec)
-        self._update = make_update(Network(config.network), config.learner)
+        self._replay = open_replay(addresses, config.replay, config.segment_spec)
+        self._update = make_training_update(config, Network(config.network))
         self._state: TrainingState = jax.device_put(state)
         self._step = int(state.step)
-        self._blocked = _Blocked(self._replay)
+        self._waits = _Waits(self._replay, "sample")
 
     def publish(self) -> Publication:
         """Puts the parameters where everyone can read them."""
@@ -172,6 +192,7 @@ class LearnerWorker:
 
     def learn(self, last_step: int | None) -> Learned:
         """Makes updates until the next version is due, `last_step` is reached, or the replay gives no batch."""
+        self._waits.called()
         before, held = self._step, None
         metrics: dict[str, Any] = {}
         period = self._config.schedule.publish_period
@@ -187,19 +208,29 @@ class LearnerWorker:
             self._state, metrics, priorities = self._update(self._state, batch)
             self._replay.update_priorities(batch.key, np.asarray(priorities))
             self._step += 1
-        publication = self.publish() if self._step > before and self._step == target else None
-        return Learned(
+        publication = None
+        if self._step > before and self._step == target:
+            begin = time.monotonic()
+            publication = self.publish()
+            self._waits.add(PARAMETERS, time.monotonic() - begin)
+        learned = Learned(
             self._step,
             self._step - before,
             {name: float(value) for name, value in metrics.items()},
-            self._blocked.since("sample_blocked_s"),
+            self._waits.take(),
             held,
             publication,
         )
+        self._waits.returning()
+        return learned
 
     def state(self) -> TrainingState:
         """Returns the training state as NumPy arrays."""
+        self._waits.called()
+        begin = time.monotonic()
         state: TrainingState = jax.device_get(self._state)
+        self._waits.add(SAVING, time.monotonic() - begin)
+        self._waits.returning()
         return state
 
     def close(self) -> None:

@@ -8,22 +8,27 @@ metrics.jsonl      one JSON object per line, see `metrics.py`
 tensorboard/       the same figures
 evaluation.json    the last evaluation, as `mallocmuzero evaluate --json` writes it
 log.txt            what happened, in words
-lock               held while a process trains here
+lock               held while a process trains here: its number, its machine and when it began
 """
 
+import contextlib
 import fcntl
 import json
 import os
+import socket
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..env.durable import write_atomically
 from ..env.errors import FormatError, UserError
-from ..env.files import read_program, write_program
-from ..env.program import Program
 from .code_version import code_version
-from .config import TrainConfig, config_from_json
+from .json_file import check_format, is_inside, read_json_file, write_json_file
+
+# What only looks at a run needs neither JAX nor the programs.
+if TYPE_CHECKING:
+    from ..env.program import Program
+    from .config import TrainConfig
 
 FORMAT = "mallocmuzero-run"
 FORMAT_VERSION = 1
@@ -34,10 +39,12 @@ class RunDirectory:
 
     Attributes:
       path: the folder.
+      name: what the user calls it: the folder, or the URL that it is a working folder of.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, name: str | None = None) -> None:
         self.path = Path(path)
+        self.name = str(path) if name is None else name
         self._lock: int | None = None
 
     @property
@@ -84,12 +91,14 @@ class RunDirectory:
         """What happened, in words."""
         return self.path / "log.txt"
 
-    def create(self, config: TrainConfig, programs: Sequence[Program]) -> None:
+    def create(self, config: "TrainConfig", programs: "Sequence[Program]") -> None:
         """Makes the folder of a new run, the manifest last.
 
         Raises:
           UserError: there is a run, or something else, in the folder already; or it cannot be written.
         """
+        from ..env.files import write_program
+
         if self.manifest_file.exists():
             raise UserError(f"{self.path}: holds a run already; continue it with --resume, or choose another folder")
         try:
@@ -114,8 +123,21 @@ class RunDirectory:
         }
         write_json_file(self.manifest_file, manifest)
 
-    def open(self) -> tuple[TrainConfig, dict[str, Any]]:
+    def open(self) -> tuple["TrainConfig", dict[str, Any]]:
         """Returns configuration and manifest of an existing run.
+
+        Raises:
+          UserError: there is none.
+          FormatError: it is of another version, or damaged.
+        """
+        from .config import config_from_json
+
+        manifest = self.manifest()
+        config = config_from_json(read_json_file(self.config_file), str(self.config_file))
+        return config, manifest
+
+    def manifest(self) -> dict[str, Any]:
+        """Returns the manifest of an existing run.
 
         Raises:
           UserError: there is none.
@@ -127,21 +149,24 @@ class RunDirectory:
             raise UserError(f"{self.path}: holds no run (manifest.json is missing); check the path")
         manifest = read_json_file(self.manifest_file)
         check_format(manifest, FORMAT, FORMAT_VERSION, self.manifest_file)
-        config = config_from_json(read_json_file(self.config_file), str(self.config_file))
-        return config, manifest
+        return manifest
 
-    def programs(self, manifest: Mapping[str, Any]) -> list[Program]:
+    def programs(self, manifest: Mapping[str, Any]) -> "list[Program]":
         """Returns the programs of the run, in the order of its workloads.
 
         Raises:
           FormatError: one is missing, damaged, or not the one that the run began with.
         """
+        from ..env.files import read_program
+
         programs = []
         try:
             entries = [(entry["name"], entry["sha256"]) for entry in manifest["programs"]]
         except (KeyError, TypeError) as error:
             raise FormatError(f"{self.manifest_file}: field `programs` is malformed; start a new run") from error
         for name, sha256 in entries:
+            if not is_inside(name) or Path(name).name != name:
+                raise FormatError(f"{self.manifest_file}: field `programs` names {name!r:.60}, no file's name")
             program = read_program(self.program_file(name))
             if program.sha256 != sha256:
                 raise FormatError(f"{self.program_file(name)}: is not the program of this run; restore the file")
@@ -165,40 +190,13 @@ class RunDirectory:
             os.close(descriptor)
             raise UserError(f"{self.path}: another process trains here; stop it, or choose another folder") from error
         self._lock = descriptor
+        holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": round(time.time(), 3)}
+        with contextlib.suppress(OSError):  # On a full disk the lock holds all the same.
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, json.dumps(holder).encode() + b"\n", 0)
 
     def unlock(self) -> None:
         """Lets others train here."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
-
-
-def write_json_file(path: Path, value: Any) -> None:
-    """Writes a JSON file that appears whole or not at all. Raises UserError if it cannot."""
-    write_atomically(path, (json.dumps(value, indent=1) + "\n").encode())
-
-
-def read_json_file(path: Path) -> dict[str, Any]:
-    """Returns the object in a JSON file. Raises FormatError if there is none."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be read ({error.strerror}); the run directory is not whole") from error
-    except ValueError as error:
-        raise FormatError(f"{path}: is no JSON ({error}); the run directory is damaged") from error
-    if not isinstance(value, dict):
-        raise FormatError(f"{path}: is no JSON object; the run directory is damaged")
-    return value
-
-
-def check_format(manifest: Mapping[str, Any], name: str, version: int, path: Path) -> None:
-    """Raises FormatError unless a manifest has this format and version."""
-    if manifest.get("format") != name:
-        raise FormatError(f"{path}: field `format` is {manifest.get('format')!r}, not {name!r}; check the path")
-    if manifest.get("version") != version:
-        code = manifest.get("code")
-        writer = f" {code['version']}" if isinstance(code, dict) and "version" in code else ""
-        raise FormatError(
-            f"{path}: field `version` is {manifest.get('version')!r}, this program reads {version}; "
-            f"use the version{writer} of mallocmuzero that wrote it"
-        )

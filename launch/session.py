@@ -2,9 +2,11 @@
 
 import json
 import logging
+import shutil
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,18 +17,21 @@ from ..actors.best import BestMappings
 from ..actors.evaluate import Evaluation
 from ..actors.self_play import PlayReport
 from ..env.cost import MSA
-from ..env.errors import FormatError
+from ..env.errors import FormatError, UserError
 from ..env.program import Program
 from ..learner.networks import Network
 from ..replay.interface import ReplayStats
-from .checkpoints import BEST, RunCheckpoints
+from .checkpoints import BEST, CONFIG, CannotSave, RunCheckpoints
 from .config import TrainConfig
+from .json_file import write_json_file
 from .metrics import MetricWriter
 from .progress import ProgramView, Progress, View
 from .run_directory import RunDirectory
 from .stop import StopRequest
 
 _log = logging.getLogger(__name__)
+# After a checkpoint that could not be written, the next try comes this soon.
+_SAVE_AGAIN_S = 60.0
 
 
 @dataclass
@@ -38,7 +43,9 @@ class Counters:
       moves, episodes: of all actors.
       program_episodes: finished games by program.
       seconds: trained.
-      blocked_s: seconds that actors and learner waited for the replay, summed over their processes.
+      blocked_s: seconds that `actors` and `learner` waited for the replay, summed over their processes, and, as
+        `ROLE_CAUSE`, what they waited for else: `turn`, `parameters`, `saving`.
+      restarts: times that a dead worker was replaced, by role.
     """
 
     step: int = 0
@@ -47,6 +54,30 @@ class Counters:
     program_episodes: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     blocked_s: dict[str, float] = field(default_factory=lambda: {"actors": 0.0, "learner": 0.0})
+    restarts: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What a session puts into a checkpoint, at one moment; writing it needs no session and may take its time.
+
+    Attributes:
+      entries: of the manifest.
+      config: the configuration.
+      best: files of the best mappings.
+    """
+
+    entries: dict[str, Any]
+    config: dict[str, Any]
+    best: list[Path]
+
+    def write(self, folder: Path, entries: dict[str, Any]) -> None:
+        """Adds it to a checkpoint that is being written. Raises OSError or UserError if it cannot."""
+        entries.update(self.entries)
+        write_json_file(folder / CONFIG, self.config)
+        (folder / BEST).mkdir()
+        for path in self.best:
+            shutil.copyfile(path, folder / BEST / path.name)
 
 
 @dataclass(frozen=True)
@@ -67,6 +98,7 @@ class Session:
       best: the best mappings.
       checkpoints: where to save.
       stop: true once the user wants to stop.
+      on_saved: called after each checkpoint.
     """
 
     def __init__(
@@ -82,6 +114,7 @@ class Session:
         self.network = Network(config.network)
         self.resumed = resumed
         self.stop = stop
+        self.on_saved: Callable[[], None] = lambda: None
         self.checkpoints = RunCheckpoints(run.checkpoints, config.schedule.checkpoints_kept)
         self.best = BestMappings(self.programs, config.actor)
         self.counters = Counters()
@@ -92,9 +125,12 @@ class Session:
             self.best.load(resumed.folder / BEST)
             # What was found after the checkpoint is not lost either.
             self.best.load(run.best)
+        # Best mappings that are not on the disk.
+        self._unsaved = {name for name, _ in self.best.items()}
         self._metrics = MetricWriter(
             run.metrics_file, run.tensorboard, offset, None if resumed is None else self.counters.step
         )
+        self._metrics_full = self._best_full = False
         judges = {name: config.actor.judge(program) for name, program in self._by_name.items()}
         production = {name: judge.production_s for name, judge in judges.items()}
         self._views = {
@@ -114,6 +150,12 @@ class Session:
         self._saved_at = self._begin
         self._pending = _Pending(self.counters.step, self.counters.moves)
         self._replay: ReplayStats | None = None
+        self._save_best()
+        if resumed is not None and self._metrics.sha256 != resumed.manifest.get("metrics_sha256"):
+            self.say(
+                f"{run.metrics_file}: is not as checkpoint {resumed.folder.name} has seen it (changed, or cut); "
+                "training goes on, its figures are not whole"
+            )
 
     def start(self) -> None:
         """Starts the clock: what was needed to get here is not training."""
@@ -172,16 +214,23 @@ class Session:
             self._pending.scores[kind, name].append(episode.score)
             if self.best.offer(episode, {"seed": self.config.seed}):
                 self._views[name].best_us = self.best[name].latency_s * 1e6
-                self.best.save(self.run.best)
+                self._unsaved.add(name)
+                self._save_best()
 
     def learned(self, updates: int, metrics: Mapping[str, Any]) -> None:
         """Counts updates; `metrics` are those of the last one, still on the device if they like."""
         self.counters.step += updates
         self._pending.learner_metrics = metrics
 
-    def blocked(self, role: str, seconds: float) -> None:
-        """Adds seconds that a role (`actors`, `learner`) waited for the replay."""
-        self.counters.blocked_s[role] += seconds
+    def waited(self, role: str, seconds: Mapping[str, float]) -> None:
+        """Adds seconds that a role (`actors`, `learner`) waited, by cause; `replay` counts under the role alone."""
+        for cause, waited_s in seconds.items():
+            name = role if cause == "replay" else f"{role}_{cause}"
+            self.counters.blocked_s[name] = self.counters.blocked_s.get(name, 0.0) + waited_s
+
+    def restarted(self, role: str) -> None:
+        """Counts a dead worker (`actor`, `evaluator`) that is being replaced."""
+        self.counters.restarts[role] = self.counters.restarts.get(role, 0) + 1
 
     def replay_stats(self, stats: ReplayStats) -> None:
         """Takes note of where the replay stands."""
@@ -197,7 +246,7 @@ class Session:
             values[f"{name}/verified"] = float(evaluation.verified)
             if evaluation.production_us is not None:
                 values[f"{name}/of_production"] = evaluation.latency_us / evaluation.production_us
-        self._metrics.write(step, self.seconds, values)
+        self._write_metrics(step, values)
 
     def doing(self, text: str) -> None:
         """Shows what takes long just now."""
@@ -235,24 +284,82 @@ class Session:
         if elapsed >= self.config.schedule.report_seconds or (force and elapsed > 0):
             self._write(pending, elapsed)
             self._pending = _Pending(self.counters.step, self.counters.moves)
+            self._save_best()
         self.show(force)
 
-    def save_into(self, folder: Path, entries: dict[str, Any]) -> None:
-        """Adds what the session keeps to a checkpoint that is being written."""
+    def snapshot(self) -> Snapshot:
+        """Returns what the session puts into a checkpoint.
+
+        Raises:
+          CannotSave: a best mapping cannot be written.
+        """
         self.report(force=True)
+        self._save_best()
+        if self._unsaved:
+            raise CannotSave(f"{self.run.best}: cannot be written; free space")
         self.counters.seconds = self.seconds
-        self.best.save(folder / BEST)
-        entries["counters"] = asdict(self.counters)
-        entries["metrics_offset"] = self._metrics.offset
+        entries = {
+            "counters": deepcopy(asdict(self.counters)),
+            "metrics_offset": self._metrics.offset,
+            "metrics_sha256": self._metrics.sha256,
+            "programs": {program.name: program.sha256 for program in self.programs},
+        }
+        best = [self.run.best / f"{name}.mapping.json.gz" for name, _ in self.best.items()]
+        return Snapshot(entries, self.config.to_json(), best)
+
+    def save_if_due(self, save: Callable[[], None]) -> None:
+        """Calls `save` if it is time to; should the disk be full, says so, and training goes on."""
+        if self.checkpoint_due:
+            try:
+                save()
+            except CannotSave as error:
+                self.not_saved(error)
 
     def saved(self) -> None:
         """Takes note that a checkpoint is complete."""
         self._saved_at = time.monotonic()
+        self.on_saved()
         _log.info("checkpoint at update %d, %d moves", self.counters.step, self.counters.moves)
+
+    def not_saved(self, error: CannotSave) -> None:
+        """Takes note that a checkpoint could not be written."""
+        period = 60 * self.config.schedule.checkpoint_minutes
+        again = min(period, _SAVE_AGAIN_S)
+        self._saved_at = time.monotonic() - period + again
+        self.doing("")
+        self.say(f"no checkpoint at update {self.counters.step}: {error}; training goes on, next try in {again:.0f} s")
 
     def close(self) -> None:
         """Closes the metric files."""
         self._metrics.close()
+
+    def _save_best(self) -> None:
+        """Writes the best mappings that are not on the disk, as far as it takes them."""
+        for name in sorted(self._unsaved):
+            try:
+                self.best.save(self.run.best, [name])
+            except UserError as error:
+                if not self._best_full:
+                    self.say(f"a best mapping is kept in memory: {error}")
+                self._best_full = True
+                return
+            self._unsaved.discard(name)
+        if self._best_full:
+            self._best_full = False
+            self.say("the best mappings are on the disk again")
+
+    def _write_metrics(self, step: int, values: Mapping[str, float]) -> None:
+        """Writes figures; training does not end because a disk is full."""
+        try:
+            self._metrics.write(step, self.seconds, values)
+        except UserError as error:
+            if not self._metrics_full:
+                self.say(f"figures are lost: {error}")
+            self._metrics_full = True
+            return
+        if self._metrics_full:
+            self._metrics_full = False
+            self.say("figures are written again")
 
     def _read_counters(self, resumed: Resumed) -> int:
         """Takes over the checkpoint's counters; returns its place in the metric file."""
@@ -275,7 +382,10 @@ class Session:
             "play/moves_per_s": view.moves_per_s,
             "learner/steps_per_s": view.steps_per_s,
             **{f"blocked/{role}_s": seconds for role, seconds in counters.blocked_s.items()},
+            **{f"restarts/{role}": count for role, count in counters.restarts.items()},
             **{f"learner/{name}": float(value) for name, value in pending.learner_metrics.items()},
+            # Of the wall time, what an actor spent in playing, waits for the replay included.
+            "play/time_share": pending.actor_seconds["all"] / elapsed / self.config.actors,
         }
         if pending.lags:
             view.policy_lag = float(np.mean(pending.lags))
@@ -299,7 +409,7 @@ class Session:
             }
             if self._replay.inserts:
                 values["replay/samples_per_insert"] = self._replay.samples / self._replay.inserts
-        self._metrics.write(counters.step, self.seconds, values)
+        self._write_metrics(counters.step, values)
 
 
 class _Pending:

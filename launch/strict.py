@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 from ..env.errors import UserError
 
 T = TypeVar("T")
+# What arrays and clocks can hold.
+_MOST = 2**63
 # Names the origin of a setting, e.g. its file, given the setting's dotted name (or `section.` for a whole section).
 Source = Callable[[str], str]
 
@@ -17,7 +19,8 @@ def build(kind: type[T], values: Any, source: Source, prefix: str = "") -> T:
     """Returns an instance of the dataclass `kind`; what `values` leaves out keeps its default.
 
     Args:
-      kind: a dataclass whose fields are bool, int, float, str, tuples of these, dataclasses, or any of them or None.
+      kind: a dataclass whose fields are bool, int, float, str, tuples of these, dicts of these by name, dataclasses,
+        or any of them or None.
       values: mapping from field names to plain JSON or TOML values.
       source: names the origin of a setting in messages.
       prefix: `section.` for nested dataclasses.
@@ -52,6 +55,8 @@ def plain(value: Any) -> Any:
         return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value) if f.init}
     if isinstance(value, tuple | list):
         return [plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {name: plain(item) for name, item in value.items()}
     return value
 
 
@@ -65,6 +70,10 @@ def _convert(hint: Any, value: Any, source: Source, name: str) -> Any:
         return _convert(hint, value, source, name)
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return build(hint, value, source, f"{name}.")
+    if origin is dict:
+        if not isinstance(value, Mapping):
+            raise _wrong(source, name, value, "a section")
+        return {str(key): _convert(inner[1], item, source, f"{name}.{key}") for key, item in value.items()}
     if origin is tuple:
         if not isinstance(value, list | tuple):
             raise _wrong(source, name, value, "a list")
@@ -73,6 +82,8 @@ def _convert(hint: Any, value: Any, source: Source, name: str) -> Any:
         if len(inner) != len(value):
             raise _wrong(source, name, value, f"a list of {len(inner)}")
         return tuple(_convert(part, item, source, name) for part, item in zip(inner, value, strict=True))
+    if type(value) is int and abs(value) >= _MOST:
+        raise _wrong(source, name, f"{str(value)[:20]}...", "smaller than 2**63")
     if hint is float and type(value) is int:
         return float(value)
     if type(value) is not hint:

@@ -3,11 +3,12 @@
 A checkpoint is a folder `step_000001234/` with
   `arrays/`: what orbax wrote, one array per leaf of the state;
   `manifest.json`: written last; format version, step, network configuration and its hash, the leaves (path, shape,
-    dtype), and the SHA-256 of every file in `arrays/`.
+    dtype, SHA-256 of the values), and the SHA-256 of every file in `arrays/`.
 It is written under a temporary name and renamed when whole, so a folder with a step's name is complete unless someone
 damaged it later, which the hashes show.
 """
 
+import hashlib
 import json
 import os
 import shutil
@@ -23,6 +24,7 @@ from ..env.errors import FormatError, UserError
 from ..version import VERSION
 from .networks import Network, NetworkConfig, Params
 from .state import TrainingState
+from .stored_network import stored_network
 
 FORMAT = "mallocmuzero-checkpoint"
 FORMAT_VERSION = 1
@@ -31,6 +33,7 @@ _PREFIX = "step_"
 _TEMPORARY = ".writing-"
 _MANIFEST = "manifest.json"
 _ARRAYS = "arrays"
+_MOST_MANIFEST_BYTES = 64 * 2**20
 
 
 class Checkpoints:
@@ -134,7 +137,7 @@ def load_parameters(path: str | Path) -> tuple[Network, Params, int]:
     """
     path = Path(path).absolute()
     manifest = read_manifest(path)
-    network = Network(NetworkConfig.from_json(manifest["network"]))
+    network = stored_network(manifest["network"], f"{path / _MANIFEST}: field network")
     _check_network(path, manifest, network.config)
     arrays = _read_arrays(path, manifest)
     template = jax.eval_shape(network.init, jax.random.PRNGKey(0))
@@ -149,10 +152,10 @@ def read_manifest(path: str | Path) -> dict[str, Any]:
     if not path.is_dir():
         raise FormatError(f"{path}: no such checkpoint; check the path")
     try:
-        manifest = json.loads(file.read_text())
+        manifest = json.loads(_read_bounded(file))
     except FileNotFoundError as error:
         raise FormatError(f"{file}: missing, so this is no whole checkpoint; use another one") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise FormatError(f"{file}: cannot be read ({error}); use another checkpoint") from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise FormatError(f"{file}: format is not {FORMAT}; check the path")
@@ -164,7 +167,23 @@ def read_manifest(path: str | Path) -> dict[str, Any]:
     for name, kind in (("step", int), ("network", dict), ("network_sha256", str), ("leaves", list), ("files", dict)):
         if not isinstance(manifest.get(name), kind):
             raise FormatError(f"{file}: field {name} is missing or malformed; use another checkpoint")
+    if isinstance(manifest["step"], bool) or not 0 <= manifest["step"] < 2**62:
+        raise FormatError(f"{file}: field step is {manifest['step']!r:.40}; use another checkpoint")
+    for index, leaf in enumerate(manifest["leaves"]):
+        whole = isinstance(leaf, dict) and isinstance(leaf.get("path"), str) and isinstance(leaf.get("dtype"), str)
+        if not whole or not isinstance(leaf.get("shape"), list):
+            raise FormatError(f"{file}: field leaves[{index}] is malformed; use another checkpoint")
     return manifest
+
+
+def _read_bounded(file: Path) -> bytes:
+    if file.exists() and not file.is_file():
+        raise OSError("no file")  # A pipe or a device would have no end.
+    with file.open("rb") as stream:
+        data = stream.read(_MOST_MANIFEST_BYTES + 1)
+    if len(data) > _MOST_MANIFEST_BYTES:
+        raise OSError(f"more than {_MOST_MANIFEST_BYTES} bytes")
+    return data
 
 
 def _check_network(path: Path, manifest: dict[str, Any], config: NetworkConfig) -> None:
@@ -201,7 +220,13 @@ def _write_arrays(state: TrainingState, directory: Path) -> list[dict[str, Any]]
     except ValueError as error:  # how tensorstore reports a full disk; its text ends in source locations
         raise OSError(str(error).split(" [source")[0]) from error
     return [
-        {"path": path, "shape": list(array.shape), "dtype": str(array.dtype)}
+        {
+            "path": path,
+            "shape": list(array.shape),
+            "dtype": str(array.dtype),
+            # Of the values alone: orbax names and packs its files anew each time.
+            "sha256": hashlib.sha256(array.tobytes()).hexdigest(),
+        }
         for path, array in zip(_leaf_paths(state), arrays, strict=True)
     ]
 

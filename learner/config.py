@@ -30,6 +30,8 @@ class LearnerConfig:
       target_period: updates between two moves of the target network.
       target_rate: how far it moves to the parameters: 1 copies them; period 1 and a small rate is a moving average.
       policy_weight, value_weight, reward_weight, consistency_weight: factors of the four losses (arXiv 2111.00210).
+      observation_dropout: chance that a number of an observation is hidden (0) from the network that learns; it keeps a
+        network that sees few programs from knowing them by heart.
       importance_exponent: how much of the bias of prioritised sampling is undone, from 0 (none) to 1 (all).
       reanalyse_fraction: part of each batch whose policy and search-value targets are searched anew with the target
         network; needs a search function, see `make_update`. Under `value_target` `td` it renews the policy only.
@@ -38,7 +40,7 @@ class LearnerConfig:
     batch_size: int = 128
     unroll_steps: int = 5
     td_steps: int = 10
-    discount: float = 0.997
+    discount: float = 1.0
     value_target: str = TD
     learning_rate: float = 1e-3
     warmup_steps: int = 200
@@ -52,6 +54,7 @@ class LearnerConfig:
     value_weight: float = 0.25
     reward_weight: float = 1.0
     consistency_weight: float = 2.0
+    observation_dropout: float = 0.0
     importance_exponent: float = 1.0
     reanalyse_fraction: float = 0.0
 
@@ -74,6 +77,8 @@ class LearnerConfig:
         for name in ("importance_exponent", "reanalyse_fraction"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise UserError(f"learner: {name} must be in [0, 1], not {getattr(self, name)}")
+        if not 0.0 <= self.observation_dropout < 1.0:
+            raise UserError(f"learner: observation_dropout must be in [0, 1), not {self.observation_dropout}")
         for name in ("discount", "target_rate"):
             if not 0.0 < getattr(self, name) <= 1.0:
                 raise UserError(f"learner: {name} must be in (0, 1], not {getattr(self, name)}")

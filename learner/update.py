@@ -63,11 +63,12 @@ def make_update(network: Network, config: LearnerConfig, search: SearchFunction 
     @jax.jit
     def step(state: TrainingState, batch: TrainingBatch) -> tuple[TrainingState, Metrics, jax.Array]:
         next_key, action_key, search_key = jax.random.split(state.key, 3)
+        hide_key = jax.random.fold_in(action_key, 1)
         if search is not None:
             batch = reanalyse(search, state.target_params, search_key, batch, config)
         targets = make_targets(network, state.target_params, batch, config)
         gradients, output = jax.grad(unrolled_loss, has_aux=True)(
-            state.params, network, batch, targets, action_key, config
+            state.params, network, _hide(batch, hide_key, config.observation_dropout), targets, action_key, config
         )
         updates, opt_state = optimiser.update(gradients, state.opt_state, state.params)
         params = optax.apply_updates(state.params, updates)
@@ -93,6 +94,14 @@ def make_update(network: Network, config: LearnerConfig, search: SearchFunction 
         return step(state, training_batch(batch, config.importance_exponent))
 
     return update
+
+
+def _hide(batch: TrainingBatch, key: jax.Array, share: float) -> TrainingBatch:
+    """The batch with a share of the numbers of its observations set to zero, drawn anew for each step."""
+    if not share:
+        return batch
+    seen = jax.random.bernoulli(key, 1.0 - share, batch.observation.shape)
+    return batch._replace(observation=batch.observation * seen)
 
 
 def _move_target(params: Params, target_params: Params, count: jax.Array, config: LearnerConfig) -> Params:

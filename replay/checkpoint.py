@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from os import PathLike
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ..env.durable import sha256_of, sync_and_hash, sync_folder
@@ -18,6 +18,7 @@ from .segment import SegmentSpec
 
 VERSION = 1
 MANIFEST = "replay.json"
+_MOST_MANIFEST_BYTES = 64 * 2**20
 # Data of one configuration means something else under another value of these.
 _FIXED_SETTINGS = ("capacity", "priority_exponent")
 
@@ -76,7 +77,7 @@ def read(
     folder = Path(directory)
     path = folder / MANIFEST
     try:
-        manifest = json.loads(path.read_text())
+        manifest = json.loads(_read_bounded(path))
         if manifest["format"] != "mallocmuzero-replay":
             raise FormatError(f"{path}: format is {manifest['format']!r}, not a replay checkpoint")
         if manifest["version"] != VERSION:
@@ -88,6 +89,10 @@ def read(
                 f"{path}: kind is {manifest['kind']!r}, {kind!r} is needed here; resume in the topology that wrote it"
             )
         for name, expected in manifest["files"].items():
+            if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
+                raise FormatError(f"{path}: field `files` names {name!r:.60}, which is elsewhere")
+            if (folder / name).exists() and not (folder / name).is_file():
+                raise FormatError(f"{folder / name}: is no file; take another checkpoint")
             if sha256_of(folder / name) != expected:
                 raise FormatError(f"{folder / name}: differs from the hash in {MANIFEST}; take another checkpoint")
         old_config, old_spec = ReplayConfig(**manifest["config"]), SegmentSpec(**manifest["spec"])
@@ -95,7 +100,9 @@ def read(
         raise FormatError(
             f"{error.filename}: cannot be read ({error.strerror}); not a whole replay checkpoint"
         ) from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except FormatError:
+        raise
+    except (UserError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise FormatError(f"{path}: not a replay checkpoint's manifest ({error!r}); take another checkpoint") from error
     for name, value in asdict(old_spec).items():
         if getattr(spec, name) != value:
@@ -112,6 +119,16 @@ def read(
 def load_manifest(directory: Path) -> dict:
     """Returns the manifest of a checkpoint that `read` has accepted."""
     return json.loads((directory / MANIFEST).read_text())
+
+
+def _read_bounded(path: Path) -> bytes:
+    if path.exists() and not path.is_file():
+        raise FormatError(f"{path}: is no file; take another checkpoint")  # A pipe or a device would have no end.
+    with path.open("rb") as file:
+        data = file.read(_MOST_MANIFEST_BYTES + 1)
+    if len(data) > _MOST_MANIFEST_BYTES:
+        raise FormatError(f"{path}: holds more than {_MOST_MANIFEST_BYTES} bytes; take another checkpoint")
+    return data
 
 
 def _files(folder: Path) -> list[Path]:

@@ -4,6 +4,7 @@ import logging
 import shutil
 import threading
 import time
+from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from ..env.errors import UserError
 from . import checkpoint
 from .interface import ReplayConfig, ReplayStats, ReplayTimeout, check_priorities
 from .reverb_checkpoint import DATA, KIND
-from .reverb_fetcher import BatchFetcher
+from .reverb_fetcher import Arrays, BatchFetcher
 from .reverb_import import TABLE, import_reverb
 from .reverb_updater import PriorityUpdater
 from .reverb_writer import ReverbWriter
@@ -34,18 +35,26 @@ class ReverbReplay:
       config: the server's settings.
       spec: the server's sizes.
       server: the server's handle, in the process that has it; only `restore` needs it. `close` leaves it running.
+      arrived: called, from another thread, when `take` has a batch or an error to give.
 
     Raises:
       UserError: Reverb is missing, nothing answers at `address`, or the server has other settings or sizes.
     """
 
     def __init__(
-        self, address: str, config: ReplayConfig, spec: SegmentSpec, *, server: ReplayServer | None = None
+        self,
+        address: str,
+        config: ReplayConfig,
+        spec: SegmentSpec,
+        *,
+        server: ReplayServer | None = None,
+        arrived: Callable[[], None] = lambda: None,
     ) -> None:
         self._address = address
         self._config = config
         self._spec = spec
         self._server = server
+        self._arrived = arrived
         self._lock = threading.Lock()
         self._blocked_s = {"insert": 0.0, "sample": 0.0}
         self._fetcher: BatchFetcher | None = None
@@ -91,19 +100,28 @@ class ReverbReplay:
         Raises:
           RuntimeError: Reverb failed.
         """
-        self._config.check_batch(batch_size)
-        if self._fetcher is None or self._fetcher.batch_size != batch_size:
-            self._close_fetcher()
-            self._fetcher = BatchFetcher(self._address, batch_size)
+        fetcher = self.fetch_ahead(batch_size)
         start = time.monotonic()
-        arrays = self._fetcher.get(timeout_s)
+        arrays = fetcher.get(timeout_s)
         self._count("sample", time.monotonic() - start)
         if arrays is None:
             raise ReplayTimeout(
-                f"no batch of {batch_size} within {timeout_s:g} s from {self._address}; {self._diagnosis()}"
+                f"no batch of {batch_size} within {timeout_s:g} s from {self._address}; {self.diagnosis()}"
             )
-        table_size = int(arrays.pop("table_size")[-1])
-        return Batch(**arrays, table_size=table_size)
+        return _batch(arrays)
+
+    def fetch_ahead(self, batch_size: int) -> BatchFetcher:
+        """Starts fetching batches of this size, if that is not under way, and returns who does."""
+        self._config.check_batch(batch_size)
+        if self._fetcher is None or self._fetcher.batch_size != batch_size:
+            self._close_fetcher()
+            self._fetcher = BatchFetcher(self._address, batch_size, self._arrived)
+        return self._fetcher
+
+    def take(self) -> Batch | None:
+        """Returns a batch that is ready, or None. Raises RuntimeError if Reverb failed."""
+        arrays = None if self._fetcher is None else self._fetcher.get(0.0)
+        return None if arrays is None else _batch(arrays)
 
     def update_priorities(self, keys: np.ndarray, priorities: np.ndarray) -> None:
         """See `Replay.update_priorities`. Returns at once; the server hears of it shortly after."""
@@ -128,6 +146,12 @@ class ReverbReplay:
             sample_blocked_s=self._blocked_s["sample"],
         )
 
+    @property
+    def waited_s(self) -> dict[str, float]:
+        """Seconds that this process has waited so far, without asking the server: `insert`, `sample`."""
+        with self._lock:
+            return dict(self._blocked_s)
+
     def checkpoint(self, directory: str | PathLike[str], timeout_s: float = 600.0) -> None:
         """See `Replay.checkpoint`. The server answers nobody while it writes.
 
@@ -149,7 +173,13 @@ class ReverbReplay:
                     f"{written}: the replay server wrote its checkpoint there, which cannot be seen from here; "
                     "checkpoint on the server's machine, or share its folder for temporary files"
                 )
-            shutil.move(written, folder / DATA)
+            try:
+                shutil.move(written, folder / DATA)
+            except shutil.Error as error:  # Of several files; the first says why.
+                raise OSError(error.args[0][0][2]) from error
+            finally:
+                # Half moved, if the disk is full: the next one needs the room.
+                shutil.rmtree(written, ignore_errors=True)
 
     def restore(self, directory: str | PathLike[str]) -> None:
         """See `Replay.restore`: starts the server anew from the checkpoint, at the same address.
@@ -196,7 +226,8 @@ class ReverbReplay:
             raise UserError(f"replay server {self._address}: has no table {TABLE!r}; it is another project's server")
         return tables[TABLE]
 
-    def _diagnosis(self) -> str:
+    def diagnosis(self) -> str:
+        """Says why a wait for a batch was in vain, as far as the server tells."""
         try:
             stats = self.stats()
         except ReplayTimeout as error:
@@ -229,3 +260,8 @@ class ReverbReplay:
     def _count(self, side: str, seconds: float) -> None:
         with self._lock:
             self._blocked_s[side] += seconds
+
+
+def _batch(arrays: Arrays) -> Batch:
+    table_size = int(arrays.pop("table_size")[-1])
+    return Batch(**arrays, table_size=table_size)

@@ -1,6 +1,6 @@
 """What a replay does, whichever implementation is behind it."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from typing import Any, Protocol
 
@@ -30,6 +30,7 @@ class ReplayConfig:
       initial_priority: priority of a new segment until the learner gives it one.
       max_in_flight: segments of one writer that may wait for room before `append` waits too.
       insert_timeout_s: seconds that `append` waits then, before it raises `ReplayTimeout`.
+      servers: Reverb servers that share capacity, minimum and buffer evenly; each actor writes to one of them.
 
     Raises:
       UserError: a setting is out of range.
@@ -43,6 +44,7 @@ class ReplayConfig:
     initial_priority: float = 1.0
     max_in_flight: int = 16
     insert_timeout_s: float = 10.0
+    servers: int = 1
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
@@ -63,6 +65,27 @@ class ReplayConfig:
                 raise UserError(f"replay: {name} is {getattr(self, name)}; it must not be negative")
         if self.max_in_flight < 1:
             raise UserError(f"replay: max_in_flight is {self.max_in_flight}; it must be at least 1")
+        if not 1 <= self.servers <= self.min_size:
+            raise UserError(f"replay: servers is {self.servers}; it must be between 1 and min_size = {self.min_size}")
+        if self.servers > 1:
+            try:
+                self.share()
+            except UserError as error:
+                raise UserError(
+                    f"replay: of {self.servers} servers, each has a share that cannot be: {error}"
+                ) from error
+
+    def share(self) -> "ReplayConfig":
+        """Returns the settings of one server."""
+        if self.servers == 1:
+            return self
+        return replace(
+            self,
+            servers=1,
+            capacity=self.capacity // self.servers,
+            min_size=-(-self.min_size // self.servers),
+            error_buffer=self.error_buffer / self.servers,
+        )
 
     @property
     def error_range(self) -> tuple[float, float]:
@@ -74,11 +97,12 @@ class ReplayConfig:
         """Raises UserError if batches of this size could leave inserts and samples both waiting for ever."""
         if batch_size < 1:
             raise UserError(f"replay: batch size is {batch_size}; it must be at least 1")
-        needed = (self.samples_per_insert + batch_size) / 2
+        needed = self.servers * (self.samples_per_insert + batch_size) / 2
         if self.error_buffer < needed:
+            times = "" if self.servers == 1 else f"{self.servers} servers * "
             raise UserError(
                 f"replay: error_buffer is {self.error_buffer}; batches of {batch_size} need at least "
-                f"(samples_per_insert + batch size) / 2 = {needed:g}, or inserts and samples could block each "
+                f"{times}(samples_per_insert + batch size) / 2 = {needed:g}, or inserts and samples could block each "
                 "other for ever"
             )
 

@@ -2,6 +2,7 @@
 
 import queue
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,10 +27,12 @@ class BatchFetcher:
     Args:
       address: of the server.
       batch_size: segments per batch.
+      arrived: called from the thread when `get` has something to return or to raise.
     """
 
-    def __init__(self, address: str, batch_size: int) -> None:
+    def __init__(self, address: str, batch_size: int, arrived: Callable[[], None] = lambda: None) -> None:
         self.batch_size = batch_size
+        self._arrived = arrived
         self._address = address
         # One ready here, one being put, one inside Reverb: what the limiter has counted and `sample` not yet returned.
         self._ready: queue.Queue[Arrays] = queue.Queue(maxsize=1)
@@ -45,7 +48,7 @@ class BatchFetcher:
           RuntimeError: Reverb gave up for another reason than time.
         """
         try:
-            return self._ready.get(timeout=timeout_s)
+            return self._ready.get(timeout=timeout_s) if timeout_s > 0 else self._ready.get_nowait()
         except queue.Empty:
             if self._error is not None:
                 raise RuntimeError(f"reading from the replay server failed: {self._error}") from self._error
@@ -81,6 +84,7 @@ class BatchFetcher:
                 self._stopping.wait(_RETRY_S)  # The server is silent; it may come back.
             except Exception as error:  # noqa: BLE001  (TensorFlow's errors share no narrower base; get() raises it)
                 self._error = error
+                self._arrived()
                 return
 
     def _deliver(self, parts: list[Arrays]) -> list[Arrays]:
@@ -93,6 +97,7 @@ class BatchFetcher:
         while not self._stopping.is_set():
             try:
                 self._ready.put(batch, timeout=_RETRY_S)
+                self._arrived()
                 break
             except queue.Full:
                 continue

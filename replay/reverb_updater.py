@@ -7,9 +7,12 @@ import numpy as np
 
 from .reverb_import import TABLE
 
+MOST_PENDING = 100_000
+
 
 class PriorityUpdater:
-    """Collects priorities and sends them from a thread; per key only the newest waits, so that the backlog is bounded.
+    """Collects priorities and sends them from a thread. Per key only the newest waits, and of keys so many at most:
+    should the server take none for long, the oldest are dropped, as priorities are only advice.
 
     `mutate_priorities` waits without limit for a server that is gone; its thread is then left behind as a daemon.
     """
@@ -34,6 +37,8 @@ class PriorityUpdater:
             if self._error is not None:
                 raise RuntimeError(f"updating priorities failed: {self._error}") from self._error
             self._pending.update(zip(keys.tolist(), priorities.tolist(), strict=True))
+            for key in list(self._pending)[: max(0, len(self._pending) - MOST_PENDING)]:
+                del self._pending[key]
             self._changed.notify_all()
 
     def flush(self, timeout_s: float) -> bool:

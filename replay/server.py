@@ -7,6 +7,7 @@ way to change either: on a machine that strangers reach, close the port with a f
 
 import contextlib
 import json
+import logging
 import os
 import shutil
 import socket
@@ -26,7 +27,9 @@ from .interface import ReplayConfig
 from .reverb_checkpoint import KIND
 from .segment import SegmentSpec
 
+_log = logging.getLogger(__name__)
 _START_TIMEOUT_S = 300.0
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class ReplayServer:
@@ -35,7 +38,8 @@ class ReplayServer:
     Args:
       config: settings of the table.
       spec: sizes of steps and segments.
-      host: name under which clients reach this machine; clients elsewhere need more than the default.
+      host: name under which clients reach this machine. With the default, or another name of the loopback device, only
+        processes of this machine can.
       port: TCP port, or None for a free one.
       restore_from: a checkpoint folder to start with, or None for an empty table.
 
@@ -80,6 +84,12 @@ class ReplayServer:
         return self._process is not None and self._process.poll() is None
 
     @property
+    def end(self) -> str:
+        """How a server that is not alive has ended, in words: `signal 9`, `exit status 1`."""
+        code = None if self._process is None else self._process.poll()
+        return "stopped" if code is None else f"signal {-code}" if code < 0 else f"exit status {code}"
+
+    @property
     def log(self) -> str:
         """What the server has written to its standard error."""
         path = self._scratch / "log"
@@ -117,6 +127,7 @@ class ReplayServer:
             "root": str(self._scratch / "checkpoints"),
             "restore_from": None if restore_from is None else str(Path(restore_from).absolute()),
             "parent": os.getpid(),
+            "loopback": self._host in _LOOPBACK,
         }
         # The child finds the package where this process found it.
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
@@ -143,6 +154,8 @@ class ReplayServer:
         ready = json.loads(answer)
         if "error" in ready:
             raise UserError(f"the replay server did not start: {ready['error']}")
+        if ready["exposed"]:
+            _log.warning("replay: port %d is open to the network: this system cannot confine it", ready["port"])
         self.address = f"{self._host}:{ready['port']}"
 
     def _end_process(self, timeout_s: float) -> None:

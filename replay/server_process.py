@@ -1,19 +1,21 @@
 """What runs inside the Reverb server's process: `python -m mallocmuzero.replay.server_process`.
 
 Reads its task as one line of JSON from standard input, answers with one line on standard output, and serves until
-standard input ends, which it does when the parent closes it or dies.
+standard input ends, which it does when the parent closes it or dies. SIGTERM and Ctrl-C do not end it.
 """
 
 import json
 import os
 import select
 import shutil
+import signal
 import sys
 from pathlib import Path
 from typing import Any
 
 from ..env.errors import UserError
 from .interface import ReplayConfig
+from .loopback import confine_to_loopback
 from .reverb_checkpoint import stage
 from .reverb_import import TABLE, import_reverb, import_tensorflow
 from .segment import SegmentSpec
@@ -24,6 +26,9 @@ _PARENT_CHECK_S = 1.0
 
 def main() -> None:
     """Serves until the parent lets go."""
+    # Whoever stops a job tells all its processes at once, but the trainer still wants to save the replay.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
     # Native code may print; only the answer belongs on the real standard output.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -33,7 +38,9 @@ def main() -> None:
     except UserError as error:
         print(json.dumps({"error": str(error)}), file=answers, flush=True)
         sys.exit(1)
-    print(json.dumps({"port": server.port}), file=answers, flush=True)
+    # Reverb listens on all addresses. The port is known to nobody yet.
+    exposed = task["loopback"] and not confine_to_loopback(server.port)
+    print(json.dumps({"port": server.port, "exposed": exposed}), file=answers, flush=True)
     while os.getppid() == task["parent"]:
         if select.select([0], [], [], _PARENT_CHECK_S)[0] and not os.read(0, 1024):
             break

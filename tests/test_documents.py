@@ -21,11 +21,19 @@ def test_the_games_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_agents_example_says_what_its_comment_says(capsys: pytest.CaptureFixture[str]) -> None:
-    (example,) = blocks("docs/agent.md", "python")
+    (example,) = [block for block in blocks("docs/agent.md", "python") if "follow=False" in block]
     exec(compile(example, "docs/agent.md", "exec"), {})
     ratios = [float(line) for line in capsys.readouterr().out.splitlines()]
     (said,) = re.findall(r"# ([\d.]+) and ([\d.]+)", example)
     assert ratios == pytest.approx([float(figure) for figure in said], abs=5e-4)
+
+
+def test_the_agents_example_of_outcomes_counts_what_its_comment_says(capsys: pytest.CaptureFixture[str]) -> None:
+    (example,) = [block for block in blocks("docs/agent.md", "python") if "move_outcomes_s" in block]
+    exec(compile(example, "docs/agent.md", "exec"), {})
+    _, *shares = map(float, capsys.readouterr().out.split())  # the first is how long it takes here
+    (said,) = re.findall(r"resnet50-b128: [\d.]+ s, ([\d.]+), ([\d.]+);", example)
+    assert shares == pytest.approx([float(figure) for figure in said], abs=5e-3)
 
 
 def test_every_link_between_documents_leads_somewhere() -> None:

@@ -25,9 +25,10 @@ from .task import Budget, Progress, Task
 from .xla.solver import xla
 
 Solver = Callable[[Task], None]
+Solvers = dict[str, Solver]
 
 # In the order of the help text.
-SOLVERS: dict[str, Solver] = {
+SOLVERS: Solvers = {
     "anneal": anneal,
     "cem": cem,
     "beam": beam,
@@ -80,12 +81,13 @@ def solve(
     progress: Progress | None = None,
     stop: Callable[[], bool] | None = None,
     repack: bool = False,
+    solvers: Solvers = SOLVERS,
 ) -> Solution:
     """Maps a program.
 
     Args:
       program: what is mapped.
-      solver: a name in `SOLVERS`.
+      solver: a name in `solvers`.
       target: the hardware; None for the program's own.
       objective: `robust`, `msa` or `cycles`; None for `robust` where the program has a cycle table, else `msa`.
       budget: None for a minute.
@@ -93,18 +95,19 @@ def solve(
       progress: is told several times a second where the solver stands.
       stop: is asked as often whether to end. Ctrl-C does too.
       repack: in the end, pack the mapping anew and fill the room that this gathers, if that makes it better.
+      solvers: by name.
 
     Raises:
       UserError: the solver or the objective is not known, or the program lacks what the objective needs.
     """
-    if solver not in SOLVERS:
-        raise UserError(f"no solver is called {solver!r}; the solvers are {', '.join(SOLVERS)}")
+    if solver not in solvers:
+        raise UserError(f"no solver is called {solver!r}; the solvers are {', '.join(solvers)}")
     make_judge(program, objective, target)  # says what is wrong before anything is compiled
-    _warm_up(solver)
+    _warm_up(solvers[solver])
     task = Task(program, target, objective, Budget() if budget is None else budget, seed, progress, stop)
     stopped, ended = False, False
     try:
-        SOLVERS[solver](task)
+        solvers[solver](task)
         ended = task.spent < 1.0
     except KeyboardInterrupt:
         stopped = True
@@ -135,8 +138,8 @@ def solve(
 
 
 @cache
-def _warm_up(solver: str) -> None:
+def _warm_up(solver: Solver) -> None:
     """Has everything compiled, or read from the compiler's cache, before any clock runs."""
     task = Task(workloads.load("tiny"), None, "msa", Budget(None, _WARM_UP_GAMES), 0)
-    SOLVERS[solver](task)
+    solver(task)
     task.mapping()

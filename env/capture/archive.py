@@ -30,7 +30,7 @@ def cut_down(folder: Path, *, dumps: bool, costs: bool) -> None:
     assigned = sorted(folder.glob("*" + worker.ASSIGNED))
     if not compiled.exists() and assigned:
         assigned[0].rename(compiled)
-    keep = {compiled, log, folder / ANSWER_FILE}
+    keep = {compiled, log, folder / ANSWER_FILE, folder / worker.MODULE_FILE}
     if dumps:
         keep |= {*folder.glob(BEFORE), *folder.glob(ASSIGNMENT)}
     for path in folder.iterdir():

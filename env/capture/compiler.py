@@ -16,9 +16,10 @@ from ..errors import FormatError, UserError
 from . import worker
 
 TIME_LIMIT_S = 3600.0
-# How far a compilation goes: to the end, or until memory is assigned (see `worker.py`).
+# How far a compilation goes: to the end, until memory is assigned, or not at all (see `worker.py`).
 CODE = "code"
 ASSIGNMENT = "assignment"
+LOWERING = "lowering"
 
 
 class _EndedError(UserError):
@@ -28,13 +29,17 @@ class _EndedError(UserError):
 class Compiler:
     """Compiles one function. A process that has ended, or was ended, is started again when it is needed.
 
+    Attributes:
+      time_limit_s: see below; may be changed between compilations.
+
     Args:
       python: interpreter with jax, libtpu and whatever the function needs.
-      function: `PKG.MODULE:FUNCTION`.
+      function: `PKG.MODULE:FUNCTION`, or the absolute path of a lowered module.
       topology: what the compiler compiles for.
       folder: for its own log and the versions.
       working_folder: where the module is looked for first; by default the current folder.
       time_limit_s: seconds after which one compilation is given up.
+      name: what messages call it; by default `function`.
     """
 
     def __init__(
@@ -45,9 +50,11 @@ class Compiler:
         folder: Path,
         working_folder: Path | None = None,
         time_limit_s: float = TIME_LIMIT_S,
+        name: str | None = None,
     ) -> None:
+        self._name = function if name is None else name
         self._python, self._function, self._topology, self._folder = python, function, topology, folder
-        self._working_folder, self._time_limit_s = working_folder, time_limit_s
+        self._working_folder, self.time_limit_s = working_folder, time_limit_s
         self._process: subprocess.Popen[bytes] | None = None
         self._said = b""
 
@@ -83,7 +90,7 @@ class Compiler:
         if through == ASSIGNMENT:
             self._kill()
         if answer["error"] is not None:
-            raise UserError(f"{self._function}: {answer['error']}")
+            raise UserError(f"{self._name}: {answer['error']}")
         return float(answer["cpu_s"])
 
     def versions(self) -> dict[str, str]:
@@ -129,7 +136,7 @@ class Compiler:
     def _answer(self, process: subprocess.Popen[bytes], folder: Path) -> dict[str, Any]:
         """Waits for the line that ends a compilation."""
         assert process.stdout is not None
-        until = time.monotonic() + self._time_limit_s
+        until = time.monotonic() + self.time_limit_s
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
             while True:
@@ -150,7 +157,7 @@ class Compiler:
                 if left <= 0 or not selector.select(left):
                     self._kill()
                     raise UserError(
-                        f"{self._function}: not compiled after {self._time_limit_s:.0f} s; raise the time limit or "
+                        f"{self._name}: not compiled after {self.time_limit_s:.0f} s; raise the time limit or "
                         "take a smaller model"
                     )
                 more = os.read(process.stdout.fileno(), 65536)
@@ -172,7 +179,7 @@ class Compiler:
                         if line.strip() and line[0] not in "IW":
                             last = line.strip()
         detail = f" ({last:.200})" if last else ""
-        return f"{self._function}: the compilation {how}{detail}; --keep FOLDER keeps its log"
+        return f"{self._name}: the compilation {how}{detail}; --keep FOLDER keeps its log"
 
     def _kill(self) -> None:
         process, self._process = self._process, None

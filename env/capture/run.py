@@ -1,22 +1,24 @@
 """Captures a program: compiles a user's function in another interpreter and writes the program file."""
 
 import json
-import tempfile
+import math
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ..errors import FormatError, UserError
 from ..files import write_program
 from ..mapping import Mapping as ProgramMapping
+from ..packed_module import packed
 from ..program import Program
 from ..target import GENERATIONS, TOPOLOGIES
 from . import plan
 from .archive import ANSWER_FILE, Archive, cut_down
 from .assemble import Assembly
-from .compiler import ASSIGNMENT, CODE, TIME_LIMIT_S, Compiler
+from .compiler import ASSIGNMENT, CODE, LOWERING, TIME_LIMIT_S, Compiler
 from .environment import managed_python
+from .folder import work_folder
+from .modules import module_in
 
 # Compilations through code generation besides the default, where the variants are asked for.
 PASSES = 4
@@ -38,6 +40,7 @@ def capture(
     keep: Path | None = None,
     time_limit_s: float = TIME_LIMIT_S,
     passes: int = 0,
+    variants_s: float = math.inf,
     archive: Archive | None = None,
     progress: Callable[[str], None] = print,
 ) -> Program:
@@ -56,6 +59,8 @@ def capture(
       time_limit_s: seconds after which one compilation is given up.
       passes: 0 for the default compilation alone; else also the variants of `plan.grid`, and a cycle table from the
         default and at most so many further compilations.
+      variants_s: seconds after which no further compilation of those is begun that would probably end later. Where not
+        even the first fits in, there are neither variants nor cycles.
       archive: finished compilations are kept there and taken from there.
       progress: takes one line at a time.
 
@@ -74,9 +79,10 @@ def capture(
     if not output.parent.is_dir():
         raise UserError(f"{output}: there is no folder {output.parent}; make it first")
     name = name or attribute.replace("_", "-")
+    until = time.monotonic() + variants_s
     interpreter = managed_python(progress) if python is None else python
     with (
-        _folder(keep) as folder,
+        work_folder(keep) as folder,
         Compiler(interpreter, function, TOPOLOGIES[target], folder, working_folder, time_limit_s) as compiler,
         Compiler(interpreter, function, TOPOLOGIES[target], folder, working_folder, time_limit_s) as quick,
     ):
@@ -91,10 +97,10 @@ def capture(
         }
         assembly = Assembly(made, GENERATIONS[target], name, family or name, provenance)
         stage.drop(made)
-        if passes > 0:
-            _Variants(stage, assembly, passes, progress).run()
-    program = assembly.program(variants=passes > 0)
-    write_program(program, output)
+        lowered = stage.module()
+        with_variants = passes > 0 and _Variants(stage, assembly, passes, progress, until).run()
+    program = assembly.program(variants=with_variants)
+    write_program(program, output, lowered)
     for reason, count in program.compiler["inexpressible"].items():
         progress(f"of XLA's mapping not expressible: {reason}, {count} times")
     if program.production is None:
@@ -125,6 +131,11 @@ class _Compilations:
     ) -> None:
         self._folder, self._compiler, self._quick = folder, compiler, quick
         self._options, self._archive, self._keep, self.progress = options, archive, keep, progress
+        self._longest_s = {CODE: 0.0, ASSIGNMENT: 0.0, LOWERING: 0.0}
+
+    def fits(self, through: str, until: float) -> bool:
+        """Returns whether a compilation as long as the longest so far would end before `until`, a monotonic time."""
+        return time.monotonic() + self._longest_s[through] <= until
 
     def make(
         self, name: str, options: Mapping[str, str], through: str, dumps: bool = False
@@ -140,7 +151,7 @@ class _Compilations:
         request = {"options": {**self._options, **options}, "through": through}
         if not self._fetch(name, request, folder):
             begun = time.monotonic()
-            compiler = self._compiler if through == CODE else self._quick
+            compiler = self._quick if through == ASSIGNMENT else self._compiler
             cpu_s = compiler.compile(folder, request["options"], through, dump=dumps)  # type: ignore[arg-type]
             answer = {"cpu_s": cpu_s, "versions": compiler.versions()}
             (folder / ANSWER_FILE).write_text(json.dumps(answer), encoding="utf-8")
@@ -149,9 +160,23 @@ class _Compilations:
             if self._archive is not None:
                 self._archive.store(name, request, folder)
             wall_s = time.monotonic() - begun
-            self.progress(f"compiled {name} through {through}: {cpu_s:.0f} s of processor time, {wall_s:.0f} s")
+            self._longest_s[through] = max(self._longest_s[through], wall_s)
+            if through != LOWERING:
+                self.progress(f"compiled {name} through {through}: {cpu_s:.0f} s of processor time, {wall_s:.0f} s")
         answer = json.loads((folder / ANSWER_FILE).read_text(encoding="utf-8"))
         return folder, dict(answer["versions"])
+
+    def module(self) -> bytes | None:
+        """Returns the lowered module, or None, saying why, where it cannot be had or is too large for the file."""
+        try:
+            folder, _ = self.make("module", {}, LOWERING)
+            module = module_in(folder)
+            self.drop(folder)
+            packed(module)
+        except (UserError, FormatError) as error:
+            self.progress(f"the file goes without the lowered module, so that `impose` will need the source: {error}")
+            return None
+        return module
 
     def _fetch(self, name: str, request: Mapping[str, object], folder: Path) -> bool:
         """Takes a compilation from the archive; one that went to the end also serves where less is asked for."""
@@ -177,20 +202,34 @@ class _Variants:
     at last placements in a random order, until new pairs grow rare or `passes` are spent.
     """
 
-    def __init__(self, stage: _Compilations, assembly: Assembly, passes: int, progress: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        stage: _Compilations,
+        assembly: Assembly,
+        passes: int,
+        progress: Callable[[str], None],
+        until: float = math.inf,
+    ) -> None:
         self._stage, self._assembly, self._left, self._progress = stage, assembly, passes, progress
+        self._until = until
 
-    def run(self) -> None:
-        """Makes the compilations."""
+    def run(self) -> bool:
+        """Makes the compilations; returns whether there was time for the first, without which there is no table."""
         grid = {name: options for name, options in plan.grid().items() if options}
+        if not self._stage.fits(CODE, self._until):
+            self._progress("no time for the code generator's cycles and the flag grid")
+            return False
         self._cycles("in-hbm", plan.IN_HBM)
         mappings: dict[str, ProgramMapping] = {}
         for name, options in grid.items():
+            if not self._stage.fits(ASSIGNMENT, self._until):
+                self._assembly.leave_out(options, "no time was left")
+                continue
             mapping = self._mapping(name, options)
             if mapping is not None:
                 mappings[name] = mapping
         # Leave one for the random orders: they show placements that no variant of the grid has.
-        while mappings and self._left > 1:
+        while mappings and self._left > 1 and self._stage.fits(CODE, self._until):
             unseen = {name: self._assembly.unseen(mapping) for name, mapping in mappings.items()}
             name = max(unseen, key=unseen.__getitem__)
             if unseen[name] <= _RARE * self._assembly.pairs.pairs:
@@ -198,7 +237,7 @@ class _Variants:
             del mappings[name]
             self._cycles(name, grid[name])
         seed = 0
-        while self._left > 0:
+        while self._left > 0 and self._stage.fits(CODE, self._until):
             counts = self._cycles(f"shuffled-{seed}", plan.shuffled(seed))
             seed += 1
             if seed > 1 and counts is not None and counts["new"] <= _RARE * self._assembly.pairs.pairs:
@@ -207,6 +246,7 @@ class _Variants:
             left = self._assembly.unseen(mapping)
             if left:
                 self._progress(f"{name}: the cycles of {left} of its pairs are completed, not seen")
+        return True
 
     def _cycles(self, name: str, options: plan.Options) -> dict[str, int] | None:
         """Takes the cycles of one compilation, or None where it failed."""
@@ -235,19 +275,3 @@ class _Variants:
     def _fail(self, name: str, options: plan.Options, error: Exception) -> None:
         self._progress(f"{name} is left out: {error}")
         self._assembly.leave_out(options, str(error))
-
-
-@contextmanager
-def _folder(keep: Path | None) -> Iterator[Path]:
-    if keep is None:
-        with tempfile.TemporaryDirectory(prefix="mallocmuzero-capture-") as temporary:
-            yield Path(temporary)
-        return
-    try:
-        keep.mkdir(parents=True, exist_ok=True)
-        empty = not any(keep.iterdir())
-    except OSError as error:
-        raise UserError(f"{keep}: cannot be made ({error.strerror})") from error
-    if not empty:
-        raise UserError(f"{keep}: is not empty; give a new folder")
-    yield keep.resolve()

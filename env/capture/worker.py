@@ -3,11 +3,14 @@
 Runs as a file in another interpreter, one with jax and libtpu; imports nothing else but the module it is given:
 
     python worker.py PKG.MODULE:FUNCTION TOPOLOGY FOLDER
+    python worker.py /PATH/TO/module.stablehlo TOPOLOGY FOLDER
 
 FUNCTION takes no argument and returns `(function, arguments)`: a function that `jax.jit` takes, and its arguments,
-which may be abstract (`jax.ShapeDtypeStruct`). The function is traced once. Each line of standard input then asks for
-one compilation, as JSON: `folder` (one that is there), `options`, `dump` (leave the compiler's dumps), `through`:
+which may be abstract (`jax.ShapeDtypeStruct`). The function is traced once; or it was before, and is read from a file.
+Each line of standard input then asks for one compilation, as JSON: `folder` (one that is there), `options`, `dump`
+(leave the compiler's dumps), `through`:
 
+- `lowering`: compile nothing, but leave the lowered module: `module.stablehlo`, a portable artifact of StableHLO.
 - `code`: compile to the end, and leave what the code generator made of the module: `compiled.txt`. It names the cycles
   of each instruction, and takes most of the time.
 - `assignment`: end this process as soon as the dump from after memory space assignment is whole.
@@ -34,6 +37,7 @@ DONE = "capture-done: "
 LOG_FILE = "log.txt"
 COMPILED_FILE = "compiled.txt"
 VERSIONS_FILE = "versions.json"
+MODULE_FILE = "module.stablehlo"
 # The dump that is written once memory is assigned, right before code is generated.
 ASSIGNED = ".after_optimizations_after_buffer_assignment.txt"
 
@@ -93,21 +97,32 @@ def describe(reference: str) -> tuple[Any, tuple[Any, ...]]:
     return function, tuple(arguments)
 
 
-def lower(reference: str, topology_name: str, folder: str) -> Any:
-    """Traces the function for one device of the topology and returns what `jax.jit(...).lower` does."""
+def device_of(topology_name: str, folder: str) -> Any:
+    """Returns a device of the topology, and writes the versions of jax and libtpu to `folder`."""
     try:
         import jax
         import libtpu
         from jax.experimental import topologies
     except ImportError as error:
         fail(f"{sys.executable} cannot import {error.name}: install jax and libtpu there, or leave out --python")
-
-    function, arguments = describe(reference)
+    # A module names operations, but not the files of whoever wrote them.
+    jax.config.update("jax_traceback_in_locations_limit", 0)
     try:
         topology = topologies.get_topology_desc(platform="tpu", topology_name=topology_name)
     except Exception as error:  # noqa: BLE001 -- jax and libtpu raise what they like here
         fail(f"libtpu {libtpu.__version__} knows no topology {topology_name!r}: {error}")
-    sharding = jax.sharding.SingleDeviceSharding(topology.devices[0])
+    versions = {"jax": jax.__version__, "libtpu": libtpu.__version__, "python": sys.version.split()[0]}
+    with open(os.path.join(folder, VERSIONS_FILE), "w", encoding="utf-8") as file:
+        json.dump(versions, file)
+    return topology.devices[0]
+
+
+def lower(reference: str, device: Any) -> Any:
+    """Traces the function for a device and returns what `jax.jit(...).lower` does."""
+    import jax
+
+    function, arguments = describe(reference)
+    sharding = jax.sharding.SingleDeviceSharding(device)
 
     def abstract(leaf: Any) -> Any:
         if not hasattr(leaf, "shape"):
@@ -116,14 +131,65 @@ def lower(reference: str, topology_name: str, folder: str) -> Any:
 
     try:
         jitted = function if hasattr(function, "lower") else jax.jit(function)
-        lowered = jitted.lower(*jax.tree.map(abstract, arguments))
+        return jitted.lower(*jax.tree.map(abstract, arguments))
     except Exception as error:  # noqa: BLE001 -- the user's code runs inside
         traceback.print_exc()
         fail(f"{reference}: tracing raised {_first_line(error)}")
-    versions = {"jax": jax.__version__, "libtpu": libtpu.__version__, "python": sys.version.split()[0]}
-    with open(os.path.join(folder, VERSIONS_FILE), "w", encoding="utf-8") as file:
-        json.dump(versions, file)
-    return lowered
+
+
+def serialise(lowered: Any) -> bytes:
+    """Returns a lowered module as a portable artifact of StableHLO, which later versions read as well."""
+    mlir: Any = importlib.import_module("jax.extend.mlir")
+    stablehlo: Any = importlib.import_module("jaxlib.mlir.dialects.stablehlo")
+    # Shardings are of another dialect, which the artifact holds as it is: `True`.
+    module = lowered.compiler_ir("stablehlo")
+    return bytes(mlir.serialize_portable_artifact(module, stablehlo.get_current_version(), True))
+
+
+class Stored:
+    """A module from a file, in the place of what `jax.jit(...).lower` returns. It compiles as that one does."""
+
+    def __init__(self, path: str, device: Any) -> None:
+        """Reads the module."""
+        self._device = device
+        try:
+            from jax.interpreters import mlir
+
+            artifacts: Any = importlib.import_module("jax.extend.mlir")
+            with open(path, "rb") as file:
+                data = file.read()
+            self._context = mlir.make_ir_context()
+            self._module = artifacts.deserialize_portable_artifact(data, self._context)
+        except Exception as error:  # noqa: BLE001 -- jaxlib raises several kinds
+            fail(f"the stored module cannot be read by this jax: {_first_line(error)}")
+
+    def compiler_ir(self, dialect: str) -> Any:
+        """Returns the module; `dialect` is `stablehlo`."""
+        return self._module
+
+    def compile(self, compiler_options: dict[str, Any]) -> "Stored":
+        """Compiles for the one device, as `jax.jit` does."""
+        # jax has no public way to compile a module that it did not lower itself.
+        compiler: Any = importlib.import_module("jax._src.compiler")
+        xla_client: Any = importlib.import_module("jax._src.lib").xla_client
+
+        options = compiler.get_compile_options(
+            num_replicas=1,
+            num_partitions=1,
+            device_assignment=[[self._device.id]],
+            env_options_overrides=compiler_options,
+            backend=self._device.client,
+        )
+        devices = xla_client.DeviceList((self._device,))
+        with self._context:
+            self._executable = compiler.backend_compile_and_load(
+                self._device.client, self._module, devices, options, []
+            )
+        return self
+
+    def as_text(self) -> str:
+        """Returns the compiled module as text."""
+        return "\n\n".join(module.to_string() for module in self._executable.hlo_modules())
 
 
 def _cpu_s() -> float:
@@ -151,9 +217,24 @@ def _stop_once_assigned(folder: str, started_s: float) -> None:
                 os._exit(0)
 
 
+def leave_module(lowered: Any, folder: str) -> None:
+    """Writes the lowered module."""
+    started_s, error = _cpu_s(), None
+    try:
+        data = serialise(lowered)
+        with open(os.path.join(folder, MODULE_FILE), "wb") as file:
+            file.write(data)
+    except Exception as raised:  # noqa: BLE001 -- jaxlib raises several kinds
+        error = f"the lowered module cannot be kept: {_first_line(raised)}"
+    _answer(error, _cpu_s() - started_s)
+
+
 def compile_once(lowered: Any, request: dict[str, Any]) -> None:
     """Compiles as one line of standard input asks for, with standard error going to a log of its own."""
     folder = request["folder"]
+    if request["through"] == "lowering":
+        leave_module(lowered, folder)
+        return
     until_assigned = request["through"] == "assignment"
     options = dict(request["options"])
     if request["dump"] or until_assigned:
@@ -193,12 +274,13 @@ def main(reference: str, topology_name: str, folder: str) -> None:
     os.environ.update(compiler_settings())
     here = os.path.dirname(os.path.abspath(__file__))  # its modules are none of the user's business
     sys.path[:] = [os.getcwd(), *(entry for entry in sys.path if entry != here)]
-    lowered = lower(reference, topology_name, folder)
+    device = device_of(topology_name, folder)
+    lowered = Stored(reference, device) if os.path.isabs(reference) else lower(reference, device)
     for line in sys.stdin:
         compile_once(lowered, json.loads(line))
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 4 or ":" not in sys.argv[1]:
-        fail("usage: worker.py PKG.MODULE:FUNCTION TOPOLOGY FOLDER")
+    if len(sys.argv) != 4 or not (":" in sys.argv[1] or os.path.isabs(sys.argv[1])):
+        fail("usage: worker.py PKG.MODULE:FUNCTION|/MODULE TOPOLOGY FOLDER")
     main(sys.argv[1], sys.argv[2], sys.argv[3])

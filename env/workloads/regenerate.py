@@ -2,7 +2,8 @@
 
 Every finished compilation is kept, so that a run that was stopped goes on where it was, and a run with more `--passes`
 makes only those it lacks. A workload that fails does not stop the others; the failures are listed at the end. With
-`--check` nothing is written and nothing is taken from the cache. The exit status is 1 if a workload failed or, with
+`--check` nothing is written and nothing is taken from the cache. With `--modules` the lowered modules alone are made
+and added to the files that lack them, which takes seconds. The exit status is 1 if a workload failed or, with
 `--check`, a file came out differently.
 """
 
@@ -15,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +24,10 @@ from pathlib import Path
 from ..cache import cache_folder
 from ..capture.archive import Archive
 from ..capture.environment import managed_python
+from ..capture.modules import add_module
 from ..capture.run import PASSES, capture
 from ..errors import UserError
-from ..files import read_program
+from ..files import read_module, read_program
 from ..program import Program
 from ..target import TOPOLOGIES
 from . import MODELS_PARENT, Workload, all_names, packages, workload
@@ -55,6 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="regenerate", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="workloads; all of the manifest if none is named")
     parser.add_argument("--check", action="store_true", help="compile afresh, compare, write nothing")
+    parser.add_argument("--modules", action="store_true", help="only add the lowered module to files that lack it")
     parser.add_argument("--python", type=Path, help="interpreter of the capture environment")
     parser.add_argument(
         "--jobs", type=int, default=1, metavar="N", help="workloads at a time; each takes one core, 3 GiB"
@@ -81,6 +85,8 @@ def main(arguments: list[str] | None = None) -> int:
     except UserError as error:
         print(f"regenerate: {error}", file=sys.stderr)
         return 2
+    if options.modules:
+        return _add_modules([entry for entry in chosen if entry.path.exists()], python, say)
     cache = None if options.check else options.cache or cache_folder() / "compilations"
     jobs = [_Job(entry, python, options.check, options.passes, cache) for entry in chosen]
     outcomes: list[Outcome] = []
@@ -97,6 +103,22 @@ def main(arguments: list[str] | None = None) -> int:
     for outcome in failed:
         print(f"failed: {outcome.name}: {outcome.error}", file=sys.stderr, flush=True)
     return int(bool(failed) or (options.check and bool(differing)))
+
+
+def _add_modules(chosen: list[Workload], python: Path, say: Callable[[str], None]) -> int:
+    """Adds the lowered module to the files that lack it; returns the exit status."""
+    failed = 0
+    for entry in chosen:
+        try:
+            if read_module(entry.path) is not None:
+                continue
+            before = entry.path.stat().st_size
+            size = add_module(entry.path, entry.reference, TOPOLOGIES[entry.target], python, MODELS_PARENT)
+            say(f"{entry.name}: a module of {size:,} bytes; the file has {entry.path.stat().st_size - before:,} more")
+        except UserError as error:
+            failed += 1
+            print(f"failed: {entry.name}: {error}", file=sys.stderr, flush=True)
+    return int(failed > 0)
 
 
 def _passes(committed: Program | None) -> int:

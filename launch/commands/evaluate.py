@@ -13,7 +13,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         description="Plays programs with the agent of a run, greedily and with search, and compares it with reference "
         "players and XLA's production mapping. Everything reported has been verified.",
     )
-    parser.add_argument("run_dir", metavar="RUN_DIR", help="run directory of `mallocmuzero train`")
+    parser.add_argument("run_dir", metavar="RUN_DIR", help="run directory of `mallocmuzero train`, or its URL")
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--workload", nargs="+", metavar="NAME|FILE", help="workloads or program files")
     which.add_argument("--split", metavar="S", help="all workloads of a split")
@@ -28,6 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ...env.errors import UserError
     from ..console import stdout_console
     from ..report import evaluate_run, evaluations_table
+    from ..run_url import local_run
 
     names = arguments.workload
     if arguments.split is not None:
@@ -37,7 +38,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.simulations is not None and arguments.simulations < 1:
         raise UserError(f"--simulations is {arguments.simulations}; it must be at least 1")
     programs = [workloads.load(name) for name in names]
-    rows = evaluate_run(arguments.run_dir, programs, arguments.simulations)
+    with local_run(arguments.run_dir) as run_dir:
+        rows = evaluate_run(run_dir, programs, arguments.simulations)
     if arguments.json is not None:
         write_json([row.as_json() for row in rows], arguments.json)
     if arguments.json != "-":

@@ -1,4 +1,4 @@
-"""`mallocmuzero solve`: a mapping from a classical solver."""
+"""`mallocmuzero solve`: a mapping from a solver, classical or learned."""
 
 import argparse
 import sys
@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 from ..json_output import add_json_option, write_json
 
 if TYPE_CHECKING:
-    from ...actors.solvers.solve import Solution
-    from ...actors.solvers.task import Status
+    from ...actors.solvers.solve import Solution, Solver
+    from ...actors.solvers.task import Status, Task
     from ...env.program import Program
 
 _SECONDS = 60.0
+_MUZERO = "muzero"
 _LINE_SECONDS = 5.0
 
 
@@ -21,13 +22,17 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     """Adds the command to the parser."""
     parser = subparsers.add_parser(
         "solve",
-        help="map a program with a classical solver",
-        description="Maps a program with a solver that does not learn, and shows the mapping beside XLA's. The best "
+        help="map a program with a solver",
+        description="Maps a program with a classical solver, or with `muzero`: a trained policy, which learns from the "
+        "program meanwhile, and whose mapping is never worse than XLA's. Shows the mapping beside XLA's. The best "
         "mapping so far is kept at the time limit and on Ctrl-C.",
     )
     parser.add_argument("program", metavar="PROGRAM", help="name of a workload, or a program file")
     parser.add_argument(
-        "--solver", default="anneal", metavar="NAME", help="anneal (the default) or another of docs/solvers.md"
+        "--solver", default="anneal", metavar="NAME", help="anneal (the default), muzero, or another of docs/solvers.md"
+    )
+    parser.add_argument(
+        "--policy", metavar="FILE|RUN_DIR", help="for muzero: a policy file or a run; by default the shipped policy"
     )
     parser.add_argument("--seconds", type=float, metavar="S", help="time limit; 60 without any limit")
     parser.add_argument(
@@ -36,7 +41,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("--seed", type=int, default=0, metavar="N")
     parser.add_argument("--objective", metavar="O", help="robust (the default where it can be), msa or cycles")
     parser.add_argument(
-        "--repack", action="store_true", help="in the end, pack the mapping anew and fill the room that this gathers"
+        "--repack",
+        action="store_true",
+        help="in the end, pack the mapping anew and fill the room that this gathers (muzero does anyway)",
     )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="MAPPING", help="the mapping, .json.gz")
     add_json_option(parser)
@@ -45,7 +52,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command; 130 or 143 if a signal ended it early, with the best mapping so far written."""
-    from ...actors.solvers.solve import solve
+    from ...actors.solvers.solve import SOLVERS, Solvers, solve
     from ...actors.solvers.task import Budget
     from ...env import workloads
     from ...env.errors import UserError
@@ -54,9 +61,12 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.seed < 0:
         raise UserError(f"--seed {arguments.seed} is none; give 0 or more")
+    if arguments.policy is not None and arguments.solver != _MUZERO:
+        raise UserError(f"--policy goes with --solver {_MUZERO}, not {arguments.solver}; leave one out")
     unlimited = arguments.seconds is None and arguments.evaluations is None
     budget = Budget(_SECONDS if unlimited else arguments.seconds, arguments.evaluations)
     program = workloads.load(arguments.program)
+    solvers: Solvers = {**SOLVERS, _MUZERO: _Late(arguments.policy)}
     with StopRequest() as stop, _Progress() as progress:
         solution = solve(
             program,
@@ -66,7 +76,8 @@ def run(arguments: argparse.Namespace) -> int:
             seed=arguments.seed,
             progress=progress.show,
             stop=lambda: bool(stop),
-            repack=arguments.repack,
+            repack=arguments.repack or arguments.solver == _MUZERO,
+            solvers=solvers,
         )
     write_mapping(solution.mapping, program, arguments.output)
     result = describe(program, solution)
@@ -76,6 +87,21 @@ def run(arguments: argparse.Namespace) -> int:
         _print_table(result)
         print(f"wrote {arguments.output}")
     return stop.status
+
+
+class _Late:
+    """The solver `muzero`; its policy is read when it is first called, since reading it takes JAX."""
+
+    def __init__(self, policy: str | None) -> None:
+        self._policy = policy
+        self._solver: Solver | None = None
+
+    def __call__(self, task: "Task") -> None:
+        if self._solver is None:
+            from ..muzero import muzero_solver
+
+            self._solver = muzero_solver(self._policy)
+        self._solver(task)
 
 
 def describe(program: "Program", solution: "Solution") -> dict[str, Any]:

@@ -14,7 +14,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "the best mappings and their pictures to the run directory. Ctrl-C stops and saves; --resume continues.",
     )
     parser.add_argument("--workload", nargs="+", action="extend", metavar="NAME|FILE", help="what to train on")
-    parser.add_argument("--run-dir", required=True, type=Path, metavar="DIR", help="where everything is written")
+    parser.add_argument("--run-dir", required=True, metavar="DIR|URL", help="where everything is written")
     parser.add_argument("--minutes", type=float, metavar="M", help="training minutes in all; by default no limit")
     parser.add_argument("--steps", type=int, metavar="N", help="learner updates in all; by default no limit")
     parser.add_argument("--topology", metavar="process|ray", help="one process (default), or Ray actors around Reverb")

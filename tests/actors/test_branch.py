@@ -7,7 +7,8 @@ import pytest
 from actor_cases import NETWORK, SEARCH, parameters, skips
 from mallocmuzero.actors.branch import BranchConfig
 from mallocmuzero.actors.episode import EpisodeResult
-from mallocmuzero.actors.line import Line, nearest_move
+from mallocmuzero.actors.line import Line, nearest_move, play_on
+from mallocmuzero.actors.played_program import PlayedProgram
 from mallocmuzero.actors.polish import PolishConfig
 from mallocmuzero.actors.reference import make_scale
 from mallocmuzero.actors.self_play import ActorConfig, SelfPlayActor
@@ -18,7 +19,9 @@ from mallocmuzero.env.workloads import load
 from mallocmuzero.replay.segment import Step
 from test_self_play import Recorder, make_actor, steps
 
-CONFIG = ActorConfig(games=3, objective="msa", branch=BranchConfig(share=1.0, moves=5, kick=0.5))
+CONFIG = ActorConfig(
+    games=3, objective="msa", branch=BranchConfig(share=1.0, moves=5, kick=0.5, counterfactual=False, opponent="first")
+)
 SEGMENT = 6
 
 
@@ -60,25 +63,33 @@ def test_steps_hold_what_the_game_earned(workload: str | None) -> None:
             if result.actions:
                 results[result.latency_s] = result
     assert results
-    scale = make_scale(CONFIG.game(program))
+    reference = PlayedProgram(CONFIG.game(program), program.production)
     episodes = [episode for writer in writers for episode in writer.episodes if episode]
     found = 0
     for result in results.values():
         game = CONFIG.game(program)
         played: list[Step] = []
+        ahead = [_by_reference_s(reference, [])]
         for action in result.actions:
             observation, legal = game.observe().copy(), game.legal.copy()
-            since = game.access if game.actions else 0
-            saved_s, done = game.step(action)
-            reward = scale.reward(saved_s, since, program.num_accesses if done else game.access)
-            played.append(Step(observation, legal, action, reward, 0.0 if done else 1.0, np.zeros(3), 0.0))
+            game.step(action)
+            ahead.append(_by_reference_s(reference, game.actions))
+            reward = (ahead[-2] - ahead[-1]) / reference.scale.unit_s
+            value = max(0.0, ahead[-2] - result.latency_s) / reference.scale.unit_s
+            played.append(Step(observation, legal, action, reward, 0.0 if game.done else 1.0, np.zeros(3), value))
         assert game.latency_s == pytest.approx(result.latency_s, rel=1e-12)
-        value = 0.0
-        for k in reversed(range(len(played))):
-            value = played[k].reward + SEARCH.discount * value
-            played[k] = played[k]._replace(value=value)
+        assert sum(step.reward for step in played) * reference.scale.unit_s == pytest.approx(
+            reference.line.latency_s - result.latency_s, rel=1e-9
+        )
         found += any(_lies_in(episode, played) for episode in episodes)
     assert found == len(results)
+
+
+def _by_reference_s(played: PlayedProgram, actions: list[int]) -> float:
+    """Seconds by the slow way: a game from its beginning, ended by the first line's wishes, judged as a mapping."""
+    game = played.game_after(actions)
+    play_on(game, played.first)
+    return game.latency_s
 
 
 def _lies_in(episode: list[Step], played: list[Step]) -> bool:
@@ -164,6 +175,10 @@ def test_parameters_are_needed_and_settings_checked() -> None:
         BranchConfig(moves=0)
     with pytest.raises(UserError, match="kick must be in"):
         BranchConfig(kick=-0.1)
+    with pytest.raises(UserError, match="epsilon must be above 0"):
+        BranchConfig(epsilon=0.0)
+    with pytest.raises(UserError, match="opponent must be first or best"):
+        BranchConfig(opponent="production")
     with pytest.raises(UserError, match="tail must not"):
         BranchConfig(tail=-1)
     made = SelfPlayActor([skips()], NETWORK, SEARCH, CONFIG, [Recorder() for _ in range(3)], 0, SEGMENT)

@@ -8,7 +8,7 @@ import pytest
 from actor_cases import NETWORK, SEARCH, parameters, skips, skips_with_cycles
 from mallocmuzero.actors.best import BestMappings
 from mallocmuzero.actors.evaluate import evaluate_mapping, evaluate_network, evaluate_references
-from mallocmuzero.actors.greedy import play_greedy, saved_before_access
+from mallocmuzero.actors.greedy import play_greedy
 from mallocmuzero.actors.players import PLAYERS
 from mallocmuzero.actors.self_play import ActorConfig, EpisodeResult
 from mallocmuzero.env.errors import UserError
@@ -45,24 +45,6 @@ def test_greedy_beats_random_and_plays_the_line_it_reports() -> None:
     assert again.latency_s == game.latency_s
     randoms = [episode(program, "random", seed).latency_s for seed in range(10)]
     assert game.latency_s < np.mean(randoms)
-
-
-def test_savings_before_each_access_are_the_games_own_account() -> None:
-    program = skips()
-    game = MallocGame(program, trivial_share=0.0)
-    rng = np.random.default_rng(1)
-    seen = {}
-    while not game.done:
-        seen[game.access] = game.saved_s
-        game.step(int(rng.choice(np.flatnonzero(game.legal))))
-    saved = saved_before_access(game)
-    for access, before in seen.items():
-        at_start = program.access_start[program.access_instruction[access]] == access
-        if not at_start:  # a wait of the instruction counts from its first access, the game books it with the move
-            continue
-        waited = game.state.step_f[program.access_instruction[access], 2]
-        assert saved[access] == pytest.approx(before - waited)
-    assert saved[-1] == pytest.approx(game.all_hbm_s - game.latency_s)
 
 
 def test_references_are_verified_and_production_is_among_them() -> None:

@@ -1,5 +1,6 @@
 """The search on hand-made models whose best move is known. Rows of a batch carry different masks."""
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -35,7 +36,7 @@ class TableModel:
 
 
 MODEL = cast(Network, TableModel())
-EXACT = SearchConfig(simulations=8, gumbel_scale=0.0, discount=1.0)
+EXACT = SearchConfig(simulations=8, gumbel_scale=0.0, discount=1.0, q_epsilon=0.02)
 ALL_LEGAL = np.ones((1, 3), bool)
 
 
@@ -76,9 +77,11 @@ def test_looks_past_a_small_reward_and_a_trap() -> None:
         "logits": jnp.zeros((4, 3)),
     }
     legal = np.array([[1, 1, 1], [1, 0, 1]], bool)
-    result = run(params, legal, SearchConfig(simulations=32, gumbel_scale=0.0, discount=1.0))
+    result = run(params, legal, SearchConfig(simulations=32, gumbel_scale=0.0, discount=1.0, q_epsilon=0.02))
     np.testing.assert_array_equal(result.action, [1, 0])
-    myopic = run(params, legal, SearchConfig(simulations=32, gumbel_scale=0.0, discount=1.0, max_depth=1))
+    myopic = run(
+        params, legal, SearchConfig(simulations=32, gumbel_scale=0.0, discount=1.0, q_epsilon=0.02, max_depth=1)
+    )
     np.testing.assert_array_equal(myopic.action, [2, 2])
 
 
@@ -86,7 +89,7 @@ def test_looks_past_a_small_reward_and_a_trap() -> None:
 @pytest.mark.parametrize("level", [0.0, 0.5, -20.0])
 def test_equal_values_with_noise_leave_the_prior_alone(simulations: int, level: float) -> None:
     logits = (0.3, -0.5, 1.0)
-    config = SearchConfig(simulations=simulations, gumbel_scale=0.0, discount=1.0)
+    config = SearchConfig(simulations=simulations, gumbel_scale=0.0, discount=1.0, q_epsilon=0.02)
     result = run(bandit([level, level + 1e-6, level - 1e-6], logits), config=config)
     prior = np.exp(logits) / np.exp(logits).sum()
     np.testing.assert_allclose(result.action_weights[0], prior, atol=2e-3)
@@ -106,6 +109,14 @@ def test_a_disastrous_move_does_not_hide_the_gap_between_two_good_ones() -> None
     assert beside[1] > 10 * beside[0]
 
 
+def test_the_transformation_of_mctx_does_hide_it_and_makes_noise_a_target() -> None:
+    config = dataclasses.replace(EXACT, q_transform="mctx")
+    beside = run(bandit([0.0, 0.04, -20.0]), config=config).action_weights[0]
+    assert beside[1] < 1.1 * beside[0]
+    noise = run(bandit([0.0, 1e-4, -1e-4]), config=config).action_weights[0]
+    assert noise[1] > 5 * noise[0]
+
+
 def test_illegal_moves_do_not_set_the_scale() -> None:
     # The root's value is far too high: an illegal, so unvisited move is completed with a value that no move has.
     params = bandit([0.0, 0.04, 0.0]) | {"value": jnp.array([5.0, 0.0])}
@@ -116,7 +127,7 @@ def test_illegal_moves_do_not_set_the_scale() -> None:
 def test_without_gumbel_noise_the_key_does_not_matter_and_with_it_the_play_varies() -> None:
     params = bandit([0.0, 0.0, 0.0])
     assert len({int(run(params, key=key).action[0]) for key in range(10)}) == 1
-    noisy = SearchConfig(simulations=8, discount=1.0)
+    noisy = SearchConfig(simulations=8, discount=1.0, q_epsilon=0.02)
     assert len({int(run(params, config=noisy, key=key).action[0]) for key in range(20)}) == 3
 
 
@@ -163,8 +174,9 @@ def test_searches_with_the_real_network() -> None:
         ("q_epsilon", 0.0),
         ("value_scale", float("nan")),
         ("max_depth", 0),
+        ("q_transform", "other"),
     ],
 )
-def test_a_bad_configuration_is_refused(field: str, value: float) -> None:
+def test_a_bad_configuration_is_refused(field: str, value: float | str) -> None:
     with pytest.raises(UserError, match=field):
         SearchConfig(**{field: value})  # type: ignore[arg-type]

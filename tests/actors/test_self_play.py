@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from actor_cases import NETWORK, SEARCH, parameters, skips
 from mallocmuzero.actors.branch import BranchConfig
+from mallocmuzero.actors.played_program import PlayedProgram
 from mallocmuzero.actors.reference import make_scale
 from mallocmuzero.actors.self_play import ActorConfig, PlayReport, SelfPlayActor
 from mallocmuzero.env.cost import floor_latency
@@ -45,7 +46,13 @@ def make_actor(
 ) -> tuple[SelfPlayActor, list[Recorder]]:
     writers = [Recorder(refuse) for _ in range(games)]
     actor = SelfPlayActor(
-        programs, NETWORK, SEARCH, config or ActorConfig(games=games, branch=BranchConfig(share=0.0)), writers, seed, 6
+        programs,
+        NETWORK,
+        SEARCH,
+        config or ActorConfig(games=games, branch=BranchConfig(share=0.0, opponent="first")),
+        writers,
+        seed,
+        6,
     )
     actor.set_parameters(parameters(), 7)
     return actor, writers
@@ -89,7 +96,8 @@ def test_episodes_hold_what_was_played_and_rewards_are_what_it_saved() -> None:
         assert game.done
         assert game.latency_s == result.latency_s
         earned_s = sum(step.reward for step in episode) * scale.unit_s
-        assert earned_s == pytest.approx(scale.reference_s - game.latency_s, abs=1e-9)
+        # The first line of this program is the greedy player's.
+        assert earned_s == pytest.approx(scale.reference_s - game.latency_s, rel=1e-9, abs=1e-15)
         assert result.score == scale.score(game.latency_s) == pytest.approx(earned_s / scale.room_s, abs=1e-6)
         assert [step.discount for step in episode] == [1.0] * (len(episode) - 1) + [0.0]
 
@@ -100,7 +108,18 @@ def test_the_scale_puts_greedy_at_zero_and_the_floor_at_one_or_below() -> None:
     scale = make_scale(game)
     assert scale.score(scale.reference_s) == 0.0
     assert scale.score(floor_latency(program, program.target)) <= 1.0 + 1e-9
-    assert scale.saved_s[0] <= scale.saved_s[-1] == pytest.approx(game.all_hbm_s - game.latency_s)
+
+
+@pytest.mark.parametrize("place_trivial", [False, True])
+def test_the_first_line_earns_nothing_anywhere(place_trivial: bool) -> None:
+    game = MallocGame(skips(30), trivial_share=0.01, place_trivial=place_trivial)
+    played = PlayedProgram(game)
+    following = played.new_game()
+    first_s = played.best[0]
+    for action in played.line.actions.tolist():
+        assert played.ahead_s(following, played.first) == pytest.approx(first_s, rel=1e-12)
+        following.step(action)
+    assert played.ahead_s(following, played.first) == pytest.approx(first_s, rel=1e-12)
 
 
 def test_the_unit_is_shared_out_among_the_decisions_of_long_games() -> None:

@@ -18,13 +18,25 @@ def kept_in(**variables: str) -> str:
 
 
 def test_a_changed_callee_changes_the_digest(tmp_path: Path) -> None:
-    for room in ("env", "actors"):
-        (tmp_path / room).mkdir()
-        (tmp_path / room / "rules.py").write_text("A = 1\n")
+    for room in ("env", "actors/solvers"):
+        (tmp_path / room).mkdir(parents=True)
+    files = {
+        "env/core.py": "from numba import njit\nfrom .rules import (\n    A,\n    B,\n)\n",
+        "env/rules.py": "from .numbers import A\nB = 1\n",
+        "env/numbers.py": "A = 1\n",
+        "env/pictures.py": "from .rules import A\n",
+        "env/words.py": "A = 1\n",
+        "actors/solvers/walk.py": "import numba\nfrom ...env import words\n",
+    }
+    for name, source in files.items():
+        (tmp_path / name).write_text(source)
     before = source_digest(tmp_path)
     assert source_digest(tmp_path) == before
-    (tmp_path / "env" / "rules.py").write_text("A = 2\n")
-    assert source_digest(tmp_path) != before
+    for name, source in files.items():
+        (tmp_path / name).write_text(source + "C = 2\n")
+        assert (source_digest(tmp_path) != before) == (name != "env/pictures.py"), name
+        (tmp_path / name).write_text(source)
+    assert source_digest(tmp_path) == before
 
 
 def test_the_folder_is_the_users_cache(tmp_path: Path) -> None:

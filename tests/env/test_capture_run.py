@@ -6,16 +6,18 @@ import os
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mallocmuzero.env.capture import environment, plan, worker
 from mallocmuzero.env.capture.archive import Archive
-from mallocmuzero.env.capture.compiler import ASSIGNMENT, CODE
+from mallocmuzero.env.capture.compiler import ASSIGNMENT, CODE, LOWERING
+from mallocmuzero.env.capture.modules import add_module
 from mallocmuzero.env.capture.run import capture
 from mallocmuzero.env.errors import FormatError, UserError
-from mallocmuzero.env.files import read_program
+from mallocmuzero.env.files import read_module, read_program, write_program
 from mallocmuzero.env.simulate import simulate
 from mallocmuzero.env.verify import verify
 from mallocmuzero.env.workloads import MODELS_PARENT, load, packages
@@ -49,6 +51,8 @@ for line in sys.stdin:
     with Path({str(folder)!r}, "requests.txt").open("a") as file:
         file.write(line)
     shutil.copytree({str(SMALL)!r}, made, dirs_exist_ok=True)
+    if request["through"] == "lowering":
+        (made / "module.stablehlo").write_bytes(b"a module")
     error = None
 {textwrap.indent(change, "    ")}
     print("some module says this without a line's end", end="")
@@ -88,6 +92,7 @@ def test_a_working_compiler(tmp_path: Path):
         "libtpu": "2",
     }
     assert load(output).sha256 == program.sha256
+    assert read_module(output) == b"a module"
     assert (keep / "default" / "log.txt").exists()
     assert [line.split()[0] for line in said] == ["compiling", "compiled", "wrote"]
     assert (program.cycles, program.variants) == (None, ())
@@ -171,7 +176,7 @@ if {plan.LOOP_OPTIMISER!r} in options:
         assert variant.latency_s == ({"msa": None, "cycles": None} if changed else latency_s)
         assert variant.mapping is None  # none is better than the default
     asked = requests(tmp_path)
-    assert [request["through"] for request in asked] == [CODE, CODE, *[ASSIGNMENT] * 7, CODE, CODE]
+    assert [request["through"] for request in asked] == [CODE, LOWERING, CODE, *[ASSIGNMENT] * 7, CODE, CODE]
     assert [request["dump"] for request in asked] == [True] + [False] * (len(asked) - 1)
     again = read_program(output)
     assert [v.options for v in again.variants] == [v.options for v in program.variants]
@@ -298,3 +303,31 @@ def test_the_real_compiler_gives_the_committed_program(tmp_path: Path):
     assert program.sha256 == load("tiny").sha256
     assert program.production is not None
     assert verify(program, program.target, program.production) == []
+
+
+def test_a_module_is_added_to_an_older_file(tmp_path: Path):
+    python, output = recorded(tmp_path), tmp_path / "small.json.gz"
+    program = capture("models:my_step", "v5e", output, python=python, progress=lambda line: None)
+    whole = output.read_bytes()
+    write_program(program, output)
+    assert read_module(output) is None
+    (tmp_path / "requests.txt").unlink()
+    assert add_module(output, "models:my_step", "v5e:1x1", python) == len(b"a module")
+    assert output.read_bytes() == whole
+    assert [request["through"] for request in requests(tmp_path)] == [LOWERING, ASSIGNMENT]
+    # A function that compiles to another program is refused, and the file is as it was.
+    other = tmp_path / "other.json.gz"
+    write_program(replace(program, compute_s=program.compute_s * 2.0, production=None), other)
+    before = other.read_bytes()
+    with pytest.raises(UserError, match="models:my_step compiles to another program"):
+        add_module(other, "models:my_step", "v5e:1x1", python)
+    assert other.read_bytes() == before
+
+
+def test_a_file_goes_without_a_module_that_cannot_be_had(tmp_path: Path):
+    change = 'if request["through"] == "lowering": error = "the lowered module cannot be kept: no"'
+    said: list[str] = []
+    output = tmp_path / "small.json.gz"
+    capture("models:my_step", "v5e", output, python=recorded(tmp_path, change), progress=said.append)
+    assert read_module(output) is None
+    assert any("goes without the lowered module" in line and "cannot be kept: no" in line for line in said)

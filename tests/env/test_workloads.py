@@ -41,7 +41,7 @@ def test_every_committed_program_loads(name):
     assert program.provenance["libtpu"] == packages()["libtpu"]
     assert program.is_output.any()
     assert entry.sha256 == program.sha256, "run `python -m mallocmuzero.env.workloads.hashes`"
-    assert entry.path.stat().st_size < 256 * 1024
+    assert entry.path.stat().st_size < 320 * 1024  # with its lowered module
 
 
 def test_accesses_lie_within_buffers():

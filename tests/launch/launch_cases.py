@@ -7,14 +7,17 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 from mallocmuzero.launch.cli import main
 
 WORKLOAD = "resnet50-b32-v4"
 # Small enough that compiling it is most of the time it takes.
+WAIT_S = 400.0
 SETTINGS = {
     "network.width": 16,
     "network.projection_width": 16,
@@ -64,6 +67,8 @@ def started(arguments: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]
             stdout=file,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            # Ray's workers are polite otherwise, and starve beside other tests.
+            env={**os.environ, "RAY_worker_niceness": "0"},
         )
     try:
         yield process
@@ -87,3 +92,19 @@ def counters(run_dir: Path) -> dict[str, Any]:
 def metric_lines(run_dir: Path) -> list[dict[str, Any]]:
     """The lines of the metric file."""
     return [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
+
+
+def moves_so_far(run_dir: Path) -> int:
+    """Moves by the metric file."""
+    if not (run_dir / "metrics.jsonl").exists():
+        return 0
+    return max((int(line.get("play/moves", 0)) for line in metric_lines(run_dir)), default=0)
+
+
+def wait_for_moves(run_dir: Path, count: int, process_id: int) -> None:
+    """Waits until the run has made so many moves."""
+    deadline = time.monotonic() + WAIT_S
+    while moves_so_far(run_dir) < count:
+        assert time.monotonic() < deadline
+        assert psutil.pid_exists(process_id)
+        time.sleep(0.2)

@@ -38,7 +38,7 @@ def test_json_brings_back_an_equal_configuration() -> None:
         ("network.grid=[1, 2]", r"network\.grid is \[1, 2\]; it must be a list of 3"),
         ("learner.td_steps=0", r"learner: td_steps must be at least 1"),
         ("replay.min_size=999999", r"replay: min_size is 999999; it must be between 1 and capacity"),
-        ("search.discount=0.5", r"learner\.discount is 0\.997 and search\.discount 0\.5; they must be the same"),
+        ("search.discount=0.5", r"learner\.discount is 1\.0 and search\.discount 0\.5; they must be the same"),
         (
             "network.observation_size=9999",
             r"network\.observation_size is 9999, this version's game has \d+; leave it out",

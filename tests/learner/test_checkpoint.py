@@ -1,5 +1,6 @@
 """Checkpoints: what was saved comes back bit for bit, and nothing else is accepted."""
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -76,6 +77,12 @@ def test_manifest_says_what_the_checkpoint_is(saved: Path) -> None:
     assert NetworkConfig.from_json(manifest["network"]) == NETWORK.config
     assert manifest["info"] == {"config": {"seed": 3}}
     assert {"params/dynamics/action/kernel", "step", "key"} <= {leaf["path"] for leaf in manifest["leaves"]}
+
+
+def test_manifest_hashes_the_values_of_every_leaf(saved: Path) -> None:
+    found = [leaf["sha256"] for leaf in read_manifest(saved)["leaves"]]
+    state = Checkpoints(saved.parent, NETWORK).restore(TEMPLATE)
+    assert found == [hashlib.sha256(np.asarray(leaf).tobytes()).hexdigest() for leaf in jax.tree.leaves(state)]
 
 
 def test_keeps_the_last_ones(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The update step: state in, state out; schedules, target network, reanalyse."""
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -55,6 +56,25 @@ def test_metrics_are_finite_scalars(update: Update) -> None:
     _, metrics, _ = update(fresh_state(), BATCH)
     for name, value in metrics.items():
         assert np.isfinite(float(value)), name
+
+
+def test_hidden_observations_teach_what_zeros_teach(update: Update) -> None:
+    all_hidden = make_update(NETWORK, replace(CONFIG, observation_dropout=1.0 - 1e-9))
+    half_hidden = make_update(NETWORK, replace(CONFIG, observation_dropout=0.5))
+    zeros = replace(BATCH, observation=np.zeros_like(BATCH.observation))
+    after_zeros, after_all = fresh_state(), fresh_state()
+    after_half, after_half_again, after_none = fresh_state(), fresh_state(), fresh_state()
+    for _ in range(3):
+        after_zeros, _, _ = update(after_zeros, zeros)
+        after_all, _, _ = all_hidden(after_all, BATCH)
+        after_half, _, _ = half_hidden(after_half, BATCH)
+        after_half_again, _, _ = half_hidden(after_half_again, BATCH)
+        after_none, _, _ = update(after_none, BATCH)
+    kernels = [state.params["representation"]["input"]["kernel"] for state in (after_zeros, after_all, fresh_state())]
+    assert np.array_equal(kernels[0], kernels[2])
+    assert np.array_equal(kernels[1], kernels[2])  # what is hidden has no gradient
+    assert same(after_half, after_half_again)
+    assert not same(after_half.params, after_none.params)
 
 
 def test_target_network_moves_only_every_period(update: Update) -> None:
@@ -156,6 +176,7 @@ def test_reanalyse_inside_the_update() -> None:
         ("decay_steps", 0),
         ("value_target", "mean"),
         ("reanalyse_fraction", 1.1),
+        ("observation_dropout", 1.0),
     ],
 )
 def test_a_bad_configuration_is_refused(field: str, value: object) -> None:

@@ -301,7 +301,9 @@ def test_a_time_out_loses_no_sample(case):
         replay.sample(6, 10)
     with pytest.raises(ReplayTimeout):
         replay.sample(6, 0.7)
-    play(writer, episode(2))
+    # Two more inserts allow four samples: too few if those four were lost. (Reverb itself may lose one whose stream
+    # times out in the very moment it comes, which two would not forgive.)
+    play(writer, episode(4))
     writer.flush(60)
     replay.sample(6, 10)
 

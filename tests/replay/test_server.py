@@ -8,13 +8,14 @@ import socket
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 from mallocmuzero.env.errors import FormatError, UserError
-from mallocmuzero.replay import client
+from mallocmuzero.replay import client, reverb_updater
 from mallocmuzero.replay.client import ReverbReplay
 from mallocmuzero.replay.interface import ReplayTimeout
 from mallocmuzero.replay.server import ReplayServer
@@ -69,6 +70,7 @@ def test_actors_a_learner_and_a_server_that_is_killed(tmp_path, monkeypatch):
         monkeypatch.setattr(client, "_CLOSE_TIMEOUT_S", 1)
         os.kill(server.pid, signal.SIGKILL)
         assert ends(server)
+        assert server.end == "signal 9"
         # Nothing hangs: waits end, and say that the server is gone.
         writer = replay.writer()
         play(writer, episode(3))
@@ -173,3 +175,25 @@ def test_the_package_imports_without_reverb():
         "sys.exit(any(name in sys.modules for name in ('reverb', 'tensorflow', 'jax', 'ray')))"
     )
     assert python("-c", program).wait(30) == 0
+
+
+@pytest.mark.parametrize("most", [6])
+def test_priorities_that_a_server_does_not_take_are_bounded(monkeypatch, most):
+    monkeypatch.setattr(reverb_updater, "MOST_PENDING", most)
+    sent, goes_on, busy = [], threading.Event(), threading.Event()
+
+    class Client:
+        def mutate_priorities(self, table, updates):
+            busy.set()
+            goes_on.wait(20)
+            sent.append(updates)
+
+    updater = reverb_updater.PriorityUpdater(Client())
+    updater.put(np.array([99]), np.array([1.0]))
+    assert busy.wait(20)
+    for start in range(0, 12, 4):
+        updater.put(np.arange(start, start + 4), np.full(4, float(start)))
+    updater.put(np.array([8]), np.array([7.0]))
+    goes_on.set()
+    assert updater.close(20)
+    assert sent == [{99: 1.0}, {6: 4.0, 7: 4.0, 8: 7.0, 9: 8.0, 10: 8.0, 11: 8.0}]

@@ -1,0 +1,217 @@
+"""The solver `muzero`: what XLA's algorithm makes of a program, then the agent's policy says where to change it, and
+every change is tried in the real game.
+
+The search over the learned model (`search.py`) plays to learn. Here a line of play is known from the start that no
+whole game of searched moves comes near on long programs, and the real game is as fast as the network: so the policy
+aims, and the game decides (docs/decisions/0008).
+"""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..env.layout import R_PATIENCE, R_SLACK
+from ..env.mapping import Mapping
+from ..env.objective import ROBUST
+from .guided import Guide, GuidedWalk
+from .self_play import PATIENCE
+from .slack import SLACKS
+from .solvers.anneal import SEARCH
+from .solvers.follow import offsets_of_mapping, plan_of_mapping
+from .solvers.order import order_search
+from .solvers.starts import best_starts
+from .solvers.task import Clocked, Plan, Task
+from .solvers.walk import Walk
+
+# Of the ways to follow mappings, those that are walked from.
+_FOLLOWED = 3
+
+# What looks at a walk's current plan now and then, and makes the guide better.
+Tutor = Callable[[Task, Plan, Guide], None]
+
+
+@dataclass(frozen=True)
+class MuZeroConfig:
+    """How the solver spends its budget.
+
+    Attributes:
+      order_share: for the search over XLA's orders that the line of play begins from.
+      start_share: for following the best mappings in the game, and as much for greedy lines besides.
+      climb_share: for short climbs from several starts.
+      aim_share: between two questions to the policy, which take at most a tenth of that between them.
+      correct_share: most that is spent, after each, on what the policy would have otherwise, move by move.
+      teach_share: between two lessons, which take at most a tenth of that between them.
+      hot, cold: first and last temperature, in units of the median difference that a single change makes; the first is
+        lower where there are fewer games per access than `games_per_access`.
+    """
+
+    order_share: float = 0.25
+    start_share: float = 0.06
+    climb_share: float = 0.08
+    aim_share: float = 0.02
+    correct_share: float = 0.02
+    teach_share: float = 0.08
+    hot: float = 0.3
+    cold: float = 0.01
+    games_per_access: float = 30.0
+
+
+def muzero(task: Task, guide: Guide | None, tutor: Tutor | None = None, config: MuZeroConfig | None = None) -> None:
+    """Solves `task`.
+
+    Args:
+      task: the task.
+      guide: where changes begin; None for where most is at stake, as in `anneal`.
+      tutor: makes the guide better meanwhile, or None.
+      config: None for the defaults.
+    """
+    config = MuZeroConfig() if config is None else config
+    walk = _best_walk(task, guide, config)
+    if walk is None:
+        return
+    search = _Walking(task, guide, tutor, config)
+    begun, hot = task.spent, search.hot()
+    for end in (begun + 0.65 * (1.0 - begun), 1.0):
+        walk = search.cool(walk, end, hot)
+        hot = max(hot / 5, 2 * config.cold)
+        if task.done:
+            return
+        walk = make_walk(task, walk.best_plan, guide)
+
+
+class _Walking:
+    def __init__(self, task: Task, guide: Guide | None, tutor: Tutor | None, config: MuZeroConfig) -> None:
+        self._task, self._guide, self._tutor, self._config = task, guide, tutor, config
+        self._aim_at, self._teach_at = 0.0, task.spent + config.teach_share
+
+    def hot(self) -> float:
+        """Returns the first temperature: lower the fewer games per access the rest of the budget allows."""
+        task, config = self._task, self._config
+        games = task.evaluations * (1.0 - task.spent) / max(task.spent, 1e-9)
+        least = 2 * config.cold
+        return float(np.clip(config.hot * games / (config.games_per_access * len(task.free)), least, config.hot))
+
+    def cool(self, walk: Walk, end: float, hot: float) -> Walk:
+        """Walks on until a share of the budget is spent, ever colder."""
+        task, config = self._task, self._config
+        differences = walk.differences()
+        scale = float(np.median(differences)) if len(differences) else 1e-4 * walk.current_s
+        begun = task.spent
+        self._aim_at = 0.0
+        while not task.done and task.spent < end:
+            if self._guide is not None and self._tutor is not None and task.spent >= self._teach_at:
+                task.doing = "lesson"
+                before = task.spent
+                self._tutor(task, walk.plan, self._guide)
+                self._teach_at = task.spent + max(config.teach_share, 10.0 * (task.spent - before))
+                self._aim_at = 0.0
+            if isinstance(walk, GuidedWalk) and task.spent >= self._aim_at:
+                before = task.spent
+                walk.aim()
+                self._aim_at = task.spent + max(config.aim_share, 10.0 * (task.spent - before))
+                correct(task, walk, config.correct_share)
+            passed = min(1.0, (task.spent - begun) / max(end - begun, 1e-9))
+            temperature = scale * hot * (config.cold / hot) ** passed
+            task.doing = f"temperature {temperature * 1e6:.3g} us"
+            walk.step(task.games_per_look(), temperature)
+        return walk
+
+
+def make_walk(task: Task, plan: Plan, guide: Guide | None) -> Walk:
+    """Returns a walk from `plan`, by the clock that `task` has now."""
+    return Walk(task, plan, SEARCH) if guide is None else GuidedWalk(task, plan, SEARCH, guide)
+
+
+def correct(task: Task, walk: GuidedWalk, share: float) -> None:
+    """Tries what the policy would have otherwise until a share of the budget is spent, or nothing is left."""
+    task.doing = "what the policy would have otherwise"
+    end = task.spent + share
+    while not task.done and task.spent < end and walk.correct(task.games_per_look()):
+        pass
+
+
+def _best_walk(task: Task, guide: Guide | None, config: MuZeroConfig) -> Walk | None:
+    """Returns a walk from the best start; None if there is nothing to do, or no time left."""
+    production = task.game.program.production
+    if production is not None:
+        task.offer_mapping(production)
+    mapping = _by_order(task, config.order_share)
+    starts = _following(
+        task, [m for m in (mapping, production) if m is not None], min(1.0, task.spent + config.start_share)
+    )[:_FOLLOWED]
+    starts += best_starts(task, min(1.0, task.spent + config.start_share))
+    if task.done or not len(task.free):
+        return None
+    walks = []
+    for clocked, plan in starts:
+        if task.done:
+            return None
+        task.take(clocked)
+        walks.append(make_walk(task, plan, guide))
+    walks = sorted(walks, key=lambda walk: walk.best_s)[:4]
+    share = config.climb_share / len(walks)
+    for walk in walks:
+        task.doing = f"{len(walks)} climbs"
+        end = task.spent + share
+        if isinstance(walk, GuidedWalk):
+            walk.aim()
+            correct(task, walk, share)
+        while not task.done and task.spent < end:
+            walk.step(task.games_per_look(), 0.0)
+    return None if task.done else min(walks, key=lambda walk: walk.best_s)
+
+
+def _by_order(task: Task, share: float) -> Mapping | None:
+    """Searches XLA's orders for a share of the budget; offers the best mapping and returns it."""
+    task.doing = "orders"
+    part = _part(task, share)
+    order_search(part)
+    task.evaluations += part.evaluations
+    mapping = part.mapping()
+    if mapping is not None:
+        task.offer_mapping(mapping)
+    return mapping
+
+
+def _part(task: Task, share: float) -> Task:
+    """Returns a task on the same program with a share of the budget, and chance of its own."""
+    budget = task.budget
+    seconds = None if budget.seconds is None else share * budget.seconds
+    evaluations = None if budget.evaluations is None else int(share * budget.evaluations)
+    judge = task.game.judge
+    return Task(
+        judge.program,
+        judge.target,
+        judge.objective,
+        replace(budget, seconds=seconds, evaluations=evaluations),
+        int(task.generator.integers(2**31)),
+        stop=lambda: task.done,
+    )
+
+
+def _following(task: Task, mappings: list[Mapping], until: float) -> list[tuple[Clocked, Plan]]:
+    """Returns plans that follow mappings, by several clocks and slacks until a share of the budget is spent, those that
+    lose least first."""
+    found: list[tuple[float, int, Clocked, Plan]] = []
+    followed = [
+        (plan_of_mapping(task.game.program, mapping), offsets_of_mapping(task.game.program, mapping))
+        for mapping in mappings
+    ]
+    task.doing = "following"
+    for slack, (plan, offsets), msa_share in itertools.product(SLACKS, followed, task.clocks):
+        if found and (task.done or task.spent >= until):
+            break
+        task.take(_with_slack(task, task.following_clock(msa_share, offsets), slack))
+        found.append((task.play(plan), len(found), task.clocked, plan))
+    return [(clocked, plan) for _, _, clocked, plan in sorted(found, key=lambda entry: entry[:2])]
+
+
+def _with_slack(task: Task, clocked: Clocked, slack: float) -> Clocked:
+    """Returns the same with another slack, and under `robust` with the patience that the agent plays with."""
+    rates = clocked.tables.rates.copy()
+    rates[R_SLACK] = slack
+    if task.game.judge.objective == ROBUST:
+        rates[R_PATIENCE] = PATIENCE
+    return clocked._replace(tables=clocked.tables._replace(rates=rates))

@@ -1,0 +1,136 @@
+"""`mallocmuzero impose`: compiler options that bring a mapping about, and what the real compiler makes of them."""
+
+import argparse
+from pathlib import Path
+
+from ..confirmation_report import report, say, show
+from ..json_output import add_json_option, write_json
+
+_SECONDS = 30.0
+_CANDIDATES = 4
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Adds the command to the parser."""
+    parser = subparsers.add_parser(
+        "impose",
+        help="give a mapping back to the compiler",
+        description="Translates a mapping into compiler options, compiles the program's function again with them, for "
+        "a TPU that is not there, and says what of the mapping and of its gain came true: docs/round-trip.md.",
+    )
+    parser.add_argument("program", metavar="PROGRAM", help="name of a workload, or a program file")
+    parser.add_argument("mapping", metavar="MAPPING", help="a mapping file")
+    parser.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        type=Path,
+        metavar="OPTIONS",
+        help="the options, .json, for `jax.jit(f).lower(...).compile(compiler_options=...)`",
+    )
+    parser.add_argument(
+        "--python",
+        type=Path,
+        metavar="PATH",
+        help="interpreter with jax, libtpu and the model; without it, an environment is made and kept",
+    )
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        metavar="FOLDER",
+        help="compile the function anew, whose module is there, and not what the program file carries",
+    )
+    parser.add_argument(
+        "--candidates",
+        type=int,
+        default=_CANDIDATES,
+        metavar="N",
+        help=f"ask the compiler about so many sets of options, the best of each kind; {_CANDIDATES}",
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=_SECONDS, metavar="S", help=f"time for the translation; {_SECONDS:.0f}"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N")
+    parser.add_argument("--objective", metavar="O", help="robust (the default where it can be), msa or cycles")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="end the compilation once memory is assigned, which takes a tenth of the time: cycles are then those of "
+        "the program's table",
+    )
+    parser.add_argument("--time-limit", type=float, metavar="S", help="give the compilation up after so many seconds")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave the compiler's dumps and log there")
+    parser.add_argument(
+        "--program-output",
+        type=Path,
+        metavar="FILE",
+        help="write the program, .json.gz, with the cycles that this compilation showed added to its table",
+    )
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs the command; 0 also where the compiler's own mapping is better, which is then said and kept."""
+    import json
+
+    from ...env import workloads
+    from ...env.capture.compiler import TIME_LIMIT_S
+    from ...env.capture.environment import managed_python
+    from ...env.durable import write_atomically
+    from ...env.errors import UserError
+    from ...env.files import read_mapping, write_program
+    from ...env.objective import make_judge
+    from ...env.verify import verify
+    from ..confirmation import candidates_of, confirm
+    from ..imposition import imposer
+    from ..source import find_source, program_path
+    from ..translation import translate
+
+    if arguments.seed < 0 or not arguments.seconds >= 0 or arguments.candidates < 1:
+        raise UserError("--seed and --seconds are 0 or more, --candidates 1 or more")
+    if not arguments.output.parent.is_dir():
+        raise UserError(f"{arguments.output}: there is no folder {arguments.output.parent}; make it first")
+    program = workloads.load(arguments.program)
+    mapping = read_mapping(arguments.mapping, program)
+    violations = verify(program, program.target, mapping)
+    if violations:
+        raise UserError(f"{arguments.mapping}: is not legal: {violations[0].message}; see `mallocmuzero verify`")
+    if program.production is None:
+        raise UserError(f"program {program.name!r} has no production mapping to compare with; capture it again")
+    source = find_source(program, program_path(arguments.program), arguments.folder)
+    python = arguments.python or managed_python(say)
+    judge = make_judge(program, arguments.objective)
+    translations = translate(judge, mapping, arguments.seconds, arguments.seed)
+    say(f"{translations[0].decodes:,} sets of options decoded")
+    with imposer(
+        source,
+        python,
+        keep=arguments.keep,
+        time_limit_s=arguments.time_limit or TIME_LIMIT_S,
+        progress=say,
+    ) as compiler:
+        confirmation = confirm(
+            program,
+            arguments.objective,
+            candidates_of(translations)[: arguments.candidates],
+            compiler,
+            quick=arguments.quick,
+            progress=say,
+        )
+        versions = compiler.versions()
+    result = report(confirmation, mapping) | {
+        "objective": judge.objective,
+        "decodes": translations[0].decodes,
+        "versions": versions,
+        "options": {**source.options, **confirmation.options},
+    }
+    write_atomically(arguments.output, (json.dumps(result["options"], indent=1) + "\n").encode())
+    if arguments.program_output is not None:
+        write_program(confirmation.program, arguments.program_output, source.module)
+    if arguments.json != "-":
+        show(result)
+        print(f"wrote {arguments.output}")
+    if arguments.json:
+        write_json(result, arguments.json)
+    return 0

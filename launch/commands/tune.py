@@ -1,0 +1,99 @@
+"""`mallocmuzero tune`: compiler options for a user's own function, confirmed by the real compiler."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ..confirmation_report import report, say, show, verdict
+from ..json_output import add_json_option, write_json
+
+_MINUTES = 10.0
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Adds the command to the parser."""
+    parser = subparsers.add_parser(
+        "tune",
+        help="make compiler options for a JAX function",
+        description="Captures a function, maps it, translates the mapping into compiler options, and keeps the best "
+        "that the real compiler confirms, never worse than its default, for a TPU that is not there: "
+        "docs/round-trip.md.",
+    )
+    parser.add_argument(
+        "function",
+        metavar="PKG.MODULE:FUNCTION",
+        help="takes no argument and returns (function to compile, its example arguments)",
+    )
+    parser.add_argument("--target", required=True, metavar="GENERATION", help="TPU generation, e.g. v5e")
+    parser.add_argument(
+        "--minutes", type=float, default=_MINUTES, metavar="M", help=f"time for all of it; {_MINUTES:.0f}"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        type=Path,
+        metavar="OPTIONS",
+        help="the options, .json, for `jax.jit(f).lower(...).compile(compiler_options=...)`",
+    )
+    parser.add_argument(
+        "--python",
+        type=Path,
+        metavar="PATH",
+        help="interpreter with jax, libtpu and the model; without it, an environment is made and kept",
+    )
+    parser.add_argument("--solver", default="muzero", metavar="NAME", help="muzero, or another of docs/solvers.md")
+    parser.add_argument("--objective", metavar="O", help="robust (the default where it can be), msa or cycles")
+    parser.add_argument("--seed", type=int, default=0, metavar="N")
+    parser.add_argument("--program-output", type=Path, metavar="FILE", help="write the program too, .json.gz")
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs the command; 0 also where the compiler's default is the best that was found, which is then said."""
+    import json
+
+    from ...env.capture.environment import managed_python
+    from ...env.durable import write_atomically
+    from ...env.errors import UserError
+    from ..flag_grid import flags_us
+    from ..tuning import tune
+
+    if arguments.seed < 0 or not arguments.minutes > 0:
+        raise UserError("--seed is 0 or more, --minutes more than 0")
+    for output in (arguments.output, arguments.program_output):
+        if output is not None and not output.parent.is_dir():
+            raise UserError(f"{output}: there is no folder {output.parent}; make it first")
+    tuned = tune(
+        arguments.function,
+        arguments.target,
+        arguments.minutes,
+        arguments.python or managed_python(say),
+        solver=arguments.solver,
+        objective=arguments.objective,
+        seed=arguments.seed,
+        program_output=arguments.program_output,
+        progress=say,
+    )
+    options = {**tuned.source.options, **tuned.confirmation.options}
+    result: dict[str, Any] = report(tuned.confirmation, tuned.wanted) | {
+        "function": arguments.function,
+        "target": arguments.target,
+        "solver": arguments.solver,
+        "objective": tuned.objective,
+        "flags_us": flags_us(tuned.confirmation.program, tuned.objective),
+        "decodes": tuned.decodes,
+        "seconds": tuned.seconds,
+        "versions": tuned.versions,
+        "options": options,
+    }
+    write_atomically(arguments.output, (json.dumps(options, indent=1) + "\n").encode())
+    if arguments.json != "-":
+        show(result)
+        if result["flags_us"] is not None:
+            print(f"against the best of the flag grid: {verdict(result['flags_us'], result['confirmed_us'])}")
+        print(f"wrote {arguments.output}")
+    if arguments.json:
+        write_json(result, arguments.json)
+    return 0

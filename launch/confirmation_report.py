@@ -1,0 +1,136 @@
+"""What came of options: for people, and for programs to read (docs/json.md)."""
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..env.mapping import Mapping as ProgramMapping
+    from .confirmation import Confirmation
+
+_WIDTHS = (34, 14, 14)
+
+
+def report(confirmation: "Confirmation", wanted: "ProgramMapping") -> dict[str, Any]:
+    """Returns what came of a mapping. Latencies are in microseconds, by cost model.
+
+    Args:
+      confirmation: what the compiler said.
+      wanted: the mapping that was to be imposed.
+    """
+    from .came_true import gains, in_us, realised
+
+    program, kept = confirmation.program, confirmation.kept
+    default, confirmed = in_us(program, confirmation.default), in_us(program, confirmation.mapping)
+    promised = in_us(program, wanted)
+    foreseen = None if kept is None else kept.candidate.foreseen
+    estimate_s = program.compiler.get("estimate_with_copies_s")
+    return {
+        "program": program.name,
+        "program_sha256": program.sha256,
+        "default_us": default,
+        "promised_us": promised,
+        "decoded_us": None if foreseen is None else in_us(program, foreseen),
+        "confirmed_us": confirmed,
+        "verdict": verdict(default, confirmed),
+        "cycles_are": exactness(confirmation),
+        "gain": gains(default, promised, confirmed),
+        "realised": realised(program, wanted, confirmation.mapping),
+        "realised_by_default": realised(program, wanted, confirmation.default),
+        "decoded_as_foreseen": None if foreseen is None else realised(program, foreseen, confirmation.mapping),
+        "kept": None if kept is None else kept.candidate.kind,
+        "candidates": attempts(confirmation),
+        "printed_us": {
+            "default": None if estimate_s is None else estimate_s * 1e6,
+            "confirmed": None if kept is None or kept.imposed is None else kept.imposed.printed_s * 1e6,
+        },
+        "new_pairs": sum(attempt.imposed.new_pairs for attempt in confirmation.attempts if attempt.imposed is not None),
+        "inexpressible": {} if kept is None or kept.imposed is None else kept.imposed.inexpressible,
+        "compiler_s": sum(attempt.imposed.cpu_s for attempt in confirmation.attempts if attempt.imposed is not None),
+    }
+
+
+def attempts(confirmation: "Confirmation") -> list[dict[str, Any]]:
+    """Returns what became of each candidate: latencies in microseconds by cost model."""
+    from .came_true import in_us, realised
+
+    program, found = confirmation.program, []
+    for attempt in confirmation.attempts:
+        foreseen, imposed = attempt.candidate.foreseen, attempt.imposed
+        alike = None if foreseen is None or imposed is None else realised(program, foreseen, imposed.mapping)
+        found.append(
+            {
+                "kind": attempt.candidate.kind,
+                "kept": attempt is confirmation.kept,
+                "foreseen_us": None if foreseen is None else in_us(program, foreseen),
+                "confirmed_us": None if imposed is None else in_us(program, imposed.mapping),
+                "as_foreseen": alike,
+                "error": attempt.error,
+                "options": dict(attempt.candidate.options),
+            }
+        )
+    return found
+
+
+def exactness(confirmation: "Confirmation") -> str | None:
+    """Returns where the cycles of what was kept are from: `compiled`, or `table`; None where there are none."""
+    if confirmation.program.cycles is None:
+        return None
+    return "compiled" if confirmation.kept is None or confirmation.kept.exact else "table"
+
+
+def verdict(before: Mapping[str, float | None], after: Mapping[str, float | None]) -> str:
+    """Returns in words what each cost model says of a change: no gain under one is told without the other's word."""
+    said = []
+    for model, was in before.items():
+        now = after[model]
+        if was is None or now is None:
+            said.append(f"{model} cannot tell: the program has no cycle table")
+        elif now == was:
+            said.append(f"{model} sees no change")
+        else:
+            said.append(f"{model} calls it {abs(1 - now / was):.2%} {'better' if now < was else 'WORSE'}")
+    return "; ".join(said)
+
+
+def show(result: dict[str, Any]) -> None:
+    """Prints a report."""
+    models = [model for model, latency in result["default_us"].items() if latency is not None]
+    print(f"{result['program']}: simulated latency, steady, us")
+    _row("", *models)
+    for name, key in (
+        ("XLA's default", "default_us"),
+        ("promised by the mapping", "promised_us"),
+        ("foreseen of the options", "decoded_us"),
+        ("confirmed by the compiler", "confirmed_us"),
+    ):
+        if result[key] is not None:
+            _row(name, *(f"{result[key][model]:,.2f}" for model in models))
+    _row("gain confirmed", *(f"{result['gain'][model]['confirmed_percent']:+.2f} %" for model in models))
+    shares = [result["gain"][model]["share"] for model in models]
+    _row("of the gain promised", *("" if share is None else f"{100 * share:.0f} %" for share in shares))
+    realised, default = result["realised"], result["realised_by_default"]
+    print(
+        "of the mapping realised (by XLA's default): "
+        + ", ".join(f"{what} {100 * realised[what]:.1f} % ({100 * default[what]:.1f} %)" for what in realised)
+    )
+    for tried in result["candidates"]:
+        said = tried["error"] or verdict(result["default_us"], tried["confirmed_us"])
+        print(f"{'kept' if tried['kept'] else 'tried'}: {tried['kind']}: {said:.160}")
+    printed = result["printed_us"]
+    if printed["confirmed"] is not None:
+        before = "unknown" if printed["default"] is None else f"{printed['default']:,.2f}"
+        print(f"the compiler's own estimate, no referee: {before} -> {printed['confirmed']:,.2f} us")
+    if result["kept"] is None:
+        print("XLA's default stays: nothing that was tried is better, and the options say nothing")
+    else:
+        print(f"against XLA's default: {result['verdict']}")
+
+
+def _row(name: str, *cells: str) -> None:
+    print(name.ljust(_WIDTHS[0]) + "".join(cell.rjust(width) for cell, width in zip(cells, _WIDTHS[1:], strict=False)))
+
+
+def say(line: str) -> None:
+    """Prints a line on standard error."""
+    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,1 @@
+"""What a trained agent knows, and where it errs: docs/diagnosis.md."""

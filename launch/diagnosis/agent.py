@@ -1,0 +1,108 @@
+"""The agent to diagnose: that of a run, a policy file, or a learner's checkpoint alone."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...actors.search import SearchConfig
+from ...actors.self_play import ActorConfig
+from ...env.errors import FormatError, UserError
+from ...env.game import NUM_MOVES
+from ...env.observation import OBSERVATION_SIZE
+from ...learner.checkpoint import FORMAT, Checkpoints, load_parameters
+from ...learner.networks import Network, Params
+from ...learner.policy_file import read_policy
+from ..checkpoints import ACTORS, LEARNER, RunCheckpoints
+from ..config import config_from_json
+from ..run_directory import RunDirectory
+from ..session import read_actor_states
+
+
+@dataclass(frozen=True, eq=False)
+class Agent:
+    """A network that plays.
+
+    Attributes:
+      path: where it comes from.
+      network, params, step: the network, its parameters, and the learner's updates that made them.
+      actor: how its games are set up.
+      search: how it searches; its discount is what values are meant by.
+      seed: of everything random here.
+      lines: the moves of the best line of play that its actors know, by the program's hash.
+      projects: it has the heads of the consistency loss, which a policy file leaves out.
+    """
+
+    path: str
+    network: Network
+    params: Params
+    step: int
+    actor: ActorConfig
+    search: SearchConfig
+    seed: int = 0
+    lines: dict[str, list[int]] = field(default_factory=dict)
+    projects: bool = True
+
+    def searching(self, simulations: int) -> SearchConfig:
+        """Returns its search with so many simulations."""
+        return replace(self.search, simulations=simulations)
+
+
+def load_agent(path: str | Path) -> Agent:
+    """Returns the agent of a run's last checkpoint, of a policy file, or of a learner's checkpoint folder.
+
+    A policy plays by the settings that it was trained with, if its file says which; a checkpoint alone by the defaults.
+
+    Raises:
+      UserError: there is none of them.
+      FormatError: it is damaged, or of another version.
+    """
+    path, lines = Path(path), {}
+    actor, search, seed = ActorConfig(), SearchConfig(), 0
+    if path.is_file():
+        network, params, info = read_policy(path)
+        step = int(info.get("step", 0))
+        if "config" in info:
+            config = config_from_json(info["config"], str(path))
+            actor, search, seed = config.actor, config.search, config.seed
+    elif _is_checkpoint(path):
+        network, params, step = load_parameters(path)
+    else:
+        run = RunDirectory(path)
+        config, manifest = run.open()
+        folder, _ = RunCheckpoints(run.checkpoints, keep=1).read()
+        learner = folder / LEARNER
+        checkpoints = Checkpoints(learner, Network(config.network))
+        network, params, step = load_parameters(checkpoints.path(checkpoints.steps()[-1]))
+        actor, search, seed = config.actor, config.search, config.seed
+        lines = _lines(folder / ACTORS, manifest)
+    for name, needed in (("observation_size", OBSERVATION_SIZE), ("num_actions", NUM_MOVES)):
+        found = getattr(network.config, name)
+        if found != needed:
+            raise UserError(f"{path}: network.{name} is {found}, this version's game has {needed}; use its own version")
+    return Agent(str(path), network, params, step, actor, search, seed, lines, not path.is_file())
+
+
+def _lines(path: Path, manifest: Mapping[str, Any]) -> dict[str, list[int]]:
+    """Returns the best line of any actor by the hash of its program."""
+    best: dict[str, tuple[float, str]] = {}
+    try:
+        hashes = [str(entry["sha256"]) for entry in manifest["programs"]]
+        for state in read_actor_states(path):
+            for sha256, (latency_s, moves) in zip(hashes, state["lines"], strict=True):
+                best[sha256] = min(best.get(sha256, (np.inf, "")), (float(latency_s), str(moves)))
+        return {sha256: [int(move) for move in moves] for sha256, (_, moves) in best.items()}
+    except (KeyError, TypeError, ValueError) as error:
+        raise FormatError(f"{path}: holds no lines of play of this version ({error!r}); use its own version") from error
+
+
+def _is_checkpoint(path: Path) -> bool:
+    """Whether a folder is a learner's checkpoint; whatever else is wrong with it shows when it is read as a run."""
+    try:
+        manifest = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(manifest, dict) and manifest.get("format") == FORMAT

@@ -1,0 +1,110 @@
+"""`solve --solver muzero`: the shipped policy, or a given one, searches a program and learns from it meanwhile."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from ..actors.branch import BranchConfig
+from ..actors.counterfactual import plan_outcomes, policy_of_outcomes
+from ..actors.guided import Guide, look
+from ..actors.muzero import MuZeroConfig, muzero
+from ..actors.reference import DECISIONS_PER_UNIT, LEAST_ROOM
+from ..actors.solvers.solve import Solution, Solver, solve
+from ..actors.solvers.task import Budget, Plan, Progress, Task
+from ..env.program import Program
+from ..learner.fine_tune import FineTuner, Lessons
+from ..learner.networks import Network, Params
+from .policy import load_policy
+
+NAME = "muzero"
+# Share of the budget that a lesson may take, its steps, and the most rows that are kept.
+_LESSON_SHARE, _STEPS, _MOST_ROWS = 0.01, 12, 4000
+
+
+def solve_muzero(
+    program: Program,
+    policy: str | Path | None = None,
+    *,
+    objective: str | None = None,
+    budget: Budget | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+    stop: Callable[[], bool] | None = None,
+    repack: bool = True,
+    config: MuZeroConfig | None = None,
+) -> Solution:
+    """Maps a program; the mapping is never worse than XLA's production mapping.
+
+    Args:
+      program: what is mapped.
+      policy: a policy file or a run directory; None for the shipped policy.
+      objective, budget, seed, progress, stop, repack: as in `actors.solvers.solve.solve`.
+      config: how the budget is spent.
+
+    Raises:
+      UserError: the policy cannot be read, or the objective makes no sense.
+    """
+    solver = muzero_solver(policy, config)
+    return solve(
+        program,
+        NAME,
+        None,
+        objective,
+        budget,
+        seed,
+        progress,
+        stop,
+        repack,
+        solvers={NAME: solver},
+    )
+
+
+def muzero_solver(policy: str | Path | None = None, config: MuZeroConfig | None = None) -> Solver:
+    """Returns the solver with a policy; each run of it begins from the policy as it was read."""
+    network, params, _ = load_policy(policy)
+
+    def run(task: Task) -> None:
+        guide = Guide(network, params)
+        guide.compile()
+        muzero(task, guide, Tutor(network, params, task), config)
+
+    return run
+
+
+class Tutor:
+    """Teaches a guide the program at hand: what moves along the current plan would really come to."""
+
+    def __init__(self, network: Network, params: Params, task: Task) -> None:
+        self._tuner = FineTuner(network, params)
+        self._epsilon = BranchConfig().epsilon
+        self._unit_s: float | None = None
+        self._lessons: Lessons | None = None
+
+    def __call__(self, task: Task, plan: Plan, guide: Guide) -> None:
+        """Adds decisions along `plan` to the lessons, takes steps on all, and gives the guide what came of it."""
+        view = look(task, plan)
+        if not len(view.access):
+            return
+        if self._unit_s is None:
+            # As `make_scale` has it, but for the greedy player's games, which take longer than a lesson.
+            room_s = max(task.best_s - task.game.judge.floor_s(), LEAST_ROOM * task.best_s)
+            self._unit_s = room_s * DECISIONS_PER_UNIT / max(len(view.access), DECISIONS_PER_UNIT)
+        chosen = np.sort(task.generator.permutation(len(view.access))[: _rows_worth(task)])
+        seconds = plan_outcomes(task, plan, view.access[chosen])
+        task.evaluations += int(np.isfinite(seconds).sum())
+        policy = np.stack([policy_of_outcomes(row, self._unit_s, self._epsilon) for row in seconds])
+        new = Lessons(view.observation[chosen], view.legal[chosen], policy)
+        if self._lessons is not None:
+            new = Lessons(*(np.concatenate(parts)[-_MOST_ROWS:] for parts in zip(self._lessons, new, strict=True)))
+        self._lessons = new
+        self._tuner.learn(new, _STEPS, task.generator)
+        guide.params = self._tuner.params
+
+
+def _rows_worth(task: Task) -> int:
+    """Returns how many decisions to look into in a lesson: as many as take its share of the budget."""
+    if task.budget.seconds is None:
+        return 32
+    per_game = task.seconds / max(task.evaluations, 1)
+    return int(np.clip(_LESSON_SHARE * task.budget.seconds / max(2.0 * per_game, 1e-9), 4, 400))

@@ -1,0 +1,216 @@
+"""The solver `muzero`: never worse than production, verified, seeded; policies come from files and runs."""
+
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from mallocmuzero.actors.guided import Guide, GuidedWalk, look
+from mallocmuzero.actors.muzero import muzero
+from mallocmuzero.actors.solvers.anneal import SEARCH
+from mallocmuzero.actors.solvers.task import Budget, Task
+from mallocmuzero.actors.solvers.walk import Walk
+from mallocmuzero.env.errors import UserError
+from mallocmuzero.env.files import read_mapping
+from mallocmuzero.env.objective import make_judge
+from mallocmuzero.env.verify import verify
+from mallocmuzero.env.workloads import load
+from mallocmuzero.launch.cli import main
+from mallocmuzero.launch.config import TrainConfig
+from mallocmuzero.launch.muzero import Tutor, solve_muzero
+from mallocmuzero.launch.policy import SHIPPED, load_policy
+from mallocmuzero.learner.fine_tune import FineTuner, Lessons
+from mallocmuzero.learner.networks import Network
+from mallocmuzero.learner.policy_file import read_policy, write_policy
+
+NETWORK = Network(TrainConfig(workloads=("tiny",)).network)
+
+
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("policy") / "fresh.policy"
+    write_policy(path, NETWORK, NETWORK.init(jax.random.PRNGKey(0)), {})
+    return path
+
+
+def _task(evaluations: int = 400, name: str = "tiny", seed: int = 0) -> Task:
+    return Task(load(name), None, None, Budget(None, evaluations), seed)
+
+
+@pytest.mark.parametrize("name", ["tiny", "resnet50-b32-v4"])
+def test_it_is_verified_seeded_and_never_worse_than_production(name: str, policy: Path) -> None:
+    program = load(name)
+    one, other = (solve_muzero(program, policy, budget=Budget(None, 300), seed=1) for _ in range(2))
+    judge = make_judge(program)
+    assert not verify(program, program.target, one.mapping)
+    assert judge.production_s is not None
+    assert one.judged_s <= judge.production_s
+    assert one.judged_s == judge.judge(one.mapping)
+    assert np.array_equal(one.mapping.access_fast, other.mapping.access_fast)
+    assert one.judged_s == other.judged_s
+    assert one.solver == "muzero"
+
+
+def test_without_time_it_is_production(policy: Path) -> None:
+    program = load("resnet50-b32-v4")
+    solution = solve_muzero(program, policy, budget=Budget(0.0), repack=False)
+    assert solution.judged_s <= (make_judge(program).production_s or 0.0)
+
+
+def test_changes_begin_where_the_guide_doubts(policy: Path) -> None:
+    network, params, _ = load_policy(policy)
+    task = _task(name="resnet50-b32-v4")
+
+    class Doubting(Guide):
+        def doubts(self, view):  # type: ignore[no-untyped-def]
+            found = np.zeros((len(view.access), 3))
+            found[3] = 1e9
+            return found
+
+    plan = np.zeros(len(task.tables.access), np.int8)
+    plain = Walk(task, plan, SEARCH)
+    walk = GuidedWalk(task, plan, SEARCH, Doubting(network, params))
+    walk.aim()
+    view = look(task, plan)
+    shares = np.diff(walk._drawn, prepend=0.0)
+    place = list(task.free).index(view.access[3])
+    assert shares.sum() == pytest.approx(1.0)
+    assert np.argmax(shares) == place
+    own = np.diff(plain._drawn, prepend=0.0)
+    assert (shares >= 0.3 * own).all()  # annealing's own chances stay
+
+
+def test_what_the_policy_prefers_is_tried_and_kept_if_it_is_better(policy: Path) -> None:
+    network, params, _ = load_policy(policy)
+    task = _task(name="resnet50-b32-v4")
+
+    class Preferring(Guide):
+        def doubts(self, view):  # type: ignore[no-untyped-def]
+            found = np.where(view.legal, 2.0, 0.0)
+            found[np.arange(len(view.move)), view.move] = 0.0
+            return found
+
+    walk = GuidedWalk(task, np.full(len(task.tables.access), 2, np.int8), SEARCH, Preferring(network, params))
+    assert walk.correct(10) == 0  # nobody has asked yet
+    walk.aim()
+    before, alternatives = walk.current_s, len(walk._preferred)
+    view = look(task, walk.plan)
+    assert alternatives == view.legal.sum() - len(view.access)
+    played = task.evaluations
+    assert walk.correct(5) == 5
+    assert walk.correct(10_000) == alternatives - 5
+    assert walk.correct(10) == 0
+    assert task.evaluations == played + alternatives
+    assert walk.current_s < before
+    plan, current = walk.plan.copy(), walk.current_s
+    assert task.play(plan) == pytest.approx(current, rel=1e-12)
+    walk.step(200, 0.0)  # from the states that were kept
+    assert task.play(walk.best_plan) == pytest.approx(walk.best_s, rel=1e-12)
+    assert walk.best_s <= current
+
+
+def test_the_wishes_of_a_view_lead_to_its_moves(policy: Path) -> None:
+    task = _task(name="resnet50-b32-v4")
+    plan = task.generator.integers(0, 3, len(task.tables.access)).astype(np.int8)
+    view = look(task, plan)
+    for row in range(0, len(view.access), 7):
+        for move in np.flatnonzero(view.legal[row]):
+            other = plan.copy()
+            other[view.access[row]] = view.wish[row, move]
+            again = look(task, other)
+            same = int(np.flatnonzero(again.access == view.access[row])[0])
+            assert again.move[same] == move
+
+
+def test_a_view_shows_what_a_player_of_the_game_sees() -> None:
+    task = _task(name="resnet50-b32-v4")
+    plan = task.generator.integers(0, 3, len(task.tables.access)).astype(np.int8)
+    view = look(task, plan)
+    assert len(view.access) > 20
+    assert (np.diff(view.access) > 0).all()
+    assert view.legal[np.arange(len(view.move)), view.move].all()
+    assert (view.legal.sum(axis=1) > 1).all()
+    assert np.isfinite(view.observation).all()
+    assert (np.abs(view.observation).sum(axis=1) > 0).all()
+
+
+def test_doubts_are_ratios_of_the_policy(policy: Path) -> None:
+    network, params, _ = load_policy(policy)
+    params = jax.tree.map(lambda leaf: leaf + 0.05 * jax.random.normal(jax.random.PRNGKey(5), leaf.shape), params)
+    task = _task(name="resnet50-b32-v4")
+    view = look(task, np.zeros(len(task.tables.access), np.int8))
+    doubts = Guide(network, params).doubts(view)
+    logits = np.asarray(network.initial_inference(params, view.observation).policy_logits)
+    for row in range(len(view.access)):
+        for move in range(3):
+            if move == view.move[row] or not view.legal[row, move]:
+                assert doubts[row, move] == 0.0
+            else:
+                expected = np.exp(logits[row, move] - logits[row, view.move[row]])
+                assert doubts[row, move] == pytest.approx(expected, rel=1e-3)
+
+
+def test_lessons_teach_what_they_say(policy: Path) -> None:
+    network, params, _ = load_policy(policy)
+    tuner = FineTuner(network, params, learning_rate=3e-3)
+    generator = np.random.default_rng(0)
+    observation = generator.normal(size=(40, NETWORK.config.observation_size)).astype(np.float32)
+    legal = np.ones((40, 3), np.bool_)
+    wanted = np.where(observation[:, :1] > 0, [[0.9, 0.1, 0.0]], [[0.0, 0.1, 0.9]]).astype(np.float32)
+    first = tuner.learn(Lessons(observation, legal, wanted), 1, generator)
+    last = tuner.learn(Lessons(observation, legal, wanted), 60, generator)
+    assert last < first
+    assert tuner.learn(Lessons(observation, legal, wanted), 20, generator) < 0.7 * first
+    assert all(
+        np.array_equal(a, b)
+        for a, b in zip(jax.tree.leaves(params), jax.tree.leaves(load_policy(policy).params), strict=True)
+    )
+
+
+def test_a_tutor_gives_the_guide_new_parameters(policy: Path) -> None:
+    network, params, _ = load_policy(policy)
+    task = _task(name="resnet50-b32-v4")
+    guide = Guide(network, params)
+    task.play(np.zeros(len(task.tables.access), np.int8))
+    before = task.evaluations
+    Tutor(network, params, task)(task, np.zeros(len(task.tables.access), np.int8), guide)
+    assert task.evaluations > before + 10
+    assert guide.params is not params
+
+
+def test_without_a_guide_it_walks_as_annealing_does() -> None:
+    task = _task(300)
+    muzero(task, None)
+    assert task.evaluations >= 300
+    assert task.best_s < np.inf
+
+
+def test_the_command(policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "m.json.gz"
+    arguments = ["solve", "tiny", "--solver", "muzero", "--evaluations", "200", "-o", str(out)]
+    assert main([*arguments, "--policy", str(policy)]) == 0
+    assert "muzero (verified)" in capsys.readouterr().out
+    assert not verify(load("tiny"), load("tiny").target, read_mapping(out, load("tiny")))
+    assert main(["solve", "tiny", "--solver", "anneal", "--policy", str(policy), "-o", str(out)]) == 2
+    assert "--policy goes with --solver muzero" in capsys.readouterr().err
+    assert main([*arguments, "--policy", str(tmp_path / "none.policy")]) == 2
+    assert "none.policy: cannot be read" in capsys.readouterr().err
+    assert main(["solve", "tiny", "--solver", "alphago", "-o", str(out)]) == 2
+    assert "muzero" in capsys.readouterr().err
+
+
+def test_the_shipped_policy_says_where_it_comes_from() -> None:
+    policy = read_policy(SHIPPED)
+    assert policy.network.config == NETWORK.config
+    held_out = ("bert", "llama", "lstm", "mixer", "convnext", "alphatensor", "strassen")
+    names = [entry["name"] for entry in policy.info["programs"]]
+    assert len(names) > 20
+    assert not any(name.startswith(held_out) for name in names)
+    for field in ("config", "seed", "code", "curve", "step"):
+        assert policy.info[field] is not None
+    assert SHIPPED.stat().st_size < 5e6
+
+
+def test_a_run_without_a_checkpoint_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="holds no run"):
+        load_policy(tmp_path)
