@@ -10,6 +10,7 @@ from numba import njit
 
 from .layout import (
     A_BUFFER,
+    A_CARRIED,
     A_DUE,
     A_EARLIEST,
     A_INSTRUCTION,
@@ -63,13 +64,17 @@ from .layout import (
     F_PLAN_SUPPLY,
     F_PLAN_VICTIMS,
     F_REWARD,
+    FAST,
+    FAST_AND_OUT,
     I_DRAIN,
     I_KEY,
     I_OUTER,
     I_WRITES_BACK,
+    I_WRITES_OUT,
     IF_BYTES,
     IF_COMPUTE,
     IF_CYCLES,
+    IF_ENTERED,
     IF_LEAST,
     IF_MOST,
     IF_WEIGHT,
@@ -86,6 +91,7 @@ from .layout import (
     R_MSA,
     R_PATIENCE,
     R_SLACK,
+    READ_LATER,
     RESIDENCY_BUFFER,
     RESIDENCY_END,
     RESIDENCY_NEXT,
@@ -100,6 +106,7 @@ from .layout import (
     S_TOUCH,
     S_VALID,
     S_WRITE_BACK,
+    WRITTEN_OUT,
     State,
     Tables,
 )
@@ -113,7 +120,7 @@ DROP = 2
 NUM_MOVES = 3
 # How many windows a prefetch tries when the one that hides it whole finds no room.
 _WINDOW_TRIES = 4
-# Instructions after which a trivial result is not kept as the only copy.
+# Instructions after which a trivial value is not kept as the only copy.
 _LONG_LIFE = 32
 
 
@@ -211,13 +218,14 @@ def legal_moves(tables: Tables, state: State, legal: np.ndarray) -> int:
                     if wait < np.inf:
                         legal[DROP] = True
                         state.sums[F_PLAN_STALL] = wait
+                legal[COPY] = tables.access[access, A_CARRIED] == READ_LATER
             elif tables.buffer[owner, B_PLAYED] and legal[DROP]:
                 legal[COPY] = plan_prefetch(tables, state, access, owner, t)
                 if tables.buffer[owner, B_CROSS] and state.counters[C_CROSS] < 0 and state.buffer[owner, S_TOUCH] < 0:
                     state.counters[C_CROSS_OFFSET] = find_untouched(tables, state, owner)
                     legal[NO_COPY] = state.counters[C_CROSS_OFFSET] >= 0
     elif twin >= 0 and not state.access_fast[twin]:
-        legal[DROP] = True  # written over its operand, which was read from HBM
+        legal[DROP] = True  # written over its operand, which was read from HBM, or carried in HBM
     else:
         legal[DROP] = twin < 0
         if tables.buffer[owner, B_PLAYED]:
@@ -228,18 +236,26 @@ def legal_moves(tables: Tables, state: State, legal: np.ndarray) -> int:
             again = following >= 0 and tables.access[following, A_INSTRUCTION] == t
             # The last result of an output has to reach HBM; one that is written again at once need not.
             must_reach = tables.buffer[owner, B_OUTPUT] and access == tables.buffer[owner, B_LAST_RESULT]
-            legal[NO_COPY] = room and not must_reach
             wanted = must_reach or (following >= 0 and tables.access[following, A_KIND] == OPERAND)
+            legal[NO_COPY] = room and not must_reach
             legal[COPY] = room and wanted and not again and tables.instruction[t, I_WRITES_BACK]
+            # What a loop carries is written back after the loop, if the first access says so or it must be.
+            if tables.access[access, A_CARRIED]:
+                legal[NO_COPY] = room
+                legal[COPY] = room and twin < 0 and tables.access[access, A_CARRIED] == READ_LATER
     return legal[0] + legal[1] + legal[2]
 
 
 @njit(cache=True)
 def _plan_result(tables: Tables, state: State, access: int, owner: int, t: int) -> bool:
-    """Plans room for a result: free, or overwriting what HBM holds, or waiting until write-backs have let go of it."""
+    """Plans room for a result: free, or overwriting what HBM holds, or waiting until write-backs have let go of it.
+
+    What a loop carries takes its room from the loop's first instruction on, since the next pass finds it there.
+    """
     may_evict = tables.buffer[owner, B_TRIVIAL] == 0
-    offset, victims = find_offset(tables, state, owner, t, t, access, may_evict, False)
-    if offset < 0 and may_evict and state.counters[C_QUEUE_HEAD] < state.counters[C_QUEUE_TAIL]:
+    due = tables.access[access, A_DUE]
+    offset, victims = find_offset(tables, state, owner, due, t, access, may_evict, False)
+    if offset < 0 and may_evict and due == t and state.counters[C_QUEUE_HEAD] < state.counters[C_QUEUE_TAIL]:
         offset, victims = find_offset(tables, state, owner, t, t, access, True, True)
         if offset >= 0:
             victims, wait = overwritten(tables, state, owner, offset, t, t, access)
@@ -365,7 +381,7 @@ def play(tables: Tables, state: State, move: int) -> None:
             state.buffer[owner, S_SOURCE] = t
     else:
         if state.buffer[owner, S_RESIDENT] == 0:
-            first = t
+            first = tables.access[access, A_DUE]
             if is_result:
                 _let_go(tables, state, owner, t)
             elif move == COPY:
@@ -377,9 +393,12 @@ def play(tables: Tables, state: State, move: int) -> None:
             _evict(tables, state, owner, first)
             _begin_residency(tables, state, owner, first)
         _touch_fast(tables, state, access, owner, t)
+        carried = tables.access[access, A_CARRIED]
+        if carried == WRITTEN_OUT or (carried == READ_LATER and move == COPY):
+            state.access_fast[access] = FAST_AND_OUT
         if is_result:
             state.buffer[owner, S_VALID] = NEVER
-            if move == COPY:
+            if move == COPY and carried == 0:
                 _queue_write_back(tables, state, owner, t)
         _update_release(tables, state, owner)
     state.buffer[owner, S_TOUCH] = access
@@ -396,7 +415,7 @@ def _touch_fast(tables: Tables, state: State, access: int, owner: int, t: int) -
     state.step_f[t, D_SAVING] += tables.access_f[access, AF_SAVING]
     after = run_seconds(tables, t, state.step_f[t, D_FAST], state.step[t, D_KEY], state.step_f[t, D_SAVING])
     state.sums[F_REWARD] += (before - after) * tables.instruction_f[t, IF_WEIGHT]
-    state.access_fast[access] = 1
+    state.access_fast[access] = FAST
     state.buffer[owner, S_RELEASE] = tables.access[access, A_UNTIL]
 
 
@@ -533,6 +552,27 @@ def _wait(tables: Tables, state: State, t: int, seconds: float) -> None:
 
 
 @njit(cache=True)
+def _wait_once(tables: Tables, state: State, t: int, seconds: float) -> None:
+    """A wait before instruction `t`, not in every pass if it begins a loop."""
+    trips = tables.instruction_f[t, IF_WEIGHT]
+    _wait(tables, state, t, seconds * tables.instruction_f[t, IF_ENTERED] / trips if trips > 0.0 else 0.0)
+
+
+@njit(cache=True)
+def _write_out(tables: Tables, state: State, t: int) -> None:
+    """Writes back what the loop that ends with instruction `t` carried in fast memory, where that was decided."""
+    for slot in range(state.counters[C_HOLDERS]):
+        owner = state.holders[slot]
+        last = state.buffer[owner, S_TOUCH]
+        if last < 0 or tables.access[last, A_CARRIED] == 0 or tables.access[last, A_UNTIL] != t:
+            continue
+        first = tables.access[last, A_TWIN]
+        if state.access_fast[first if first >= 0 else last] == FAST_AND_OUT:
+            _queue_write_back(tables, state, owner, t)
+            state.buffer[owner, S_RELEASE] = NEVER
+
+
+@njit(cache=True)
 def _queue_write_back(tables: Tables, state: State, owner: int, t: int) -> None:
     row = state.counters[C_COPIES]
     state.counters[C_COPIES] += 1
@@ -591,11 +631,13 @@ def _finish_write_back(tables: Tables, state: State, owner: int, t: int) -> None
 def _finish_instruction(tables: Tables, state: State, t: int) -> None:
     """All accesses of instruction `t` are decided: its idle HBM time is known, and write-backs take theirs first."""
     idle = idle_seconds(tables, t, state.step_f[t, D_FAST], state.step[t, D_KEY], state.step_f[t, D_SAVING])
+    if tables.instruction[t, I_WRITES_OUT]:
+        _write_out(tables, state, t)
     state.step_f[t, D_FREE] = _drain(tables, state, t, t + 1, idle)
     pending = state.counters[C_QUEUE_TAIL] - state.counters[C_QUEUE_HEAD]
     most = 0 if tables.instruction[t + 1, I_DRAIN] else tables.limits[L_WRITE_BACKS]
     while pending > most:
-        _wait(tables, state, t + 1, state.queue_s[state.counters[C_QUEUE_HEAD]])
+        _wait_once(tables, state, t + 1, state.queue_s[state.counters[C_QUEUE_HEAD]])
         _pop_write_back(tables, state, t + 1)
         pending -= 1
     cross = state.counters[C_CROSS]
@@ -635,12 +677,12 @@ def catch_up(tables: Tables, state: State) -> bool:
 def own_move(tables: Tables, state: State, legal: np.ndarray) -> int:
     """Returns what the game plays where the move is forced or not worth a decision.
 
-    Near if there is room, without overwriting or waiting for anything; a trivial result that lives on for long is also
+    Near if there is room, without overwriting or waiting for anything; a trivial value that lives on for long is also
     written back, so that its room can be taken: many small sole copies would break up the room of large buffers.
     """
     access = state.counters[C_ACCESS]
     owner = tables.access[access, A_BUFFER]
-    if legal[COPY] and legal[NO_COPY] and tables.access[access, A_KIND] == RESULT:
+    if legal[COPY] and legal[NO_COPY]:
         last = tables.access[tables.buffer[owner, B_LAST], A_INSTRUCTION]
         if last - tables.access[access, A_INSTRUCTION] > _LONG_LIFE:
             return COPY

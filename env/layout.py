@@ -17,14 +17,20 @@ from .target import Target
 NEVER = np.int64(2**62)  # an instruction index that is never reached
 
 # Columns of Tables.access
-A_BUFFER, A_KIND, A_INSTRUCTION, A_NEXT, A_TWIN, A_KEY, A_DUE, A_EARLIEST, A_UNTIL, A_HINT = range(10)
-# A_NEXT: the buffer's next access, or -1. A_TWIN: an earlier access that decides this one: for an operand another
-# operand on the same buffer, of the same instruction or the first in a loop that only reads it; for a result the
+A_BUFFER, A_KIND, A_INSTRUCTION, A_NEXT, A_TWIN, A_KEY, A_DUE, A_EARLIEST, A_UNTIL, A_CARRIED, A_HINT = range(11)
+# A_NEXT: the buffer's next access, or -1. A_TWIN: an earlier access that decides this one: the first in a loop that
+# holds the buffer (`_held_over`); for an operand another operand on it, of the same instruction; for a result the
 # operand it is written over in place; or -1. A_KEY: what it changes of its instruction's key in the cycle table if it
-# is fast, by XOR. A_DUE: instruction that its prefetch is due at: its own, or the first of the outermost loop that only
-# reads the buffer. A_EARLIEST: the earliest `start` of that prefetch that crosses no loop boundary. A_UNTIL: last
-# instruction of that loop, or its own: if it is fast, the buffer is held until then. A_HINT: the offset to take if that
-# may be had then, or -1.
+# is fast, by XOR. A_DUE: instruction that its prefetch is due at: its own, or the first of the loop that holds the
+# buffer. A_EARLIEST: the earliest `start` of that prefetch that crosses no loop boundary. A_UNTIL: last instruction of
+# that loop, or its own: if it is fast, the buffer is held until then. A_CARRIED: `CARRIED` if that loop also writes the
+# buffer, `READ_LATER` if its value is read after the loop, `WRITTEN_OUT` if that has to reach HBM; else 0. A_HINT: the
+# offset to take if that may be had then, or -1.
+CARRIED, READ_LATER, WRITTEN_OUT = 1, 2, 3
+
+# State.access_fast
+IN_HBM, FAST, FAST_AND_OUT = range(3)
+# FAST_AND_OUT: the first access in a loop that carries its buffer, which is written back after it.
 
 # Columns of Tables.access_f
 AF_BYTES, AF_BENEFIT, AF_AHEAD, AF_SAVING, AF_ONCE = range(5)
@@ -33,16 +39,18 @@ AF_BYTES, AF_BENEFIT, AF_AHEAD, AF_SAVING, AF_ONCE = range(5)
 # per execution of its instruction: 1, or less if it runs before a loop.
 
 # Columns of Tables.instruction
-I_FIRST_ACCESS, I_OUTER, I_DRAIN, I_WRITES_BACK, I_KEY = range(5)
+I_FIRST_ACCESS, I_OUTER, I_DRAIN, I_WRITES_BACK, I_KEY, I_WRITES_OUT = range(6)
 # I_OUTER: first instruction of the outermost loop around it, or itself.
 # I_DRAIN: 1 if pending write-backs must be complete before this instruction. I_WRITES_BACK: 1 if one may be issued
-# after it. I_KEY: its key in the cycle table with nothing fast.
+# after it. I_KEY: its key in the cycle table with nothing fast. I_WRITES_OUT: 1 if what a loop carried may be written
+# back after it: it is the loop's last.
 
 # Columns of Tables.instruction_f
-IF_COMPUTE, IF_BYTES, IF_WEIGHT, IF_CLOCK, IF_HBM_RUN, IF_LIVE, IF_CYCLES, IF_LEAST, IF_MOST = range(9)
+IF_COMPUTE, IF_BYTES, IF_WEIGHT, IF_CLOCK, IF_HBM_RUN, IF_LIVE, IF_CYCLES, IF_LEAST, IF_MOST, IF_ENTERED = range(10)
 # IF_CLOCK: all-in-HBM seconds before the instruction, loop trips counted once; IF_HBM_RUN: its all-in-HBM seconds.
 # IF_LIVE: bytes of the buffers between their first and last access, relative to fast memory. IF_CYCLES, IF_LEAST,
-# IF_MOST: seconds by the cycle table's completion: with nothing fast, and the least and most that was seen.
+# IF_MOST: seconds by the cycle table's completion: with nothing fast, and the least and most that was seen. IF_ENTERED:
+# how often what comes before it waits at it: its weight, or less if it begins a loop.
 
 # Columns of Tables.buffer
 B_SIZE, B_ALIGNED, B_OUTPUT, B_PLAYED, B_LAST, B_INPUT, B_LAST_RESULT, B_TRIVIAL, B_CROSS = range(9)
@@ -117,10 +125,10 @@ class Tables(NamedTuple):
     seconds. Without a cycle table it is empty.
     """
 
-    access: NDArray[np.int64]  # [A, 10]
+    access: NDArray[np.int64]  # [A, 11]
     access_f: NDArray[np.float64]  # [A, 5]
-    instruction: NDArray[np.int64]  # [T + 1, 5]
-    instruction_f: NDArray[np.float64]  # [T + 1, 9]
+    instruction: NDArray[np.int64]  # [T + 1, 6]
+    instruction_f: NDArray[np.float64]  # [T + 1, 10]
     buffer: NDArray[np.int64]  # [N, 9]
     limits: NDArray[np.int64]
     rates: NDArray[np.float64]
@@ -166,7 +174,7 @@ def build_tables(
       patience: multiple of its benefits that a move may cost in waits.
     """
     steps, accesses, buffers = program.num_instructions, program.num_accesses, program.num_buffers
-    instruction = np.zeros((steps + 1, 5), np.int64)
+    instruction = np.zeros((steps + 1, 6), np.int64)
     instruction[:, I_FIRST_ACCESS] = program.access_start
     instruction[:, I_OUTER] = np.arange(steps + 1)
     for first, last in zip(program.loop_first[::-1], program.loop_last[::-1], strict=True):
@@ -179,11 +187,14 @@ def build_tables(
     instruction[:, I_WRITES_BACK] = 1
     instruction[program.loop_last, I_WRITES_BACK] = 0
 
-    instruction_f = np.zeros((steps + 1, 9))
+    instruction_f = np.zeros((steps + 1, 10))
     instruction_f[:steps, IF_COMPUTE] = program.compute_s
     instruction_f[:steps, IF_BYTES] = program.bytes_total
     instruction_f[:steps, IF_WEIGHT] = program.weight
     instruction_f[steps, IF_WEIGHT] = 1.0
+    instruction_f[:, IF_ENTERED] = instruction_f[:, IF_WEIGHT]
+    for loop in range(len(program.loop_first) - 1, -1, -1):  # enclosing loops come first, and win
+        instruction_f[program.loop_first[loop], IF_ENTERED] = _loop_weight(program, int(program.loop_parent[loop]))
     all_hbm = _run_s(program, target, clock, np.zeros(accesses, bool))
     instruction_f[:steps, IF_HBM_RUN] = all_hbm
     instruction_f[1:, IF_CLOCK] = np.cumsum(all_hbm)
@@ -196,7 +207,7 @@ def build_tables(
     buffer[:, B_LAST] = -1
     buffer[:, B_LAST_RESULT] = -1
 
-    access = np.zeros((accesses, 10), np.int64)
+    access = np.zeros((accesses, 11), np.int64)
     access[:, A_HINT] = -1
     access[:, A_BUFFER] = program.access_buffer
     access[:, A_KIND] = program.access_kind
@@ -206,8 +217,9 @@ def build_tables(
     access_f = np.zeros((accesses, 5))
     access_f[:, AF_BYTES] = program.access_bytes
     access_f[:, AF_BENEFIT], largest = _benefits(program, target, clock)
-    held_over = _held_over(program)
+    held_over, carried = _held_over(program)
     _add_prefetches(program, held_over, access, access_f)
+    access[:, A_CARRIED] = carried
     for index in range(accesses):
         owner, kind = program.access_buffer[index], program.access_kind[index]
         previous = buffer[owner, B_LAST]
@@ -226,12 +238,11 @@ def build_tables(
             access_f[following, AF_AHEAD] if following >= 0 else 0
         )
 
+    _mark_read_later(program, access, buffer, instruction)
     reserved = target.align(int(program.reserved.max(initial=0)))
     room = target.fast_bytes - reserved
     used = buffer[:, B_LAST] >= 0
-    buffer[:, B_PLAYED] = (
-        program.fast_allowed & used & (program.size > 0) & (buffer[:, B_ALIGNED] <= room) & ~_crosses_loops(program)
-    )
+    buffer[:, B_PLAYED] = program.fast_allowed & used & (program.size > 0) & (buffer[:, B_ALIGNED] <= room)
     live = np.zeros(steps + 1)
     for owner in np.flatnonzero(buffer[:, B_PLAYED]):
         rows = np.flatnonzero(program.access_buffer == owner)
@@ -375,16 +386,46 @@ def _earliest_starts(program: Program) -> NDArray[np.int64]:
     return earliest
 
 
-def _held_over(program: Program) -> NDArray[np.int64]:
-    """`[A]` the outermost loop around each access that only reads its buffer, or -1."""
+def _held_over(program: Program) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Returns which loop holds the buffer of each access from its first instruction to its last, and carries it.
+
+    Returns:
+      `[A]` the outermost loop around the access that only reads its buffer, or writes it and finds it there in its next
+      pass or after it; -1 if none. `[A]` `CARRIED` if that loop writes it, else 0.
+    """
     held_over = np.full(program.num_accesses, -1, np.int64)
+    carried = np.zeros(program.num_accesses, np.int64)
+    everywhere = np.bincount(program.access_buffer, minlength=program.num_buffers)
     for loop, (first, last) in enumerate(zip(program.loop_first, program.loop_last, strict=True)):
-        inside = slice(program.access_start[first], program.access_start[last + 1])
-        owners = program.access_buffer[inside]
+        low, high = program.access_start[first], program.access_start[last + 1]
+        owners, kinds = program.access_buffer[low:high], program.access_kind[low:high]
         written = np.zeros(program.num_buffers, bool)
-        written[owners[program.access_kind[inside] == RESULT]] = True
-        held_over[inside][(held_over[inside] < 0) & ~written[owners]] = loop
-    return held_over
+        written[owners[kinds == RESULT]] = True
+        inside = np.bincount(owners, minlength=program.num_buffers)
+        begins = np.full(program.num_buffers, RESULT)
+        begins[owners[::-1]] = kinds[::-1]  # the first of each wins
+        # Read before it is written: the value comes from the previous pass.
+        outlives = (inside < everywhere) | (program.definition < 0) | program.is_output | (begins == OPERAND)
+        free = held_over[low:high] < 0
+        held_over[low:high][free & (~written | outlives)[owners]] = loop
+        carried[low:high][free & (written & outlives)[owners]] = CARRIED
+    return held_over, carried
+
+
+def _mark_read_later(
+    program: Program, access: NDArray[np.int64], buffer: NDArray[np.int64], instruction: NDArray[np.int64]
+) -> None:
+    """Says of all accesses in a loop that carries their buffer what becomes of its last value."""
+    for index in np.flatnonzero(access[:, A_CARRIED])[::-1]:
+        owner, until, following = access[index, A_BUFFER], access[index, A_UNTIL], access[index, A_NEXT]
+        if following >= 0 and access[following, A_INSTRUCTION] <= until:
+            access[index, A_CARRIED] = access[following, A_CARRIED]
+        elif program.is_output[owner] and buffer[owner, B_LAST_RESULT] <= index:
+            access[index, A_CARRIED] = WRITTEN_OUT
+            instruction[until, I_WRITES_OUT] = 1
+        elif following >= 0 and access[following, A_KIND] == OPERAND:
+            access[index, A_CARRIED] = READ_LATER
+            instruction[until, I_WRITES_OUT] = 1
 
 
 def _add_prefetches(
@@ -425,24 +466,3 @@ def _earliest_before(program: Program, earliest: NDArray[np.int64], loop: int) -
     if first > 0 and program.loop[first - 1] == parent:
         return int(earliest[first - 1])
     return first - 1
-
-
-def _crosses_loops(program: Program) -> NDArray[np.bool_]:
-    """`[N]` a loop writes the buffer, which lives longer than one pass of the loop body."""
-    crosses = np.zeros(program.num_buffers, bool)
-    everywhere = np.bincount(program.access_buffer, minlength=program.num_buffers)
-    for first, last in zip(program.loop_first, program.loop_last, strict=True):
-        low, high = program.access_start[first], program.access_start[last + 1]
-        inside = np.bincount(program.access_buffer[low:high], minlength=program.num_buffers)
-        # What a loop only reads is held over the whole of it, or not at all.
-        rows = slice(low, high)
-        written = np.zeros(program.num_buffers, bool)
-        written[program.access_buffer[rows][program.access_kind[rows] == RESULT]] = True
-        touched = (inside > 0) & written
-        crosses |= touched & ((inside < everywhere) | (program.definition < 0) | program.is_output)
-        # Read before it is written: the value comes from the previous pass.
-        begins = np.full(program.num_buffers, OPERAND)
-        for index in range(high - 1, low - 1, -1):
-            begins[program.access_buffer[index]] = program.access_kind[index]
-        crosses |= touched & (begins == OPERAND)
-    return crosses

@@ -12,7 +12,11 @@ from .core import COPY, DROP, NO_COPY, NUM_MOVES
 from .cost import available_models
 from .game import MallocGame
 from .layout import (
+    A_CARRIED,
+    A_DUE,
+    A_NEXT,
     A_TWIN,
+    A_UNTIL,
     AF_AHEAD,
     AF_BENEFIT,
     B_PLAYED,
@@ -22,6 +26,7 @@ from .layout import (
     F_PLAN_STALL,
     IF_WEIGHT,
     L_RESERVED,
+    READ_LATER,
     S_RESIDENT,
 )
 from .mapping import CROSS_PROGRAM, WRITE_BACK, Mapping
@@ -30,7 +35,6 @@ from .simulate import simulate
 from .space import find_offset
 
 # Why the line serves an access from HBM that the mapping serves from fast memory.
-LOOP = "loop"  # a loop writes the buffer, which outlives one pass of its body: the game leaves it in HBM
 NEVER = "never"  # the game never places the buffer: it is forbidden, empty or too large
 TRIVIAL = "trivial"  # the game plays the buffer itself
 ROOM = "room"  # no offset is free for it
@@ -39,7 +43,7 @@ EARLIER = "earlier"  # its value was there, had an earlier access been followed
 TWIN = "twin"  # another access decides it, of the instruction or the first in a loop
 # Why the line serves an access from fast memory that the mapping serves from HBM.
 HELD = "held"  # fast memory holds the only copy of the value
-LOST = (LOOP, NEVER, TRIVIAL, ROOM, WAIT, EARLIER, TWIN)
+LOST = (NEVER, TRIVIAL, ROOM, WAIT, EARLIER, TWIN)
 GAINED = (HELD, TRIVIAL, TWIN)
 # Gaps tried for a buffer that cannot lie where the mapping has it.
 _TRIED_GAPS = 8
@@ -254,13 +258,24 @@ class _Follower:
         if self.program.access_kind[access] == RESULT:
             if not self.mapping.access_fast[access]:
                 return (DROP, COPY, NO_COPY)
-            out = any(t <= start < self.next_write[access] for start in self.write_backs[buffer])
-            return (COPY, NO_COPY, DROP) if out else (NO_COPY, COPY, DROP)
+            return (COPY, NO_COPY, DROP) if self._goes_out(access, buffer) else (NO_COPY, COPY, DROP)
         if not self.mapping.access_fast[access]:
             return (DROP, NO_COPY, COPY)
         if self.state.buffer[buffer, S_RESIDENT] or buffer in self.stays:
-            return (NO_COPY, COPY, DROP)
+            carried = self.tables.access[access, A_CARRIED] == READ_LATER
+            return (COPY, NO_COPY, DROP) if carried and self._goes_out(access, buffer) else (NO_COPY, COPY, DROP)
         return (COPY, DROP, NO_COPY)
+
+    def _goes_out(self, access: int, buffer: int) -> bool:
+        """Whether the mapping writes back what the access leaves, after it or after the loop that carries it."""
+        first, last = int(self.program.access_instruction[access]), access
+        if self.tables.access[access, A_CARRIED]:
+            first = int(self.tables.access[access, A_UNTIL])
+            while (following := self.tables.access[last, A_NEXT]) >= 0 and self.tables.access[
+                following, A_DUE
+            ] <= first:
+                last = int(following)
+        return any(first <= start < self.next_write[last] for start in self.write_backs[buffer])
 
     def _note(self, access: int, buffer: int, move: int) -> None:
         """Counts an access that does not come out as in the mapping, with the reason."""
@@ -279,8 +294,7 @@ class _Follower:
         tables, state = self.tables, self.state
         t = int(self.program.access_instruction[access])
         if not tables.buffer[buffer, B_PLAYED]:
-            rows = self.program.access_instruction[self.program.access_buffer == buffer]
-            return LOOP if self.program.fast_allowed[buffer] and np.any(self.program.loop[rows] >= 0) else NEVER
+            return NEVER
         if tables.buffer[buffer, B_TRIVIAL]:
             return TRIVIAL
         if tables.access[access, A_TWIN] >= 0:

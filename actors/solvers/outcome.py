@@ -136,9 +136,10 @@ def _copies(tables: Tables, scoring: Scoring, state: State) -> np.ndarray:
     access_of = np.full(count, -1, np.int64)
     prefetch_of = np.full(accesses, -1, np.int64)
     pending = np.full(len(tables.buffer), -1, np.int64)
-    row = 0  # copies were booked in order of access
+    row = 0  # copies were booked in order of access, those of what a loop carried after its last instruction
     for access in range(accesses):
         owner, t = tables.access[access, A_BUFFER], tables.access[access, A_INSTRUCTION]
+        row = _written_out(state, row, t, needed, pending)
         mine = row < count and state.copy[row, COPY_BUFFER] == owner
         if tables.access[access, A_KIND] == OPERAND:
             due = tables.access[access, A_DUE]
@@ -156,6 +157,7 @@ def _copies(tables: Tables, scoring: Scoring, state: State) -> np.ndarray:
                 access_of[row] = access
                 pending[owner] = row
                 row += 1
+    _written_out(state, row, tables.limits[L_INSTRUCTIONS], needed, pending)
     for owner in range(len(tables.buffer)):
         if tables.buffer[owner, B_OUTPUT] and pending[owner] >= 0:
             needed[pending[owner]] = True
@@ -165,6 +167,18 @@ def _copies(tables: Tables, scoring: Scoring, state: State) -> np.ndarray:
     if len(scoring.loop_parent) == 0:
         _relax(tables, state, copies, order, access_of, prefetch_of)
     return copies
+
+
+@njit(cache=True, nogil=True)
+def _written_out(state: State, row: int, until: int, needed: np.ndarray, pending: np.ndarray) -> int:
+    """Takes in the write-backs that loops before instruction `until` ended with; returns the row after them."""
+    while row < state.counters[C_COPIES] and state.copy[row, COPY_DIRECTION] == WRITE_BACK:
+        if state.copy[row, COPY_START] >= until:
+            break
+        needed[row] = False
+        pending[state.copy[row, COPY_BUFFER]] = row
+        row += 1
+    return row
 
 
 @njit(cache=True, nogil=True)

@@ -1,4 +1,4 @@
-"""Buffers that a loop only reads: brought to fast memory before it, and held over the whole of it."""
+"""Buffers that a loop reads or carries: brought to fast memory before it, and held over the whole of it."""
 
 import numpy as np
 import pytest
@@ -6,10 +6,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from mallocmuzero.env.game import COPY, DROP, NO_COPY, MallocGame
 from mallocmuzero.env.line import follow
-from mallocmuzero.env.mapping import CROSS_PROGRAM, PREFETCH
+from mallocmuzero.env.mapping import CROSS_PROGRAM, PREFETCH, WRITE_BACK
 from mallocmuzero.env.program import Program
 from mallocmuzero.env.simulate import simulate
 from mallocmuzero.env.verify import verify
+from mallocmuzero.env.workloads import load
 from programs import make_mapping, make_program, programs
 
 
@@ -115,12 +116,104 @@ def test_what_an_inner_loop_reads_is_held_over_the_outermost_that_only_reads_it(
     assert verify(program, game.target, game.mapping()) == []
 
 
-def test_what_a_loop_writes_and_carries_on_stays_in_hbm() -> None:
+def carried(game: MallocGame, moves: dict[str, int], default: int = DROP) -> tuple[list[str], list[list[int]]]:
+    """Plays and verifies; returns what was decided, and the copies as `[buffer, direction, start, end]`."""
+    asked = play(game, moves, default)
+    assert verify(game.program, game.target, game.mapping()) == []
+    assert game.saved_s == pytest.approx(game.all_hbm_s - game.latency_s)
+    return asked, game.mapping().copies[:, :4].tolist()
+
+
+def test_what_a_loop_carries_is_decided_at_its_first_access_and_held_over_the_loop() -> None:
+    program = weights()
+    s = program.buffer_names.index("s")
+    game = MallocGame(program, objective="msa", trivial_share=0.0)
+    decided = []
+    while not game.done:
+        name = program.buffer_names[program.access_buffer[game.access]]
+        if name == "s":
+            decided.append(game.instruction)
+        game.step(COPY if name == "s" and len(decided) == 1 else DROP)
+    assert decided == [2, 3], "the read in the loop decides the write; after the loop there is one more read"
+    assert game.mapping().residencies[:, :3].tolist() == [[s, 0, 2]]
+    assert game.mapping().access_fast[program.access_buffer == s].tolist() == [True, True, False]
+    # Fetched before the loop and written back after it.
+    assert game.mapping().copies[:, :4].tolist() == [[s, PREFETCH, -1, 1], [s, WRITE_BACK, 2, 3]]
+    assert verify(program, game.target, game.mapping()) == []
+    assert game.saved_s == pytest.approx(game.all_hbm_s - game.latency_s)
+
+
+def test_what_a_loop_carried_is_not_written_back_if_it_is_read_from_fast_memory() -> None:
     program = weights()
     game = MallocGame(program, objective="msa", trivial_share=0.0)
-    asked = play(game, {}, default=NO_COPY)
-    assert "s" not in asked
-    assert not game.mapping().access_fast[program.access_buffer == program.buffer_names.index("s")].any()
+    play(game, {"s": COPY}, default=NO_COPY)
+    s = program.buffer_names.index("s")
+    assert game.mapping().access_fast[program.access_buffer == s].all()
+    assert [s, WRITE_BACK] not in game.mapping().copies[:, :2].tolist()
+    assert verify(program, game.target, game.mapping()) == []
+
+
+def test_left_in_hbm_a_carried_buffer_stays_there_in_all_of_the_loop() -> None:
+    program = weights()
+    game = MallocGame(program, objective="msa", trivial_share=0.0)
+    asked, copies = carried(game, {})
+    assert (asked.count("s"), copies) == (1, [])  # after the loop there is no window to fetch it in
+    assert game.latency_s == pytest.approx(game.all_hbm_s)
+
+
+def accumulator(output: bool) -> Program:
+    """Instruction 0 makes `s`, the loop of 1 updates it, 2 makes something else."""
+    return make_program(
+        [("a", 0.0, [], ["s"]), ("b", 0.0, ["s"], ["s"]), ("c", 1.0, [], ["y"])],
+        {"s": {"size": 40, "output": output}, "y": 8},
+        loops=[(1, 1, 10)],
+    )
+
+
+def test_an_output_that_a_loop_carries_is_written_back_by_the_game() -> None:
+    game = MallocGame(accumulator(output=True), objective="msa", trivial_share=0.0)
+    _, copies = carried(game, {"s": NO_COPY})
+    assert copies == [[0, WRITE_BACK, 1, 3]]
+    assert game.mapping().residencies[:, :3].tolist() == [[0, 0, 2]]
+    game = MallocGame(accumulator(output=False), objective="msa", trivial_share=0.0)
+    assert carried(game, {"s": NO_COPY})[1] == []
+
+
+def test_what_a_loop_writes_before_it_reads_has_its_room_from_the_loops_first_instruction() -> None:
+    # `x` is last used by the loop's first instruction; `s`, written by its second, may not take that room.
+    program = make_program(
+        [("a", 0.0, [], ["x"]), ("b", 0.0, ["x"], ["t"]), ("c", 0.0, ["t"], ["s"]), ("d", 0.0, ["s"], ["v"])],
+        {"x": 96, "t": 8, "s": 64, "v": 8},
+        loops=[(1, 2, 4)],
+    )
+    s = program.buffer_names.index("s")
+    game = MallocGame(program, objective="msa", trivial_share=0.0)
+    carried(game, {"x": NO_COPY, "s": NO_COPY})
+    assert s not in game.mapping().residencies[:, 0]
+    game = MallocGame(program, objective="msa", trivial_share=0.0)
+    carried(game, {"s": NO_COPY})
+    assert game.mapping().residencies[:, :3].tolist() == [[s, 1, 3]]
+
+
+def test_a_wait_before_a_loop_is_not_one_in_every_pass() -> None:
+    # `a` leaves no time to write `s` back, which has to be out before the loop.
+    program = make_program(
+        [("a", 0.0, [], ["s"]), ("b", 0.0, ["s"], ["t"]), ("c", 0.0, ["s"], ["u"])],
+        {"s": 64, "t": 8, "u": 8},
+        loops=[(1, 1, 10)],
+    )
+    game = MallocGame(program, objective="msa", trivial_share=0.0)
+    before = game.saved_s
+    game.step(COPY)
+    assert before + 0.64 - 0.064 - 0.64 == pytest.approx(game.saved_s)
+
+
+def test_xlas_mapping_of_a_training_step_that_carries_its_gradients_is_a_line_of_play() -> None:
+    program = load("lstm-train-b64-s32")
+    assert program.production is not None
+    line = follow(MallocGame(program), program.production)
+    for model, (mapping, ours) in line.latency_s.items():
+        assert ours / mapping == pytest.approx(1.0, abs=0.002), model
 
 
 def test_a_loop_may_read_what_the_previous_execution_has_prefetched() -> None:
