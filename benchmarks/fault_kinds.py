@@ -1,8 +1,11 @@
 """The faults that are done to a run, by name."""
 
 import contextlib
+import os
 import random
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -72,6 +75,23 @@ def _fill_disk(run: Run, generator: random.Random) -> None:
         filler.unlink()
 
 
+def _fill_store(run: Run, generator: random.Random) -> None:
+    """Fills Ray's object store with what another driver of the same cluster holds."""
+    raylets = run.processes(RAYLET)
+    address = next(word.partition("=")[2] for word in raylets[0].cmdline() if word.startswith("--gcs-address="))
+    environment = os.environ | {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+    subprocess.run([sys.executable, "-c", _HOLD, address, str(_FULL_S)], check=True, env=environment, timeout=200.0)
+
+
+_HOLD = """
+import sys, time, numpy, ray
+ray.init(address=sys.argv[1], namespace="fault", log_to_driver=False, logging_level="ERROR")
+room = int(ray.cluster_resources()["object_store_memory"])
+held = [ray.put(numpy.zeros(10 * 2**20, numpy.uint8)) for _ in range(room // (10 * 2**20) + 2)]
+time.sleep(float(sys.argv[2]))
+"""
+
+
 def _while_alive(run: Run, seconds: float) -> None:
     end = time.monotonic() + seconds
     while run.alive and time.monotonic() < end:
@@ -84,9 +104,10 @@ FAULTS = {
     "evaluator": Fault("kill -9 of the evaluator", _kill(EVALUATOR), ("evaluator", "died")),
     "replay": Fault("kill -9 of the replay server", _kill(REPLAY), ("replay server",)),
     "learner": Fault("kill -9 of the learner", _kill(LEARNER), ("learner",)),
-    "raylet": Fault("kill -9 of the raylet, Ray's server on the node", _kill(RAYLET), ("died", "Ray")),
+    "raylet": Fault("kill -9 of the raylet, Ray's server on the node", _kill(RAYLET), ("raylet", "Ray")),
     "driver": Fault("kill -9 of the driver, which the user started", _kill_driver, ("going on from",)),
     "paused": Fault(f"SIGSTOP of an actor, SIGCONT after {_PAUSE_S:.0f} s", _stop_for_a_while, ()),
     "stopped": Fault("SIGSTOP of an actor for ever", _stop_for_ever, ("has not answered",)),
+    "store": Fault(f"Ray's object store is full for {_FULL_S:.0f} s", _fill_store, ()),
     "disk": Fault(f"the run directory's disk is full for {_FULL_S:.0f} s", _fill_disk, ("No space left", "no room")),
 }

@@ -11,6 +11,7 @@ from .ray_config import EVALUATOR, RayConfig
 
 # The learner's too: its state, for a checkpoint.
 STATE = "state"
+NODE = "learner's node"
 # An evaluation plays every program, and may take so many times as long as other calls.
 _EVALUATIONS_TAKE = 10
 

@@ -21,7 +21,7 @@ from ..replay.servers import ReplayServers
 from ..replay.sharded import open_replay
 from .checkpoints import ACTORS, REPLAY, CannotSave
 from .learning import starting_state
-from .ray_calls import STATE, Call, Calls, Lost, last_line, result_of
+from .ray_calls import NODE, STATE, Call, Calls, Lost, last_line, result_of
 from .ray_cluster import Cluster, import_ray
 from .ray_config import ACTOR, EVALUATOR, LEARNER
 from .ray_nodes import alive, without_room
@@ -144,7 +144,7 @@ class _Driver:
         kept = "the best mappings are in its folder `best`"
         try:
             self._end_save(_STOP_TIMEOUT_S)
-            if lost.role != LEARNER:
+            if lost.role not in (LEARNER, NODE):
                 state = self._learner_state()
                 # Without the replay: a resumed run goes on with that of the last checkpoint.
                 self._save(state, lambda folder: copy_replay(session.checkpoints, folder))
@@ -262,6 +262,8 @@ class _Driver:
         if not self._servers.alive:
             raise Lost("replay server", f"died: {self._last_words()}")
         if call.role in (LEARNER, STATE):
+            if isinstance(error, self._ray.exceptions.ActorUnavailableError):
+                raise Lost(NODE, f"is out of reach: its raylet died, or the network is cut ({reason})")
             raise Lost(LEARNER, f"died ({reason})")
         if not again:
             return

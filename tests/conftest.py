@@ -1,1 +1,18 @@
-"""Makes the plain modules of this folder (`programs`) importable from every test: pytest puts it on the path."""
+"""Makes the plain modules of this folder (`programs`) importable from every test: pytest puts it on the path.
+
+Shares the tests out between two processes, file by file.
+"""
+
+import pytest
+
+# What starts Ray clusters runs in one process, one after the other, and begins first: it takes longest.
+_CLUSTERS = frozenset(
+    f"test_{name}.py" for name in ("faults", "listening", "ray_cluster", "ray_nodes", "ray_topology", "slurm")
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name not in _CLUSTERS)
+    for item in items:
+        name = item.path.name
+        item.add_marker(pytest.mark.xdist_group("clusters" if name in _CLUSTERS else name))

@@ -5,6 +5,7 @@ not come up, and what was forced may be free. A wish is a move:
 
 - operand: `COPY` be fast (stay, else fetch), `NO_COPY` stay if there, `DROP` read from HBM, `WAIT` be fast, however
   long the prefetch keeps its instruction waiting, `ACROSS` be fast, by a cross-program prefetch if it is not there;
+  what a loop carries and something reads later is written back after the loop, but for `NO_COPY`;
 - result: `NO_COPY` fast, `COPY` fast and written back, `DROP` HBM, `WAIT` fast, however long it waits for room.
 
 The game rules out waits that cost more than they gain, by one clock that blends both cost models. What a search finds
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from ...env.core import COPY, DROP, NO_COPY, NUM_MOVES, advance, catch_up, legal_moves, play, reset
 from ...env.layout import (
     A_BUFFER,
+    A_CARRIED,
     A_INSTRUCTION,
     A_KIND,
     A_TWIN,
@@ -30,6 +32,7 @@ from ...env.layout import (
     B_PLAYED,
     B_TRIVIAL,
     C_ACCESS,
+    READ_LATER,
     S_RESIDENT,
     S_VALID,
     State,
@@ -57,7 +60,7 @@ def choose(tables: Tables, state: State, legal: np.ndarray, wish: int) -> int:
         if free and readable and leaves:
             return DROP
         if free and resident and not leaves:
-            return NO_COPY
+            return COPY if wish != NO_COPY and _may_be_written_back(tables, access) else NO_COPY
         _legal_moves(tables, state, legal, wish)
         if not free:
             return NO_COPY if legal[NO_COPY] else DROP
@@ -89,9 +92,15 @@ def _legal_moves(tables: Tables, state: State, legal: np.ndarray, wish: int) -> 
 def wish_of(tables: Tables, state: State, move: int) -> int:
     """Returns the wish that leads to a legal `move` at the access to decide next."""
     access = state.counters[C_ACCESS]
-    if move != NO_COPY or tables.access[access, A_KIND] != OPERAND:
+    if move != NO_COPY or tables.access[access, A_KIND] != OPERAND or _may_be_written_back(tables, access):
         return move
     return COPY if state.buffer[tables.access[access, A_BUFFER], S_RESIDENT] == 1 else ACROSS
+
+
+@njit(cache=True, nogil=True)
+def _may_be_written_back(tables: Tables, access: int) -> bool:
+    """Returns whether the first access in a loop says if the buffer is written back after it."""
+    return tables.access[access, A_CARRIED] == READ_LATER
 
 
 @njit(cache=True, nogil=True)
@@ -159,8 +168,9 @@ def free_accesses(tables: Tables) -> NDArray[np.int64]:
     """Returns the accesses that a plan decides: of buffers that may be placed and are worth it, and not by a twin."""
     owner = tables.access[:, A_BUFFER]
     free = (tables.buffer[owner, B_PLAYED] == 1) & (tables.buffer[owner, B_TRIVIAL] == 0)
-    operand_twin = (tables.access[:, A_KIND] == OPERAND) & (tables.access[:, A_TWIN] >= 0)
-    return np.flatnonzero(free & ~operand_twin)
+    # A result written in place has a twin too, but may be written back or not.
+    decided = (tables.access[:, A_KIND] == OPERAND) | (tables.access[:, A_CARRIED] > 0)
+    return np.flatnonzero(free & ~(decided & (tables.access[:, A_TWIN] >= 0)))
 
 
 def random_plan(tables: Tables, generator: np.random.Generator) -> NDArray[np.int8]:

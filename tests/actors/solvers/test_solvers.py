@@ -29,6 +29,7 @@ from mallocmuzero.env.workloads import load
 from programs import make_mapping, make_program, programs
 
 PROGRAM = "resnet50-b32-v4"
+LOOPS = "lstm-train-b64-s32"
 
 
 @settings(max_examples=60, deadline=None)
@@ -47,7 +48,7 @@ def test_a_plans_outcome_is_what_the_judge_says_of_its_mapping(program, seed: in
 
 
 @pytest.mark.parametrize("objective", ["msa", "cycles", "robust"])
-@pytest.mark.parametrize("name", ["tiny", PROGRAM, "gpt2-b4-s512"])
+@pytest.mark.parametrize("name", ["tiny", PROGRAM, "gpt2-b4-s512", LOOPS])
 def test_outcomes_on_real_programs(name: str, objective: str) -> None:
     program = load(name)
     if objective != "msa" and CYCLES not in available_models(program):
@@ -235,8 +236,9 @@ def test_repacking_gathers_room_and_fills_it() -> None:
     assert gather(judge, gathered) is gathered
 
 
-def test_a_policys_plan_makes_the_policys_game() -> None:
-    task = Task(load(PROGRAM), None, "msa", Budget(None, 100), 0)
+@pytest.mark.parametrize("name", [PROGRAM, LOOPS])
+def test_a_policys_plan_makes_the_policys_game(name: str) -> None:
+    task = Task(load(name), None, "msa", Budget(None, 100), 0)
     plan = np.zeros(len(task.tables.access), np.int8)
     for _ in range(5):
         weights = task.generator.standard_normal((3, 11))
