@@ -1,6 +1,6 @@
 """Trains at full speed for an hour and looks at the memory of every process: does it grow, and how fast?
 
-    python benchmarks/soak.py --seconds 3600
+    python benchmarks/soak.py --seconds 3600 [--config launch/policies/train.toml]
 
 One line per look in docs/results/soak.jsonl, a plot beside it, a table in docs/clusters.md. Called again, it goes on
 with the run that it was interrupted in, as a further part; `--fresh` begins anew. `--report` draws and writes what
@@ -46,6 +46,8 @@ _ROLES = {
 }
 _OTHERS = "Ray's other processes"
 _STOP_TIMEOUT_S = 300.0
+# A replay that is at its largest only this late may still be growing.
+_STILL_FILLING = 0.9
 
 
 def command(folder: Path, arguments: argparse.Namespace) -> list[str]:
@@ -53,6 +55,8 @@ def command(folder: Path, arguments: argparse.Namespace) -> list[str]:
     base = [sys.executable, "-m", "mallocmuzero.launch.cli", "train", "--run-dir", str(folder / "run")]
     if (folder / "run" / "manifest.json").exists():
         return [*base, "--resume"]
+    if arguments.config is not None:
+        return [*base, "--config", str(arguments.config), "--set", "schedule.report_seconds=5"]
     settings = [part for name, value in SETTINGS.items() for part in ("--set", f"{name}={value}")]
     run = ["--topology", "ray", "--actors", str(arguments.actors), "--workload", *arguments.workload]
     return [*base, *run, *settings]
@@ -152,12 +156,11 @@ def growth(looks: list[Record], role: str) -> tuple[float, float]:
 def table(looks: list[Record]) -> list[str]:
     """Returns the lines of the page."""
     minutes, last = looks[-1]["seconds"] / 60, looks[-1]
-    full = next(
-        (look["seconds"] / 60 for look in looks if (look.get("segments") or 0) >= SETTINGS["replay.capacity"]), None
-    )
+    most = max(look.get("segments") or 0 for look in looks)
+    full = next(look["seconds"] / 60 for look in looks if (look.get("segments") or 0) >= most)
     lines = [
         f"{minutes:.0f} minutes, {last.get('step') or 0:,} updates, {last.get('moves') or 0:,} moves; the replay was "
-        + ("never full." if full is None else f"full after {full:.0f} minutes."),
+        + ("never full." if full > _STILL_FILLING * minutes else f"full, {most:,} segments, after {full:.0f} minutes."),
         "",
         "| process | MiB at half time | MiB at the end | growth, MiB/h | ± |",
         "|---|--:|--:|--:|--:|",
@@ -215,6 +218,7 @@ def main() -> None:
     parser.add_argument("--period", type=float, default=15.0, help="seconds between looks")
     parser.add_argument("--actors", type=int, default=2)
     parser.add_argument("--workload", nargs="+", default=["resnet50-b128"])
+    parser.add_argument("--config", type=Path, help="of the training run, in place of the default and --workload")
     parser.add_argument("--folder", type=Path, default=Path("runs/soak"), help="of the training run")
     parser.add_argument("--fresh", action="store_true", help="forget what there is")
     parser.add_argument("--report", action="store_true", help="draw and write what there is, and run nothing")
