@@ -1,7 +1,6 @@
 """The faults that are done to a run, by name."""
 
 import contextlib
-import os
 import random
 import signal
 import subprocess
@@ -79,7 +78,8 @@ def _fill_store(run: Run, generator: random.Random) -> None:
     """Fills Ray's object store with what another driver of the same cluster holds."""
     raylets = run.processes(RAYLET)
     address = next(word.partition("=")[2] for word in raylets[0].cmdline() if word.startswith("--gcs-address="))
-    environment = os.environ | {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+    # The raylet's own variables: of this machine alone, and with the cluster's token if it has one.
+    environment = raylets[0].environ()
     subprocess.run([sys.executable, "-c", _HOLD, address, str(_FULL_S)], check=True, env=environment, timeout=200.0)
 
 
