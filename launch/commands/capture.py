@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+from ..compiler_arguments import add_python_option
+
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Adds the command to the parser."""
@@ -18,12 +20,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     parser.add_argument("--target", required=True, metavar="GENERATION", help="TPU generation, e.g. v5e")
     parser.add_argument("-o", "--output", required=True, type=Path, metavar="FILE", help="the program file, .json.gz")
-    parser.add_argument(
-        "--python",
-        type=Path,
-        metavar="PATH",
-        help="interpreter with jax, libtpu and the model; without it, an environment is made and kept",
-    )
+    add_python_option(parser)
     parser.add_argument("--name", help="name of the workload; by default the function's")
     parser.add_argument("--family", help="model family; by default the name")
     parser.add_argument(

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from ..compiler_arguments import add_options_output, add_python_option
 from ..confirmation_report import report, say, show
 from ..json_output import add_json_option, write_json
 
@@ -20,20 +21,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     parser.add_argument("program", metavar="PROGRAM", help="name of a workload, or a program file")
     parser.add_argument("mapping", metavar="MAPPING", help="a mapping file")
-    parser.add_argument(
-        "-o",
-        "--output",
-        required=True,
-        type=Path,
-        metavar="OPTIONS",
-        help="the options, .json, for `jax.jit(f).lower(...).compile(compiler_options=...)`",
-    )
-    parser.add_argument(
-        "--python",
-        type=Path,
-        metavar="PATH",
-        help="interpreter with jax, libtpu and the model; without it, an environment is made and kept",
-    )
+    add_options_output(parser)
+    add_python_option(parser)
     parser.add_argument(
         "--folder",
         type=Path,

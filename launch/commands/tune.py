@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from ..compiler_arguments import add_options_output, add_python_option
 from ..confirmation_report import report, say, show, verdict
 from ..json_output import add_json_option, write_json
 
@@ -28,20 +29,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument(
         "--minutes", type=float, default=_MINUTES, metavar="M", help=f"time for all of it; {_MINUTES:.0f}"
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        required=True,
-        type=Path,
-        metavar="OPTIONS",
-        help="the options, .json, for `jax.jit(f).lower(...).compile(compiler_options=...)`",
-    )
-    parser.add_argument(
-        "--python",
-        type=Path,
-        metavar="PATH",
-        help="interpreter with jax, libtpu and the model; without it, an environment is made and kept",
-    )
+    add_options_output(parser)
+    add_python_option(parser)
     parser.add_argument("--solver", default="muzero", metavar="NAME", help="muzero, or another of docs/solvers.md")
     parser.add_argument("--objective", metavar="O", help="robust (the default where it can be), msa or cycles")
     parser.add_argument("--seed", type=int, default=0, metavar="N")
