@@ -5,6 +5,7 @@ harm. The policy head sees all decisions of a line in one batch, and says for ea
 move to be better than the line's. Changes begin there more often.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -29,8 +30,16 @@ _ROWS = 256
 # Limits of how much likelier than the line's move another one counts; of chances left to annealing's own.
 _LEAST, _MOST = 0.05, 50.0
 _OWN_SHARE = 0.35
+# Changes begun at a decision after which the policy's word for it counts half.
+_TRIALS = 2.0
 # How much likelier than the line's a move has to be to be tried for itself.
 _WORTH = 1.2
+# The same for changes that are made all at once, one such limit after the other.
+_LEAPS = (20.0, 8.0, 4.0, 2.0, _WORTH)
+
+
+# An access, and another wish for it.
+Wish = tuple[int, int]
 
 
 class View(NamedTuple):
@@ -89,7 +98,10 @@ class GuidedWalk(Walk):
         super().__init__(task, plan, search)
         self._guide = guide
         self._own = np.diff(self._drawn, prepend=0.0)
-        self._preferred: list[tuple[int, int]] = []
+        self._doubt, self._tried = np.ones(len(self._own)), np.zeros(len(self._own))
+        self._shares = self._own
+        self._preferred: list[Wish] = []
+        self._seen: tuple[View, NDArray[np.float64]] | None = None
         self._place = np.full(len(task.tables.access), -1, np.int64)
         self._place[task.free] = np.arange(len(task.free))
 
@@ -98,13 +110,25 @@ class GuidedWalk(Walk):
         self._task.take(self._clocked)
         view = look(self._task, self.plan)
         doubts = self._guide.doubts(view)
+        self._seen = view, doubts
         self._list(view, doubts)
         doubt = doubts.max(axis=1).clip(_LEAST, _MOST)
         place = self._place[view.access]
-        weights = np.full(len(self._own), _LEAST)
-        weights[place[place >= 0]] = doubt[place >= 0]
-        shares = _OWN_SHARE * self._own + (1.0 - _OWN_SHARE) * weights / weights.sum()
-        self._drawn = np.cumsum(shares) / shares.sum()
+        self._doubt[:] = _LEAST
+        self._doubt[place[place >= 0]] = doubt[place >= 0]
+        self._tried *= 0.5
+        self._weigh()
+
+    def _weigh(self) -> None:
+        """Sets where changes begin from what the policy says, less where trials have come to nothing."""
+        doubt = self._doubt / (1.0 + self._tried / _TRIALS)
+        self._shares = _OWN_SHARE * self._own + (1.0 - _OWN_SHARE) * doubt / doubt.sum()
+        self._drawn = np.cumsum(self._shares) / self._shares.sum()
+
+    def step(self, games: int, temperature: float) -> None:
+        super().step(games, temperature)
+        self._tried += games * self._shares
+        self._weigh()
 
     def _list(self, view: View, doubts: NDArray[np.float64]) -> None:
         """Lists the moves that the policy prefers to the line's, the likeliest last."""
@@ -112,6 +136,50 @@ class GuidedWalk(Walk):
         order = np.argsort(doubts[rows, moves], kind="stable")
         rows, moves = rows[order], moves[order]
         self._preferred = list(zip(view.access[rows].tolist(), view.wish[rows, moves].tolist(), strict=True))
+
+    def leap(self) -> bool:
+        """Makes all changes at once of which the policy is surer than a limit, for one limit after the other, and walks
+        on from the best of these games if it is better than the current one.
+
+        Returns:
+          Whether it is. What the policy has said before is of another game then: `aim` anew.
+        """
+        if self._seen is None:
+            return False
+        task, (view, doubts) = self._task, self._seen
+        task.take(self._clocked)
+        surest, moves, rows = doubts.max(axis=1), doubts.argmax(axis=1), np.arange(len(doubts))
+        best_s, best_plan, made = self.current_s, None, 0
+        for limit in _LEAPS:
+            changed = np.flatnonzero(surest > limit)
+            if len(changed) == made:
+                continue
+            if task.done:
+                break
+            made = len(changed)
+            plan = self.plan.copy()
+            plan[view.access[changed]] = view.wish[rows, moves][changed]
+            seconds = task.play(plan)
+            if seconds < best_s:
+                best_s, best_plan = seconds, plan
+        if best_plan is None:
+            return False
+        self._go_to(best_plan)
+        self._tried[:] = 0.0
+        self._seen = None
+        return True
+
+    def _go_to(self, plan: Plan) -> None:
+        self.plan[:] = plan
+        self._slot[:] = 0
+        self._values[0] = self._play()
+        if self.current_s < self.best_s:
+            self._values[1] = self.current_s
+            self.best_plan[:] = plan
+
+    def suggest(self, wishes: Sequence[Wish]) -> None:
+        """Has `correct` try these first, the last of them before all others."""
+        self._preferred += wishes
 
     def correct(self, games: int) -> int:
         """Plays up to `games` games, each with one wish that the policy prefers, the likeliest first; keeps what is

@@ -15,7 +15,7 @@ import numpy as np
 from ..env.layout import R_PATIENCE, R_SLACK
 from ..env.mapping import Mapping
 from ..env.objective import ROBUST
-from .guided import Guide, GuidedWalk
+from .guided import Guide, GuidedWalk, Wish
 from .self_play import PATIENCE
 from .slack import SLACKS
 from .solvers.anneal import SEARCH
@@ -28,8 +28,8 @@ from .solvers.walk import Walk
 # Of the ways to follow mappings, those that are walked from.
 _FOLLOWED = 3
 
-# What looks at a walk's current plan now and then, and makes the guide better.
-Tutor = Callable[[Task, Plan, Guide], None]
+# What looks at a walk's current plan now and then, and makes the guide better. Returns changes that help, best last.
+Tutor = Callable[[Task, Plan, Guide], list[Wish]]
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,8 @@ class MuZeroConfig:
       climb_share: for short climbs from several starts.
       aim_share: between two questions to the policy, which take at most a tenth of that between them.
       correct_share: most that is spent, after each, on what the policy would have otherwise, move by move.
+      leap_share: between two tries to make all changes at once that the policy is sure of; four times as much after one
+        that did not help; 0 for none.
       teach_share: between two lessons, which take at most a tenth of that between them.
       hot, cold: first and last temperature, in units of the median difference that a single change makes; the first is
         lower where there are fewer games per access than `games_per_access`.
@@ -52,6 +54,7 @@ class MuZeroConfig:
     climb_share: float = 0.08
     aim_share: float = 0.02
     correct_share: float = 0.02
+    leap_share: float = 0.05
     teach_share: float = 0.08
     hot: float = 0.3
     cold: float = 0.01
@@ -84,7 +87,7 @@ def muzero(task: Task, guide: Guide | None, tutor: Tutor | None = None, config: 
 class _Walking:
     def __init__(self, task: Task, guide: Guide | None, tutor: Tutor | None, config: MuZeroConfig) -> None:
         self._task, self._guide, self._tutor, self._config = task, guide, tutor, config
-        self._aim_at, self._teach_at = 0.0, task.spent + config.teach_share
+        self._aim_at, self._leap_at, self._teach_at = 0.0, 0.0, task.spent + config.teach_share
 
     def hot(self) -> float:
         """Returns the first temperature: lower the fewer games per access the rest of the budget allows."""
@@ -101,15 +104,19 @@ class _Walking:
         begun = task.spent
         self._aim_at = 0.0
         while not task.done and task.spent < end:
+            found: list[Wish] = []
             if self._guide is not None and self._tutor is not None and task.spent >= self._teach_at:
                 task.doing = "lesson"
                 before = task.spent
-                self._tutor(task, walk.plan, self._guide)
+                found = self._tutor(task, walk.plan, self._guide)
                 self._teach_at = task.spent + max(config.teach_share, 10.0 * (task.spent - before))
                 self._aim_at = 0.0
             if isinstance(walk, GuidedWalk) and task.spent >= self._aim_at:
                 before = task.spent
                 walk.aim()
+                if config.leap_share and task.spent >= self._leap_at:
+                    self._leap_at = task.spent + (config.leap_share if leap(task, walk) else 4 * config.leap_share)
+                walk.suggest(found)
                 self._aim_at = task.spent + max(config.aim_share, 10.0 * (task.spent - before))
                 correct(task, walk, config.correct_share)
             passed = min(1.0, (task.spent - begun) / max(end - begun, 1e-9))
@@ -122,6 +129,17 @@ class _Walking:
 def make_walk(task: Task, plan: Plan, guide: Guide | None) -> Walk:
     """Returns a walk from `plan`, by the clock that `task` has now."""
     return Walk(task, plan, SEARCH) if guide is None else GuidedWalk(task, plan, SEARCH, guide)
+
+
+def leap(task: Task, walk: GuidedWalk) -> bool:
+    """Makes many changes at once as long as that helps; returns whether it did. The policy is asked before, and is
+    after."""
+    task.doing = "all that the policy would have otherwise"
+    helped = False
+    while not task.done and walk.leap():
+        walk.aim()
+        helped = True
+    return helped
 
 
 def correct(task: Task, walk: GuidedWalk, share: float) -> None:
@@ -157,6 +175,8 @@ def _best_walk(task: Task, guide: Guide | None, config: MuZeroConfig) -> Walk | 
         end = task.spent + share
         if isinstance(walk, GuidedWalk):
             walk.aim()
+            if config.leap_share:
+                leap(task, walk)
             correct(task, walk, share)
         while not task.done and task.spent < end:
             walk.step(task.games_per_look(), 0.0)

@@ -4,10 +4,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..actors.branch import BranchConfig
 from ..actors.counterfactual import plan_outcomes, policy_of_outcomes
-from ..actors.guided import Guide, look
+from ..actors.guided import Guide, View, Wish, look
 from ..actors.muzero import MuZeroConfig, muzero
 from ..actors.reference import DECISIONS_PER_UNIT, LEAST_ROOM
 from ..actors.solvers.solve import Solution, Solver, solve
@@ -81,11 +82,15 @@ class Tutor:
         self._unit_s: float | None = None
         self._lessons: Lessons | None = None
 
-    def __call__(self, task: Task, plan: Plan, guide: Guide) -> None:
-        """Adds decisions along `plan` to the lessons, takes steps on all, and gives the guide what came of it."""
+    def __call__(self, task: Task, plan: Plan, guide: Guide) -> list[Wish]:
+        """Adds decisions along `plan` to the lessons, takes steps on all, and gives the guide what came of it.
+
+        Returns:
+          The changes of one wish that made the game better, best last.
+        """
         view = look(task, plan)
         if not len(view.access):
-            return
+            return []
         if self._unit_s is None:
             # As `make_scale` has it, but for the greedy player's games, which take longer than a lesson.
             room_s = max(task.best_s - task.game.judge.floor_s(), LEAST_ROOM * task.best_s)
@@ -100,6 +105,16 @@ class Tutor:
         self._lessons = new
         self._tuner.learn(new, _STEPS, task.generator)
         guide.params = self._tuner.params
+        return _helping(seconds, View(*(part[chosen] for part in view)))
+
+
+def _helping(seconds: NDArray[np.float64], view: View) -> list[Wish]:
+    """Returns the wishes that lead to better games than the line's moves, best last."""
+    gains = seconds[np.arange(len(view.move)), view.move][:, None] - seconds
+    rows, moves = np.nonzero(gains > 0.0)
+    order = np.argsort(gains[rows, moves], kind="stable")
+    accesses, wishes = view.access[rows[order]], view.wish[rows[order], moves[order]]
+    return list(zip(accesses.tolist(), wishes.tolist(), strict=True))
 
 
 def _rows_worth(task: Task) -> int:

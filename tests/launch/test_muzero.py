@@ -10,6 +10,7 @@ from mallocmuzero.actors.muzero import muzero
 from mallocmuzero.actors.solvers.anneal import SEARCH
 from mallocmuzero.actors.solvers.task import Budget, Task
 from mallocmuzero.actors.solvers.walk import Walk
+from mallocmuzero.env.core import DROP
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.files import read_mapping
 from mallocmuzero.env.objective import make_judge
@@ -109,6 +110,63 @@ def test_what_the_policy_prefers_is_tried_and_kept_if_it_is_better(policy: Path)
     assert walk.best_s <= current
 
 
+def test_trials_that_come_to_nothing_count_against_a_decision(policy: Path) -> None:
+    network, params, _ = load_policy(policy)
+    task = _task(name="resnet50-b32-v4")
+
+    class Doubting(Guide):
+        def doubts(self, view):  # type: ignore[no-untyped-def]
+            found = np.zeros((len(view.access), 3))
+            found[3] = 20.0
+            return found
+
+    walk = GuidedWalk(task, np.zeros(len(task.tables.access), np.int8), SEARCH, Doubting(network, params))
+    walk.aim()
+    place = list(task.free).index(look(task, walk.plan).access[3])
+    first = np.diff(walk._drawn, prepend=0.0)[place]
+    walk.step(100, 0.0)
+    tried = np.diff(walk._drawn, prepend=0.0)[place]
+    assert tried < 0.5 * first
+    walk.aim()
+    again = np.diff(walk._drawn, prepend=0.0)[place]
+    assert tried < again < first  # what was tried in another game counts half
+
+
+def test_a_leap_makes_all_changes_that_the_policy_is_sure_of(policy: Path) -> None:
+    network, params, _ = load_policy(policy)
+    task = _task(name="resnet50-b32-v4")
+    everything = np.zeros(len(task.tables.access), np.int8)
+    everything_s = task.play(everything)
+
+    class Knowing(Guide):
+        """Would have all as the plan `everything` has it, and half of it more surely than the other."""
+
+        def doubts(self, view):  # type: ignore[no-untyped-def]
+            wanted = view.wish == everything[view.access][:, None]
+            found = np.where(wanted & view.legal, np.where(view.access % 2, 30.0, 3.0)[:, None], 0.0)
+            found[np.arange(len(view.move)), view.move] = 0.0
+            return found
+
+    walk = GuidedWalk(task, np.full(len(everything), DROP, np.int8), SEARCH, Knowing(network, params))
+    assert not walk.leap()  # nobody has asked yet
+    walk.aim()
+    before, played = walk.current_s, task.evaluations
+    assert walk.leap()
+    assert task.evaluations == played + 2  # two sets of changes differ
+    assert walk.current_s < before
+    assert walk.current_s == pytest.approx(everything_s, rel=0.01)
+    assert walk.best_s == walk.current_s
+    assert task.play(walk.plan) == pytest.approx(walk.current_s, rel=1e-12)
+    assert not walk.leap()  # what it said was of another game
+    walk.aim()
+    current, plan = walk.current_s, walk.plan.copy()
+    assert not walk.leap()
+    assert np.array_equal(walk.plan, plan)
+    walk.step(200, 0.0)  # from the states that were kept
+    assert walk.best_s <= current
+    assert task.play(walk.best_plan) == pytest.approx(walk.best_s, rel=1e-12)
+
+
 def test_the_wishes_of_a_view_lead_to_its_moves(policy: Path) -> None:
     task = _task(name="resnet50-b32-v4")
     plan = task.generator.integers(0, 3, len(task.tables.access)).astype(np.int8)
@@ -173,9 +231,18 @@ def test_a_tutor_gives_the_guide_new_parameters(policy: Path) -> None:
     guide = Guide(network, params)
     task.play(np.zeros(len(task.tables.access), np.int8))
     before = task.evaluations
-    Tutor(network, params, task)(task, np.zeros(len(task.tables.access), np.int8), guide)
+    plan = np.zeros(len(task.tables.access), np.int8)
+    helping = Tutor(network, params, task)(task, plan, guide)
     assert task.evaluations > before + 10
     assert guide.params is not params
+    seconds = [task.play(np.where(np.arange(len(plan)) == access, wish, plan)) for access, wish in helping]
+    assert len(seconds) > 3
+    assert max(seconds) < task.play(plan)
+    assert seconds == sorted(seconds, reverse=True)
+    walk = GuidedWalk(task, plan, SEARCH, guide)
+    walk.suggest(helping)
+    assert walk.correct(1) == 1
+    assert walk.current_s == pytest.approx(min(seconds), rel=1e-12)
 
 
 def test_without_a_guide_it_walks_as_annealing_does() -> None:

@@ -1,0 +1,172 @@
+"""What the policy is worth where much is left to win: held-out programs with a share of their fast memory.
+
+    python benchmarks/guidance.py [--share 0.5] [--seconds 1 5] [--seeds 3] [--programs NAME|SPLIT ...] [--policy FILE]
+        [--jobs N] [--budget-minutes T] [--out FILE] [--machine LABEL] [--dry-run]
+
+Production mappings of the benchmark are good, and little is left above them. With less fast memory a program is another
+problem (`actors/curriculum.py`), whose mapping by XLA's algorithm is as good as that comes, and more can be won. Each
+is solved by `solve --solver muzero` with the policy and by the same solver without it, with as much processor time; the
+policy has been trained on no program of the split. What FILE (docs/results/guidance.jsonl) lacks is run and added line
+by line, so the command may be stopped and given again at any time.
+
+A run (`json_lines.py`) has the keys of `agent_records.py`, and `share`.
+
+Then: python benchmarks/agent_page.py
+"""
+
+import argparse
+import sys
+import time
+import traceback
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from job_pool import one_thread, run_jobs
+
+if __name__ == "__main__":
+    one_thread()
+
+from agent_records import HELD_OUT, UNGUIDED, code_of, policy_digest
+from guidance_table import RESULTS
+from json_lines import Record, read_runs
+from mallocmuzero.actors.curriculum import resized
+from mallocmuzero.actors.muzero import muzero
+from mallocmuzero.actors.solvers.solve import Solver, solve
+from mallocmuzero.actors.solvers.task import PROCESSOR, Budget
+from mallocmuzero.env import workloads
+from mallocmuzero.env.objective import make_judge
+from mallocmuzero.env.program import Program
+from mallocmuzero.launch.muzero import NAME, solve_muzero
+from mallocmuzero.launch.policy import SHIPPED
+from mallocmuzero.version import VERSION
+from solver_references import programs_of
+
+_JOBS_PER_PROCESS = 20
+
+Key = tuple[str, str, str, float, float, int, str, str | None]
+
+
+class Job(NamedTuple):
+    """One run; `policy` is None for the shipped one."""
+
+    mode: str
+    program: str
+    share: float
+    seconds: float
+    seed: int
+    policy: str | None
+    machine: str
+
+
+def perform(job: Job) -> Record | str:
+    """Runs a job in this process; returns the record, or what went wrong."""
+    try:
+        program, production_s = _problem(job.program, job.share)
+        code, policy = _versions(job)
+        budget = Budget(job.seconds, clock=PROCESSOR)
+        begin = time.perf_counter()
+        if job.mode == HELD_OUT:
+            solution = solve_muzero(program, job.policy, budget=budget, seed=job.seed)
+        else:
+            alone: Solver = lambda task: muzero(task, None)  # noqa: E731
+            solution = solve(program, NAME, budget=budget, seed=job.seed, repack=True, solvers={NAME: alone})
+        return {
+            "mode": job.mode,
+            "program": job.program,
+            "share": job.share,
+            "program_sha256": program.sha256[:12],
+            "budget_s": job.seconds,
+            "seed": job.seed,
+            "code": code,
+            "policy_sha256": policy,
+            "evaluations": solution.evaluations,
+            "ratio": round(solution.judged_s / production_s, 8),
+            "wall_s": round(time.perf_counter() - begin, 2),
+            "machine": job.machine,
+            "version": VERSION,
+        }
+    except Exception:  # noqa: BLE001 - told to the caller; other runs go on
+        return traceback.format_exc()
+
+
+@cache
+def _problem(name: str, share: float) -> tuple[Program, float]:
+    """Returns a program with a share of its fast memory, and what XLA's algorithm comes to there."""
+    program = resized(workloads.load(name), share)
+    production_s = make_judge(program).production_s
+    if not production_s:
+        raise ValueError(f"{program.name} has no mapping to be measured against")
+    return program, production_s
+
+
+def _versions(job: Job) -> tuple[str, str | None]:
+    policy = SHIPPED if job.policy is None else Path(job.policy)
+    return code_of(job.mode), policy_digest(policy) if job.mode == HELD_OUT else None
+
+
+def _key_of(record: Record) -> Key:
+    return (
+        record["mode"],
+        record["program"],
+        record["program_sha256"],
+        float(record["share"]),
+        float(record["budget_s"]),
+        int(record["seed"]),
+        record["code"],
+        record["policy_sha256"],
+    )
+
+
+def _key_for(job: Job) -> Key:
+    sha256 = _problem(job.program, job.share)[0].sha256[:12]
+    return (job.mode, job.program, sha256, job.share, job.seconds, job.seed, *_versions(job))
+
+
+def jobs_of(arguments: argparse.Namespace, names: Iterable[str]) -> list[Job]:
+    """Returns all runs that are asked for: all programs by one seed before the next, short budgets first."""
+    return [
+        Job(mode, name, arguments.share, seconds, seed, arguments.policy, arguments.machine)
+        for seed in range(arguments.seeds)
+        for seconds in arguments.seconds
+        for name in names
+        for mode in (HELD_OUT, UNGUIDED)
+    ]
+
+
+def line_of(job: Job, record: Record) -> str:
+    """Returns a line about a run that has ended."""
+    what = "with policy" if job.mode == HELD_OUT else "without"
+    return f"{job.program}@{job.share:g} {job.seconds:g} s {what}, seed {job.seed}: {100 * record['ratio']:.3f} %"
+
+
+def main() -> int:
+    """Runs what is missing."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--share", type=float, default=0.5, help="of the fast memory that is left")
+    parser.add_argument("--seconds", type=float, nargs="+", default=[1.0, 5.0])
+    parser.add_argument("--programs", nargs="+", default=["heldout"], metavar="NAME", help="names, splits")
+    parser.add_argument("--policy", metavar="RUN_DIR|FILE", help="by default the shipped one")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--jobs", type=int, default=1, help="processes, one core each")
+    parser.add_argument("--budget-minutes", type=float, default=float("inf"), help="begin no run after so many")
+    parser.add_argument("--out", type=Path, default=RESULTS, metavar="FILE")
+    parser.add_argument("--machine", default="a", metavar="LABEL")
+    parser.add_argument("--dry-run", action="store_true", help="only say what is missing")
+    arguments = parser.parse_args()
+
+    def missing(job: Job) -> bool:
+        return _key_for(job) not in dict(read_runs([arguments.out], _key_of))
+
+    jobs = [job for job in jobs_of(arguments, programs_of(arguments.programs, lambda _: False)) if missing(job)]
+    print(f"{len(jobs)} runs missing, {sum(job.seconds for job in jobs) / 60:.0f} minutes of processor time", flush=True)
+    if arguments.dry_run:
+        return 0
+    processes, minutes = arguments.jobs, arguments.budget_minutes
+    failed = run_jobs(jobs, perform, missing, line_of, arguments.out, processes, minutes, _JOBS_PER_PROCESS)
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
