@@ -1,4 +1,5 @@
-"""Renders docs/agent-results.md from docs/results/agent.jsonl (`python benchmarks/agent.py` fills it).
+"""Renders docs/agent-results.md from docs/results/agent.jsonl and guidance.jsonl (`python benchmarks/agent.py` and
+`guidance.py` fill them).
 
     python benchmarks/agent_page.py
 
@@ -10,6 +11,7 @@ import argparse
 import json
 from pathlib import Path
 
+import guidance_table
 from agent_records import RESULTS, RIVAL_RESULTS, best_known, read
 from agent_standing import Standing
 from agent_tables import drawn, held_out, overview, target_list, trained
@@ -25,7 +27,7 @@ MAPPING = RESULTS.with_name(f"{DRAWN}.mapping.json.gz")
 PICTURE = RESULTS.with_name(f"{DRAWN}.png")
 
 
-def render(page: str, standing: Standing) -> str:
+def render(page: str, standing: Standing, guided: guidance_table.Runs) -> str:
     """Returns the page with its tables made anew.
 
     Raises:
@@ -36,6 +38,7 @@ def render(page: str, standing: Standing) -> str:
         "targets": target_list(standing),
         "trained": trained(standing),
         "held-out": held_out(standing),
+        "guidance": guidance_table.guidance(guided),
         "alphatensor": drawn(standing, DRAWN),
     }
     return fill_marks(page, tables.items(), "benchmarks/agent_page.py", PAGE)
@@ -73,7 +76,8 @@ def main() -> None:
     """Writes the page and the picture."""
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     standing = gather()
-    PAGE.write_text(render(PAGE.read_text(encoding="utf-8"), standing), encoding="utf-8")
+    page = render(PAGE.read_text(encoding="utf-8"), standing, guidance_table.read())
+    PAGE.write_text(page, encoding="utf-8")
     also = f" and {PICTURE}" if draw() else ""
     print(f"wrote {PAGE}{also}: {len(standing.runs)} runs")
 

@@ -160,11 +160,12 @@ def main() -> int:
         return _key_for(job) not in dict(read_runs([arguments.out], _key_of))
 
     jobs = [job for job in jobs_of(arguments, programs_of(arguments.programs, lambda _: False)) if missing(job)]
-    print(f"{len(jobs)} runs missing, {sum(job.seconds for job in jobs) / 60:.0f} minutes of processor time", flush=True)
+    minutes = sum(job.seconds for job in jobs) / 60
+    print(f"{len(jobs)} runs missing, {minutes:.0f} minutes of processor time", flush=True)
     if arguments.dry_run:
         return 0
-    processes, minutes = arguments.jobs, arguments.budget_minutes
-    failed = run_jobs(jobs, perform, missing, line_of, arguments.out, processes, minutes, _JOBS_PER_PROCESS)
+    processes, until = arguments.jobs, arguments.budget_minutes
+    failed = run_jobs(jobs, perform, missing, line_of, arguments.out, processes, until, _JOBS_PER_PROCESS)
     return int(failed > 0)
 
 

@@ -11,14 +11,15 @@ from json_lines import ROOT, Record, read_runs
 RESULTS = ROOT / "docs" / "results" / "guidance.jsonl"
 # Mode, program, share, budget in seconds, seed.
 _Place = tuple[str, str, float, float, int]
+Runs = dict[_Place, Record]
 
 
-def read(path: Path = RESULTS) -> dict[_Place, Record]:
+def read(path: Path = RESULTS) -> Runs:
     """Returns the last run of each mode, program, share, budget and seed."""
     return dict(read_runs([path], _place_of))
 
 
-def guidance(runs: dict[_Place, Record]) -> list[str]:
+def guidance(runs: Runs) -> list[str]:
     """Returns the table: latency in per cent of XLA's algorithm, means over seeds, by program and budget."""
     if not runs:
         return ["No run yet."]
@@ -49,7 +50,7 @@ def _place_of(record: Record) -> _Place:
     )
 
 
-def _pairs(runs: dict[_Place, Record], name: str, share: float, seconds: float) -> list[tuple[float, float]]:
+def _pairs(runs: Runs, name: str, share: float, seconds: float) -> list[tuple[float, float]]:
     """Returns the ratios without and with the policy of each seed that has both."""
     seeds = sorted({place[4] for place in runs if place[1:4] == (name, share, seconds)})
     found = [[runs.get((mode, name, share, seconds, seed)) for mode in (UNGUIDED, HELD_OUT)] for seed in seeds]

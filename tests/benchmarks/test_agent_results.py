@@ -17,6 +17,7 @@ import agent_page
 import agent_records
 import agent_tables
 import agent_targets
+import guidance_table
 import timed_training
 from agent_standing import Standing
 from test_ablations import SMALL
@@ -60,7 +61,9 @@ def found(of: Standing, *words: str) -> agent_targets.Target:
 
 def test_the_page_says_what_the_results_say() -> None:
     page = agent_page.PAGE.read_text(encoding="utf-8")
-    assert agent_page.render(page, agent_page.gather()) == page, "python benchmarks/agent_page.py renders it"
+    assert agent_page.render(page, agent_page.gather(), guidance_table.read()) == page, (
+        "python benchmarks/agent_page.py renders it"
+    )
 
 
 def test_contended_is_what_something_has_beaten_tuned_production_on() -> None:
