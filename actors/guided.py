@@ -27,6 +27,8 @@ from .solvers.walk import Search, Walk
 
 # Rows of one call of the network: few sizes, so that little is compiled.
 _ROWS = 256
+# Decisions of a line that the network is asked about: it takes as long as some dozens of games.
+_MOST_ROWS = 256
 # Limits of how much likelier than the line's move another one counts; of chances left to annealing's own.
 _LEAST, _MOST = 0.05, 50.0
 _OWN_SHARE = 0.35
@@ -34,8 +36,6 @@ _OWN_SHARE = 0.35
 _TRIALS = 2.0
 # How much likelier than the line's a move has to be to be tried for itself.
 _WORTH = 1.2
-# The same for changes that are made all at once, one such limit after the other.
-_LEAPS = (20.0, 8.0, 4.0, 2.0, _WORTH)
 
 
 # An access, and another wish for it.
@@ -101,16 +101,14 @@ class GuidedWalk(Walk):
         self._doubt, self._tried = np.ones(len(self._own)), np.zeros(len(self._own))
         self._shares = self._own
         self._preferred: list[Wish] = []
-        self._seen: tuple[View, NDArray[np.float64]] | None = None
         self._place = np.full(len(task.tables.access), -1, np.int64)
         self._place[task.free] = np.arange(len(task.free))
 
     def aim(self) -> None:
         """Asks the guide anew, about the current plan."""
         self._task.take(self._clocked)
-        view = look(self._task, self.plan)
+        view = self._at_stake(look(self._task, self.plan))
         doubts = self._guide.doubts(view)
-        self._seen = view, doubts
         self._list(view, doubts)
         doubt = doubts.max(axis=1).clip(_LEAST, _MOST)
         place = self._place[view.access]
@@ -118,6 +116,15 @@ class GuidedWalk(Walk):
         self._doubt[place[place >= 0]] = doubt[place >= 0]
         self._tried *= 0.5
         self._weigh()
+
+    def _at_stake(self, view: View) -> View:
+        """Returns the part of a view that the policy is asked about: where most is at stake."""
+        if len(view.access) <= _MOST_ROWS:
+            return view
+        place = self._place[view.access]
+        stake = np.where(place >= 0, self._own[place], 0.0)
+        rows = np.sort(np.argsort(-stake, kind="stable")[:_MOST_ROWS])
+        return View(*(part[rows] for part in view))
 
     def _weigh(self) -> None:
         """Sets where changes begin from what the policy says, less where trials have come to nothing."""
@@ -136,46 +143,6 @@ class GuidedWalk(Walk):
         order = np.argsort(doubts[rows, moves], kind="stable")
         rows, moves = rows[order], moves[order]
         self._preferred = list(zip(view.access[rows].tolist(), view.wish[rows, moves].tolist(), strict=True))
-
-    def leap(self) -> bool:
-        """Makes all changes at once of which the policy is surer than a limit, for one limit after the other, and walks
-        on from the best of these games if it is better than the current one.
-
-        Returns:
-          Whether it is. What the policy has said before is of another game then: `aim` anew.
-        """
-        if self._seen is None:
-            return False
-        task, (view, doubts) = self._task, self._seen
-        task.take(self._clocked)
-        surest, moves, rows = doubts.max(axis=1), doubts.argmax(axis=1), np.arange(len(doubts))
-        best_s, best_plan, made = self.current_s, None, 0
-        for limit in _LEAPS:
-            changed = np.flatnonzero(surest > limit)
-            if len(changed) == made:
-                continue
-            if task.done:
-                break
-            made = len(changed)
-            plan = self.plan.copy()
-            plan[view.access[changed]] = view.wish[rows, moves][changed]
-            seconds = task.play(plan)
-            if seconds < best_s:
-                best_s, best_plan = seconds, plan
-        if best_plan is None:
-            return False
-        self._go_to(best_plan)
-        self._tried[:] = 0.0
-        self._seen = None
-        return True
-
-    def _go_to(self, plan: Plan) -> None:
-        self.plan[:] = plan
-        self._slot[:] = 0
-        self._values[0] = self._play()
-        if self.current_s < self.best_s:
-            self._values[1] = self.current_s
-            self.best_plan[:] = plan
 
     def suggest(self, wishes: Sequence[Wish]) -> None:
         """Has `correct` try these first, the last of them before all others."""

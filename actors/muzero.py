@@ -40,10 +40,9 @@ class MuZeroConfig:
       order_share: for the search over XLA's orders that the line of play begins from.
       start_share: for following the best mappings in the game, and as much for greedy lines besides.
       climb_share: for short climbs from several starts.
-      aim_share: between two questions to the policy, which take at most a tenth of that between them.
+      ask_share: most that the policy itself may take, of what is spent so far.
+      aim_share: least between two questions to it along a walk.
       correct_share: most that is spent, after each, on what the policy would have otherwise, move by move.
-      leap_share: between two tries to make all changes at once that the policy is sure of; four times as much after one
-        that did not help; 0 for none.
       teach_share: between two lessons, which take at most a tenth of that between them.
       hot, cold: first and last temperature, in units of the median difference that a single change makes; the first is
         lower where there are fewer games per access than `games_per_access`.
@@ -52,9 +51,9 @@ class MuZeroConfig:
     order_share: float = 0.25
     start_share: float = 0.06
     climb_share: float = 0.08
+    ask_share: float = 0.1
     aim_share: float = 0.02
     correct_share: float = 0.02
-    leap_share: float = 0.05
     teach_share: float = 0.08
     hot: float = 0.3
     cold: float = 0.01
@@ -71,10 +70,11 @@ def muzero(task: Task, guide: Guide | None, tutor: Tutor | None = None, config: 
       config: None for the defaults.
     """
     config = MuZeroConfig() if config is None else config
-    walk = _best_walk(task, guide, config)
+    asking = Asking(task, config)
+    walk = _best_walk(task, guide, config, asking)
     if walk is None:
         return
-    search = _Walking(task, guide, tutor, config)
+    search = _Walking(task, guide, tutor, config, asking)
     begun, hot = task.spent, search.hot()
     for end in (begun + 0.65 * (1.0 - begun), 1.0):
         walk = search.cool(walk, end, hot)
@@ -84,10 +84,32 @@ def muzero(task: Task, guide: Guide | None, tutor: Tutor | None = None, config: 
         walk = make_walk(task, walk.best_plan, guide)
 
 
+class Asking:
+    """Keeps the policy to its share of the time: on a long program it takes as long as hundreds of changed games."""
+
+    def __init__(self, task: Task, config: MuZeroConfig) -> None:
+        self._task, self._config = task, config
+        self._asked_s, self._last_s = 0.0, 0.0
+
+    def aim(self, walk: GuidedWalk) -> bool:
+        """Asks the policy about a walk's current plan, unless it has had its share; returns whether it did."""
+        task = self._task
+        limited = task.budget.seconds is not None
+        if limited and self._asked_s + self._last_s > self._config.ask_share * task.seconds:
+            return False
+        before = task.seconds
+        walk.aim()
+        self._last_s = task.seconds - before
+        self._asked_s += self._last_s
+        return True
+
+
 class _Walking:
-    def __init__(self, task: Task, guide: Guide | None, tutor: Tutor | None, config: MuZeroConfig) -> None:
-        self._task, self._guide, self._tutor, self._config = task, guide, tutor, config
-        self._aim_at, self._leap_at, self._teach_at = 0.0, 0.0, task.spent + config.teach_share
+    def __init__(
+        self, task: Task, guide: Guide | None, tutor: Tutor | None, config: MuZeroConfig, asking: Asking
+    ) -> None:
+        self._task, self._guide, self._tutor, self._config, self._asking = task, guide, tutor, config, asking
+        self._aim_at, self._teach_at = 0.0, task.spent + config.teach_share
 
     def hot(self) -> float:
         """Returns the first temperature: lower the fewer games per access the rest of the budget allows."""
@@ -111,14 +133,13 @@ class _Walking:
                 found = self._tutor(task, walk.plan, self._guide)
                 self._teach_at = task.spent + max(config.teach_share, 10.0 * (task.spent - before))
                 self._aim_at = 0.0
-            if isinstance(walk, GuidedWalk) and task.spent >= self._aim_at:
-                before = task.spent
-                walk.aim()
-                if config.leap_share and task.spent >= self._leap_at:
-                    self._leap_at = task.spent + (config.leap_share if leap(task, walk) else 4 * config.leap_share)
+            if isinstance(walk, GuidedWalk):
+                asked = task.spent >= self._aim_at and self._asking.aim(walk)
+                if asked:
+                    self._aim_at = task.spent + config.aim_share
                 walk.suggest(found)
-                self._aim_at = task.spent + max(config.aim_share, 10.0 * (task.spent - before))
-                correct(task, walk, config.correct_share)
+                if asked or found:
+                    correct(task, walk, config.correct_share)
             passed = min(1.0, (task.spent - begun) / max(end - begun, 1e-9))
             temperature = scale * hot * (config.cold / hot) ** passed
             task.doing = f"temperature {temperature * 1e6:.3g} us"
@@ -131,17 +152,6 @@ def make_walk(task: Task, plan: Plan, guide: Guide | None) -> Walk:
     return Walk(task, plan, SEARCH) if guide is None else GuidedWalk(task, plan, SEARCH, guide)
 
 
-def leap(task: Task, walk: GuidedWalk) -> bool:
-    """Makes many changes at once as long as that helps; returns whether it did. The policy is asked before, and is
-    after."""
-    task.doing = "all that the policy would have otherwise"
-    helped = False
-    while not task.done and walk.leap():
-        walk.aim()
-        helped = True
-    return helped
-
-
 def correct(task: Task, walk: GuidedWalk, share: float) -> None:
     """Tries what the policy would have otherwise until a share of the budget is spent, or nothing is left."""
     task.doing = "what the policy would have otherwise"
@@ -150,7 +160,7 @@ def correct(task: Task, walk: GuidedWalk, share: float) -> None:
         pass
 
 
-def _best_walk(task: Task, guide: Guide | None, config: MuZeroConfig) -> Walk | None:
+def _best_walk(task: Task, guide: Guide | None, config: MuZeroConfig, asking: Asking) -> Walk | None:
     """Returns a walk from the best start; None if there is nothing to do, or no time left."""
     production = task.game.program.production
     if production is not None:
@@ -173,10 +183,7 @@ def _best_walk(task: Task, guide: Guide | None, config: MuZeroConfig) -> Walk | 
     for walk in walks:
         task.doing = f"{len(walks)} climbs"
         end = task.spent + share
-        if isinstance(walk, GuidedWalk):
-            walk.aim()
-            if config.leap_share:
-                leap(task, walk)
+        if isinstance(walk, GuidedWalk) and asking.aim(walk):
             correct(task, walk, share)
         while not task.done and task.spent < end:
             walk.step(task.games_per_look(), 0.0)

@@ -5,12 +5,13 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from mallocmuzero.actors import guided
 from mallocmuzero.actors.guided import Guide, GuidedWalk, look
-from mallocmuzero.actors.muzero import muzero
+from mallocmuzero.actors.muzero import Asking, MuZeroConfig, muzero
+from mallocmuzero.actors.solvers import task as task_module
 from mallocmuzero.actors.solvers.anneal import SEARCH
 from mallocmuzero.actors.solvers.task import Budget, Task
 from mallocmuzero.actors.solvers.walk import Walk
-from mallocmuzero.env.core import DROP
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.files import read_mapping
 from mallocmuzero.env.objective import make_judge
@@ -132,39 +133,53 @@ def test_trials_that_come_to_nothing_count_against_a_decision(policy: Path) -> N
     assert tried < again < first  # what was tried in another game counts half
 
 
-def test_a_leap_makes_all_changes_that_the_policy_is_sure_of(policy: Path) -> None:
+def test_the_policy_is_asked_about_what_is_at_stake(policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     network, params, _ = load_policy(policy)
     task = _task(name="resnet50-b32-v4")
-    everything = np.zeros(len(task.tables.access), np.int8)
-    everything_s = task.play(everything)
+    asked = []
 
-    class Knowing(Guide):
-        """Would have all as the plan `everything` has it, and half of it more surely than the other."""
-
+    class Asked(Guide):
         def doubts(self, view):  # type: ignore[no-untyped-def]
-            wanted = view.wish == everything[view.access][:, None]
-            found = np.where(wanted & view.legal, np.where(view.access % 2, 30.0, 3.0)[:, None], 0.0)
-            found[np.arange(len(view.move)), view.move] = 0.0
-            return found
+            asked.append(view)
+            return np.zeros((len(view.access), 3))
 
-    walk = GuidedWalk(task, np.full(len(everything), DROP, np.int8), SEARCH, Knowing(network, params))
-    assert not walk.leap()  # nobody has asked yet
+    monkeypatch.setattr(guided, "_MOST_ROWS", 20)
+    walk = GuidedWalk(task, np.zeros(len(task.tables.access), np.int8), SEARCH, Asked(network, params))
     walk.aim()
-    before, played = walk.current_s, task.evaluations
-    assert walk.leap()
-    assert task.evaluations == played + 2  # two sets of changes differ
-    assert walk.current_s < before
-    assert walk.current_s == pytest.approx(everything_s, rel=0.01)
-    assert walk.best_s == walk.current_s
-    assert task.play(walk.plan) == pytest.approx(walk.current_s, rel=1e-12)
-    assert not walk.leap()  # what it said was of another game
-    walk.aim()
-    current, plan = walk.current_s, walk.plan.copy()
-    assert not walk.leap()
-    assert np.array_equal(walk.plan, plan)
-    walk.step(200, 0.0)  # from the states that were kept
-    assert walk.best_s <= current
-    assert task.play(walk.best_plan) == pytest.approx(walk.best_s, rel=1e-12)
+    (part,), whole = asked, look(task, walk.plan)
+    assert len(part.access) == 20 < len(whole.access)
+    assert (np.diff(part.access) > 0).all()
+    own = dict(zip(task.free.tolist(), np.diff(Walk(task, walk.plan, SEARCH)._drawn, prepend=0.0), strict=True))
+    least = min(own[access] for access in part.access.tolist())
+    others = set(whole.access.tolist()) - set(part.access.tolist())
+    assert all(own.get(access, 0.0) <= least + 1e-12 for access in others)
+    rows = np.searchsorted(whole.access, part.access)
+    assert np.array_equal(part.observation, whole.observation[rows])
+    assert np.array_equal(part.move, whole.move[rows])
+
+
+def test_the_policy_keeps_to_its_share_of_the_time(policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    network, params, _ = load_policy(policy)
+    now = [0.0]
+    monkeypatch.setitem(task_module._CLOCKS, "wall", lambda: now[0])
+
+    class Slow(Guide):
+        def doubts(self, view):  # type: ignore[no-untyped-def]
+            now[0] += 1.0
+            return np.zeros((len(view.access), 3))
+
+    task = Task(load("resnet50-b32-v4"), None, None, Budget(100.0), 0)
+    walk = GuidedWalk(task, np.zeros(len(task.tables.access), np.int8), SEARCH, Slow(network, params))
+    asking = Asking(task, MuZeroConfig(ask_share=0.1))
+    assert asking.aim(walk)  # how long it takes is not known before
+    assert not asking.aim(walk)
+    now[0] = 19.0
+    assert not asking.aim(walk)  # a second one would make it 2 of 20
+    now[0] = 20.0
+    assert asking.aim(walk)
+    assert not asking.aim(walk)
+    free = Asking(_task(name="resnet50-b32-v4"), MuZeroConfig(ask_share=0.1))
+    assert all(free.aim(walk) for _ in range(5))  # without a limit of seconds: runs have to repeat
 
 
 def test_the_wishes_of_a_view_lead_to_its_moves(policy: Path) -> None:
