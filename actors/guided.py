@@ -59,6 +59,10 @@ class View(NamedTuple):
     legal: NDArray[np.bool_]
     wish: NDArray[np.int8]
 
+    def at(self, rows: NDArray[np.int64]) -> "View":
+        """Returns the part at some rows."""
+        return View(self.access[rows], self.move[rows], self.observation[rows], self.legal[rows], self.wish[rows])
+
 
 class Guide:
     """A policy that says where a line of play is worth changing."""
@@ -98,7 +102,7 @@ class GuidedWalk(Walk):
         super().__init__(task, plan, search)
         self._guide = guide
         self._own = np.diff(self._drawn, prepend=0.0)
-        self._doubt, self._tried = np.ones(len(self._own)), np.zeros(len(self._own))
+        self._doubt, self._tried = np.zeros(len(self._own)), np.zeros(len(self._own))
         self._shares = self._own
         self._preferred: list[Wish] = []
         self._place = np.full(len(task.tables.access), -1, np.int64)
@@ -123,11 +127,13 @@ class GuidedWalk(Walk):
             return view
         place = self._place[view.access]
         stake = np.where(place >= 0, self._own[place], 0.0)
-        rows = np.sort(np.argsort(-stake, kind="stable")[:_MOST_ROWS])
-        return View(*(part[rows] for part in view))
+        return view.at(np.sort(np.argsort(-stake, kind="stable")[:_MOST_ROWS]))
 
     def _weigh(self) -> None:
-        """Sets where changes begin from what the policy says, less where trials have come to nothing."""
+        """Sets where changes begin from what the policy says, if it has been asked, less where trials have come to
+        nothing."""
+        if not self._doubt.any():
+            return
         doubt = self._doubt / (1.0 + self._tried / _TRIALS)
         self._shares = _OWN_SHARE * self._own + (1.0 - _OWN_SHARE) * doubt / doubt.sum()
         self._drawn = np.cumsum(self._shares) / self._shares.sum()

@@ -42,24 +42,18 @@ from agent_records import (
     UNGUIDED,
     Key,
     best_known,
-    code_of,
     is_contended,
-    policy_digest,
     read,
 )
+from agent_solving import solved, versions
 from json_lines import Record
-from mallocmuzero.actors.muzero import muzero
 from mallocmuzero.actors.solvers.fill import gather
-from mallocmuzero.actors.solvers.solve import Solver, solve
-from mallocmuzero.actors.solvers.task import PROCESSOR, Budget
 from mallocmuzero.env import workloads
 from mallocmuzero.env.files import read_mapping, write_mapping
 from mallocmuzero.env.mapping import Mapping
 from mallocmuzero.env.objective import make_judge
 from mallocmuzero.env.program import Program
 from mallocmuzero.env.verify import verify
-from mallocmuzero.launch.muzero import NAME, solve_muzero
-from mallocmuzero.launch.policy import SHIPPED
 from mallocmuzero.version import VERSION
 from solver_references import programs_of, reference
 from timed_training import configure, train_timed
@@ -85,7 +79,7 @@ def perform(job: Job) -> Record | str:
     try:
         program = workloads.load(job.program)
         make = _train if job.mode == PER_PROGRAM else _solve
-        code, policy = _versions(job)
+        code, policy = versions(job.mode, job.policy)
         begin = time.perf_counter()
         mapping, figures = make(program, job)
         judge = make_judge(program)
@@ -121,12 +115,7 @@ def _train(program: Program, job: Job) -> tuple[Mapping, dict[str, Any]]:
 
 
 def _solve(program: Program, job: Job) -> tuple[Mapping, dict[str, Any]]:
-    budget = Budget(job.seconds, clock=PROCESSOR)
-    if job.mode == HELD_OUT:
-        solution = solve_muzero(program, job.policy, budget=budget, seed=job.seed)
-    else:
-        alone: Solver = lambda task: muzero(task, None)  # noqa: E731
-        solution = solve(program, NAME, budget=budget, seed=job.seed, repack=True, solvers={NAME: alone})
+    solution = solved(program, job.mode, job.policy, job.seconds, job.seed)
     figures = {"evaluations": solution.evaluations, "seconds": round(solution.seconds, 2), "ended": solution.ended}
     return solution.mapping, figures
 
@@ -139,17 +128,10 @@ def keep_better(program: Program, mapping: Mapping, path: Path) -> None:
     write_mapping(mapping, program, path)
 
 
-def _versions(job: Job) -> tuple[str, str | None]:
-    """Returns the hashes of code and policy that a job runs with."""
-    guided = job.mode == HELD_OUT
-    policy = SHIPPED if job.policy is None else Path(job.policy)
-    return code_of(job.mode), policy_digest(policy) if guided else None
-
-
-def key_for(job: Job, versions: tuple[str, str | None]) -> Key:
+def key_for(job: Job, code: str, policy: str | None) -> Key:
     """Returns the key that a job's run would have."""
     program = workloads.load(job.program)
-    return (job.mode, program.name, program.sha256[:12], judge_hash(program), job.seconds, job.seed, *versions)
+    return (job.mode, program.name, program.sha256[:12], judge_hash(program), job.seconds, job.seed, code, policy)
 
 
 def jobs_of(arguments: argparse.Namespace, contended: Callable[[str], bool]) -> list[Job]:
@@ -191,10 +173,10 @@ def main() -> int:
     parser.add_argument("--dry-run", action="store_true", help="only say what is missing")
     arguments = parser.parse_args()
     jobs = jobs_of(arguments, _contended)
-    versions = _versions(jobs[0]) if jobs else ("", None)
+    code, policy = versions(arguments.mode, arguments.policy)
 
     def missing(job: Job) -> bool:
-        return key_for(job, versions) not in read([arguments.out])
+        return key_for(job, code, policy) not in read([arguments.out])
 
     jobs = [job for job in jobs if missing(job)]
     print(

@@ -28,18 +28,14 @@ from job_pool import one_thread, run_jobs
 if __name__ == "__main__":
     one_thread()
 
-from agent_records import HELD_OUT, UNGUIDED, code_of, policy_digest
+from agent_records import HELD_OUT, UNGUIDED
+from agent_solving import solved, versions
 from guidance_table import RESULTS
 from json_lines import Record, read_runs
 from mallocmuzero.actors.curriculum import resized
-from mallocmuzero.actors.muzero import muzero
-from mallocmuzero.actors.solvers.solve import Solver, solve
-from mallocmuzero.actors.solvers.task import PROCESSOR, Budget
 from mallocmuzero.env import workloads
 from mallocmuzero.env.objective import make_judge
 from mallocmuzero.env.program import Program
-from mallocmuzero.launch.muzero import NAME, solve_muzero
-from mallocmuzero.launch.policy import SHIPPED
 from mallocmuzero.version import VERSION
 from solver_references import programs_of
 
@@ -64,14 +60,9 @@ def perform(job: Job) -> Record | str:
     """Runs a job in this process; returns the record, or what went wrong."""
     try:
         program, production_s = _problem(job.program, job.share)
-        code, policy = _versions(job)
-        budget = Budget(job.seconds, clock=PROCESSOR)
+        code, policy = versions(job.mode, job.policy)
         begin = time.perf_counter()
-        if job.mode == HELD_OUT:
-            solution = solve_muzero(program, job.policy, budget=budget, seed=job.seed)
-        else:
-            alone: Solver = lambda task: muzero(task, None)  # noqa: E731
-            solution = solve(program, NAME, budget=budget, seed=job.seed, repack=True, solvers={NAME: alone})
+        solution = solved(program, job.mode, job.policy, job.seconds, job.seed)
         return {
             "mode": job.mode,
             "program": job.program,
@@ -101,11 +92,6 @@ def _problem(name: str, share: float) -> tuple[Program, float]:
     return program, production_s
 
 
-def _versions(job: Job) -> tuple[str, str | None]:
-    policy = SHIPPED if job.policy is None else Path(job.policy)
-    return code_of(job.mode), policy_digest(policy) if job.mode == HELD_OUT else None
-
-
 def _key_of(record: Record) -> Key:
     return (
         record["mode"],
@@ -121,7 +107,7 @@ def _key_of(record: Record) -> Key:
 
 def _key_for(job: Job) -> Key:
     sha256 = _problem(job.program, job.share)[0].sha256[:12]
-    return (job.mode, job.program, sha256, job.share, job.seconds, job.seed, *_versions(job))
+    return (job.mode, job.program, sha256, job.share, job.seconds, job.seed, *versions(job.mode, job.policy))
 
 
 def jobs_of(arguments: argparse.Namespace, names: Iterable[str]) -> list[Job]:

@@ -105,7 +105,7 @@ class Tutor:
         self._lessons = new
         self._tuner.learn(new, _STEPS, task.generator)
         guide.params = self._tuner.params
-        return _helping(seconds, View(*(part[chosen] for part in view)))
+        return _helping(seconds, view.at(chosen))
 
 
 def _helping(seconds: NDArray[np.float64], view: View) -> list[Wish]:

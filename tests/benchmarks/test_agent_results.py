@@ -167,7 +167,7 @@ def test_a_training_is_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert isinstance(record, dict), record
     assert 0.898 < record["ratio"] <= record["best"] <= record["first"]
     assert record["policy_sha256"] is None
-    assert agent_records.key_of(record) == agent_command.key_for(job, (agent_records.code_of(TRAINED), None))
+    assert agent_records.key_of(record) == agent_command.key_for(job, agent_records.code_of(TRAINED), None)
     table = agent_tables.trained(Standing([record], [], {"tiny": entry("tiny", "train")}, {"tiny": 0.95}))
     assert f"{100 * record['ratio']:.2f}" in table[-1]
 
@@ -180,8 +180,8 @@ def test_a_solution_is_a_record(mode: str) -> None:
     assert 0.898 < record["ratio"] <= 1.0
     assert record["evaluations"] > 0
     assert (record["policy_sha256"] is None) == (mode == UNGUIDED)
-    versions = agent_records.code_of(mode), record["policy_sha256"]
-    assert agent_records.key_of(record) == agent_command.key_for(job, versions)
+    code = agent_records.code_of(mode)
+    assert agent_records.key_of(record) == agent_command.key_for(job, code, record["policy_sha256"])
 
 
 def test_a_mapping_gives_way_to_better_ones_only(tmp_path: Path) -> None:

@@ -122,6 +122,9 @@ def test_trials_that_come_to_nothing_count_against_a_decision(policy: Path) -> N
             return found
 
     walk = GuidedWalk(task, np.zeros(len(task.tables.access), np.int8), SEARCH, Doubting(network, params))
+    own = walk._drawn.copy()
+    walk.step(5, 0.0)
+    assert np.array_equal(walk._drawn, own)  # nobody has asked yet
     walk.aim()
     place = list(task.free).index(look(task, walk.plan).access[3])
     first = np.diff(walk._drawn, prepend=0.0)[place]

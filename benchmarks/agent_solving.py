@@ -1,0 +1,34 @@
+"""`solve --solver muzero` with the policy, or the same without it: what two benchmarks of the agent run."""
+
+from pathlib import Path
+
+from agent_records import HELD_OUT, code_of, policy_digest
+from mallocmuzero.actors.muzero import muzero
+from mallocmuzero.actors.solvers.solve import Solution, Solver, solve
+from mallocmuzero.actors.solvers.task import PROCESSOR, Budget
+from mallocmuzero.env.program import Program
+from mallocmuzero.launch.muzero import NAME, solve_muzero
+from mallocmuzero.launch.policy import SHIPPED
+
+
+def solved(program: Program, mode: str, policy: str | None, seconds: float, seed: int) -> Solution:
+    """Returns what `mode`, `HELD_OUT` or `UNGUIDED`, makes of a program in `seconds` of processor time.
+
+    Args:
+      program: what is mapped.
+      mode: with the policy, or without.
+      policy: a run directory or a policy file; None for the shipped one.
+      seconds: the budget.
+      seed: of everything.
+    """
+    budget = Budget(seconds, clock=PROCESSOR)
+    if mode == HELD_OUT:
+        return solve_muzero(program, policy, budget=budget, seed=seed)
+    alone: Solver = lambda task: muzero(task, None)  # noqa: E731
+    return solve(program, NAME, budget=budget, seed=seed, repack=True, solvers={NAME: alone})
+
+
+def versions(mode: str, policy: str | None) -> tuple[str, str | None]:
+    """Returns the hashes of the code, and of the policy if there is one, that runs of a mode depend on."""
+    path = SHIPPED if policy is None else Path(policy)
+    return code_of(mode), policy_digest(path) if mode == HELD_OUT else None
