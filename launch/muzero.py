@@ -62,13 +62,13 @@ def solve_muzero(
 
 
 def muzero_solver(policy: str | Path | None = None, config: MuZeroConfig | None = None) -> Solver:
-    """Returns the solver with a policy; each run of it begins from the policy as it was read."""
+    """Returns the solver with a policy, compiled; each run of it begins from the policy as it was read."""
     network, params, _ = load_policy(policy)
+    Guide(network, params).compile()
+    FineTuner(network, params).compile()
 
     def run(task: Task) -> None:
-        guide = Guide(network, params)
-        guide.compile()
-        muzero(task, guide, Tutor(network, params, task), config)
+        muzero(task, Guide(network, params), Tutor(network, params, task), config)
 
     return run
 

@@ -243,6 +243,25 @@ def test_lessons_teach_what_they_say(policy: Path) -> None:
     )
 
 
+def test_compiling_a_tuner_changes_nothing_that_it_learns(policy: Path) -> None:
+    network, params, _ = load_policy(policy)
+    generator = np.random.default_rng(1)
+    lessons = Lessons(
+        generator.normal(size=(70, NETWORK.config.observation_size)).astype(np.float32),
+        np.ones((70, 3), np.bool_),
+        np.tile(np.array([[0.2, 0.3, 0.5]], np.float32), (70, 1)),
+    )
+    plain, compiled = FineTuner(network, params), FineTuner(network, params)
+    compiled.compile()
+    assert compiled.params is params
+    losses = [tuner.learn(lessons, 3, np.random.default_rng(2)) for tuner in (plain, compiled)]
+    assert losses[0] == losses[1]
+    assert all(
+        np.array_equal(a, b)
+        for a, b in zip(jax.tree.leaves(plain.params), jax.tree.leaves(compiled.params), strict=True)
+    )
+
+
 def test_a_tutor_gives_the_guide_new_parameters(policy: Path) -> None:
     network, params, _ = load_policy(policy)
     task = _task(name="resnet50-b32-v4")
