@@ -103,6 +103,12 @@ def compare(groups: Sequence[Sequence[float]]) -> Difference:
     return Difference(mean, float(low), float(high), better, worse, p)
 
 
+def in_percent(found: Difference, unit: str = "") -> str:
+    """Returns a difference in latency and its interval, as geometric means have it."""
+    mean, low, high = (100.0 * float(np.expm1(value)) for value in (found.mean, found.low, found.high))
+    return f"{mean:+.2f}{unit} ({low:+.2f} to {high:+.2f})"
+
+
 def verdict(found: Difference, programs: int, seeds: int) -> str:
     """Returns `better` or `worse` if the interval excludes 0 and enough programs were run, with `so far` where there
     are too few seeds; else nothing."""
@@ -149,7 +155,7 @@ def differences(ablations: Ablations) -> list[str]:
         cells, words = [f"`{name}`", f"{programs} x {seeds}"], []
         for measure, label in MEASURES.items():
             found = difference(pairs, measure)
-            cells.append(f"{100 * found.mean:+.2f} ({100 * found.low:+.2f} to {100 * found.high:+.2f})")
+            cells.append(in_percent(found))
             cells.append(f"{found.better} / {found.worse}, {found.p:.2g}")
             said = verdict(found, programs, seeds)
             if said:

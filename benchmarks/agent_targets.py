@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from ablation_tables import compare
+from ablation_tables import compare, in_percent
 from agent_records import HELD_OUT, PER_PROGRAM, UNGUIDED
 from agent_standing import TRAINED_S, Standing
 from solver_tables import captured, versus
@@ -166,10 +166,8 @@ def _better_on_average(standing: Standing, rival: str, seconds: float, theirs: C
     if not differences:
         return Target(words, None, f"not run on {missing} of {missing}")
     found = compare(differences)
-    figures = (
-        f"{100 * found.mean:+.2f} % ({100 * found.low:+.2f} to {100 * found.high:+.2f}), better on {found.better}, "
-    )
-    figures += f"worse on {found.worse}, not run on {missing} of {len(standing.contended_heldout)}"
+    figures = f"{in_percent(found, ' %')}, better on {found.better}, worse on {found.worse}, "
+    figures += f"not run on {missing} of {len(standing.contended_heldout)}"
     return Target(words, None if missing else found.high < 0.0, figures)
 
 

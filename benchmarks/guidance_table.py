@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
-from ablation_tables import compare
+from ablation_tables import compare, in_percent
 from agent_records import HELD_OUT, UNGUIDED
 from json_lines import ROOT, Record, read_runs
 
@@ -71,5 +71,4 @@ def _cells(pairs: list[tuple[float, float]]) -> list[str]:
 def _sum_up(groups: list[list[float]]) -> str:
     if not groups:
         return "-"
-    found = compare(groups)
-    return f"{100 * found.mean:+.2f} % ({100 * found.low:+.2f} to {100 * found.high:+.2f})"
+    return in_percent(compare(groups), " %")

@@ -109,8 +109,11 @@ class Tutor:
 
 
 def _helping(seconds: NDArray[np.float64], view: View) -> list[Wish]:
-    """Returns the wishes that lead to better games than the line's moves, best last."""
-    gains = seconds[np.arange(len(view.move)), view.move][:, None] - seconds
+    """Returns the wishes that lead to better games than the line's moves, best last. Where the line waits as the rules
+    of the game would not let it, nothing is known of its own move."""
+    own = seconds[np.arange(len(view.move)), view.move][:, None]
+    known = np.isfinite(own) & np.isfinite(seconds)
+    gains = np.where(known, own, 0.0) - np.where(known, seconds, 0.0)
     rows, moves = np.nonzero(gains > 0.0)
     order = np.argsort(gains[rows, moves], kind="stable")
     accesses, wishes = view.access[rows[order]], view.wish[rows[order], moves[order]]

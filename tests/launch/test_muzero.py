@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 from mallocmuzero.actors import guided
-from mallocmuzero.actors.guided import Guide, GuidedWalk, look
+from mallocmuzero.actors.guided import Guide, GuidedWalk, View, look
 from mallocmuzero.actors.muzero import Asking, MuZeroConfig, muzero
 from mallocmuzero.actors.solvers import task as task_module
 from mallocmuzero.actors.solvers.anneal import SEARCH
@@ -19,7 +19,7 @@ from mallocmuzero.env.verify import verify
 from mallocmuzero.env.workloads import load
 from mallocmuzero.launch.cli import main
 from mallocmuzero.launch.config import TrainConfig
-from mallocmuzero.launch.muzero import Tutor, solve_muzero
+from mallocmuzero.launch.muzero import Tutor, _helping, solve_muzero
 from mallocmuzero.launch.policy import SHIPPED, load_policy
 from mallocmuzero.learner.fine_tune import FineTuner, Lessons
 from mallocmuzero.learner.networks import Network
@@ -280,6 +280,19 @@ def test_a_tutor_gives_the_guide_new_parameters(policy: Path) -> None:
     walk.suggest(helping)
     assert walk.correct(1) == 1
     assert walk.current_s == pytest.approx(min(seconds), rel=1e-12)
+
+
+def test_what_helps_is_known_where_the_line_s_own_move_is_legal() -> None:
+    inf = np.inf
+    view = View(
+        np.array([4, 7, 9]),
+        np.array([0, 1, 2]),
+        np.zeros((3, NETWORK.config.observation_size), np.float32),
+        np.array([[True, True, True], [True, False, True], [True, True, True]]),
+        np.array([[0, 1, 2], [0, 1, 2], [0, 1, 2]], np.int8),
+    )
+    seconds = np.array([[5.0, 4.0, 6.0], [3.0, inf, 2.0], [1.0, inf, 3.0]])
+    assert _helping(seconds, view) == [(4, 1), (9, 0)]  # the line waits at 7, which is no move of the game
 
 
 def test_without_a_guide_it_walks_as_annealing_does() -> None:
