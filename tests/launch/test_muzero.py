@@ -22,8 +22,9 @@ from mallocmuzero.launch.config import TrainConfig
 from mallocmuzero.launch.muzero import Tutor, _helping, solve_muzero
 from mallocmuzero.launch.policy import SHIPPED, load_policy
 from mallocmuzero.learner.fine_tune import FineTuner, Lessons
-from mallocmuzero.learner.networks import Network
+from mallocmuzero.learner.networks import Network, Params
 from mallocmuzero.learner.policy_file import read_policy, write_policy
+from numpy.typing import NDArray
 
 NETWORK = Network(TrainConfig(workloads=("tiny",)).network)
 
@@ -59,19 +60,26 @@ def test_without_time_it_is_production(policy: Path) -> None:
     assert solution.judged_s <= (make_judge(program).production_s or 0.0)
 
 
+class Doubting(Guide):
+    """Doubts the fourth decision of a line, and no other."""
+
+    def __init__(self, network: Network, params: Params, much: float) -> None:
+        super().__init__(network, params)
+        self._much = much
+
+    def doubts(self, view: View) -> NDArray[np.float64]:
+        found = np.zeros((len(view.access), 3))
+        found[3] = self._much
+        return found
+
+
 def test_changes_begin_where_the_guide_doubts(policy: Path) -> None:
     network, params, _ = load_policy(policy)
     task = _task(name="resnet50-b32-v4")
 
-    class Doubting(Guide):
-        def doubts(self, view):  # type: ignore[no-untyped-def]
-            found = np.zeros((len(view.access), 3))
-            found[3] = 1e9
-            return found
-
     plan = np.zeros(len(task.tables.access), np.int8)
     plain = Walk(task, plan, SEARCH)
-    walk = GuidedWalk(task, plan, SEARCH, Doubting(network, params))
+    walk = GuidedWalk(task, plan, SEARCH, Doubting(network, params, 1e9))
     walk.aim()
     view = look(task, plan)
     shares = np.diff(walk._drawn, prepend=0.0)
@@ -115,13 +123,7 @@ def test_trials_that_come_to_nothing_count_against_a_decision(policy: Path) -> N
     network, params, _ = load_policy(policy)
     task = _task(name="resnet50-b32-v4")
 
-    class Doubting(Guide):
-        def doubts(self, view):  # type: ignore[no-untyped-def]
-            found = np.zeros((len(view.access), 3))
-            found[3] = 20.0
-            return found
-
-    walk = GuidedWalk(task, np.zeros(len(task.tables.access), np.int8), SEARCH, Doubting(network, params))
+    walk = GuidedWalk(task, np.zeros(len(task.tables.access), np.int8), SEARCH, Doubting(network, params, 20.0))
     own = walk._drawn.copy()
     walk.step(5, 0.0)
     assert np.array_equal(walk._drawn, own)  # nobody has asked yet
