@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ..env.errors import FormatError, UserError
+from ..env.errors import FormatError
 from ..env.files import read_mapping, write_mapping
 from ..env.game import play_line
 from ..env.mapping import Mapping
 from ..env.program import Program
 from ..env.verify import verify
+from .actor_config import ActorConfig
 from .episode import EpisodeResult
-from .self_play import ActorConfig
 from .solvers.fill import fill
 
 
@@ -26,7 +26,7 @@ class Best:
       mapping: verified; its `origin` says which line of play made it.
       latency_s: simulated seconds, steady, as the objective counts them (`objective.Judge`).
       production_s: those of XLA's own mapping, or None.
-      played_s: what the game that made it came to, before the room that it leaves was filled.
+      played_s: what the game that made it came to, before the room that it leaves was filled; infinite where none did.
     """
 
     mapping: Mapping
@@ -42,11 +42,17 @@ class BestMappings:
     """
 
     def __init__(self, programs: Iterable[Program], config: ActorConfig) -> None:
-        """Begins with none."""
+        """Begins with what XLA's algorithm makes under other orders, where that is tried and beats production."""
         self._programs = {program.name: program for program in programs}
         self._games = {name: config.game(program) for name, program in self._programs.items()}
         self._best: dict[str, Best] = {}
         self._production_s = {name: game.judge.production_s for name, game in self._games.items()}
+        # Seconds that a game has to undercut to be looked at.
+        self._bar_s: dict[str, float] = {}
+        for name, program in self._programs.items():
+            ordered = config.ordered(program)
+            if ordered is not None:
+                self._begin_with(name, ordered)
 
     def __getitem__(self, program: str) -> Best:
         return self._best[program]
@@ -65,7 +71,7 @@ class BestMappings:
           RuntimeError: its mapping does not verify, or is slower than it says: the game broke the physics.
         """
         known = self._best.get(episode.program)
-        if not episode.actions or (known is not None and episode.latency_s >= known.played_s):
+        if not episode.actions or episode.latency_s >= self._bar_s.get(episode.program, np.inf):
             return False
         program, game = self._programs[episode.program], self._games[episode.program]
         play_line(game, episode.actions)
@@ -81,9 +87,20 @@ class BestMappings:
             raise RuntimeError(f"a game on {program.name!r} made an illegal mapping: {violations[0].message}")
         latency_s = game.judge.judge(mapping)
         if known is not None and latency_s >= known.latency_s:
+            if not np.isfinite(known.played_s):
+                self._bar_s[program.name] = episode.latency_s
             return False
-        self._best[episode.program] = Best(mapping, latency_s, self._production_s[episode.program], episode.latency_s)
+        self._keep(program.name, mapping, latency_s, episode.latency_s)
         return True
+
+    def _begin_with(self, name: str, mapping: Mapping) -> None:
+        latency_s, production_s = self._games[name].judge.judge(mapping), self._production_s[name]
+        if production_s is None or latency_s < production_s:
+            self._keep(name, mapping, latency_s, np.inf)
+
+    def _keep(self, name: str, mapping: Mapping, latency_s: float, played_s: float) -> None:
+        self._best[name] = Best(mapping, latency_s, self._production_s[name], played_s)
+        self._bar_s[name] = played_s
 
     def save(self, folder: Path, names: Iterable[str] | None = None) -> list[Path]:
         """Writes `NAME.mapping.json.gz` for every program that has a mapping, or for `names` of them only, and returns
@@ -112,8 +129,7 @@ class BestMappings:
             latency_s = self._games[name].judge.judge(mapping)
             known = self._best.get(name)
             if known is None or latency_s < known.latency_s:
-                played_s = self._played_s(name, mapping)
-                self._best[name] = Best(mapping, latency_s, self._production_s[name], played_s)
+                self._keep(name, mapping, latency_s, self._played_s(name, mapping))
 
     def lines(self, below_s: dict[str, float]) -> dict[str, tuple[float, list[int]]]:
         """Returns seconds and moves of the game behind each best mapping, as far as its rules are still in force and it
@@ -132,18 +148,3 @@ class BestMappings:
         game = self._games[name]
         taken = play_line(game, [int(move) for move in moves])
         return game.latency_s if "".join(map(str, taken)) == moves else np.inf
-
-    def better_of(self, name: str) -> tuple[str, Mapping, float]:
-        """Returns the better of the best mapping and XLA's production mapping: who made it, the mapping, its seconds.
-
-        Raises:
-          UserError: the program has neither.
-        """
-        best, program, production_s = self._best.get(name), self._programs[name], self._production_s[name]
-        if program.production is not None and production_s is not None:
-            production_is_better = best is None or production_s <= best.latency_s
-            if production_is_better:
-                return "production", program.production, production_s
-        if best is None:
-            raise UserError(f"workload {name!r} has no mapping yet: no game was finished; train longer")
-        return "muzero", best.mapping, best.latency_s

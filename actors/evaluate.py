@@ -15,9 +15,9 @@ from ..env.observation import OBSERVATION_SIZE
 from ..env.program import Program
 from ..env.verify import verify
 from ..learner.networks import Network, Params
+from .actor_config import ActorConfig
 from .players import PLAYERS
 from .search import SearchConfig, greedy, search
-from .self_play import ActorConfig
 
 GREEDY_POLICY = "muzero-policy"
 SEARCH = "muzero-search"

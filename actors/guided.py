@@ -25,10 +25,9 @@ from .solvers.plan import choose, wish_of
 from .solvers.task import Plan, Task
 from .solvers.walk import Search, Walk
 
-# Rows of one call of the network: few sizes, so that little is compiled.
+# Decisions of a line that the network is asked about, always as many rows, so that little is compiled: it takes as long
+# as some dozens of games.
 _ROWS = 256
-# Decisions of a line that the network is asked about: it takes as long as some dozens of games.
-_MOST_ROWS = 256
 # Limits of how much likelier than the line's move another one counts; of chances left to annealing's own.
 _LEAST, _MOST = 0.05, 50.0
 _OWN_SHARE = 0.35
@@ -72,16 +71,11 @@ class Guide:
 
     def doubts(self, view: View) -> NDArray[np.float64]:
         """Returns `[N, 3]` how many times likelier than the line's move the policy holds each legal one; 0 elsewhere
-        and at the line's own."""
+        and at the line's own. `N` is at most 256."""
         rows = len(view.access)
-        found = np.zeros((rows, NUM_MOVES))
-        for first in range(0, rows, _ROWS):
-            part = slice(first, min(first + _ROWS, rows))
-            count = part.stop - first
-            observation = np.zeros((_ROWS, OBSERVATION_SIZE), np.float32)
-            legal = np.ones((_ROWS, NUM_MOVES), np.bool_)
-            observation[:count], legal[:count] = view.observation[part], view.legal[part]
-            found[part] = np.asarray(log_policy(self._network, self.params, observation, legal))[:count]
+        observation, legal = self._no_rows()
+        observation[:rows], legal[:rows] = view.observation, view.legal
+        found = np.asarray(log_policy(self._network, self.params, observation, legal), np.float64)[:rows]
         line = np.arange(rows), view.move
         # A plan may wait where the rules of the game would not let it: of that move the policy says nothing.
         own = np.where(view.legal[line], found[line], -np.log(np.maximum(view.legal.sum(axis=1), 1)))
@@ -91,8 +85,11 @@ class Guide:
 
     def compile(self) -> None:
         """Has the network compiled for the only size it is called with."""
-        observation, legal = np.zeros((_ROWS, OBSERVATION_SIZE), np.float32), np.ones((_ROWS, NUM_MOVES), np.bool_)
-        jax.block_until_ready(log_policy(self._network, self.params, observation, legal))
+        jax.block_until_ready(log_policy(self._network, self.params, *self._no_rows()))
+
+    @staticmethod
+    def _no_rows() -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        return np.zeros((_ROWS, OBSERVATION_SIZE), np.float32), np.ones((_ROWS, NUM_MOVES), np.bool_)
 
 
 class GuidedWalk(Walk):
@@ -123,11 +120,11 @@ class GuidedWalk(Walk):
 
     def _at_stake(self, view: View) -> View:
         """Returns the part of a view that the policy is asked about: where most is at stake."""
-        if len(view.access) <= _MOST_ROWS:
+        if len(view.access) <= _ROWS:
             return view
         place = self._place[view.access]
         stake = np.where(place >= 0, self._own[place], 0.0)
-        return view.at(np.sort(np.argsort(-stake, kind="stable")[:_MOST_ROWS]))
+        return view.at(np.sort(np.argsort(-stake, kind="stable")[:_ROWS]))
 
     def _weigh(self) -> None:
         """Sets where changes begin from what the policy says, if it has been asked, less where trials have come to

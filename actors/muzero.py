@@ -16,8 +16,7 @@ from ..env.layout import R_PATIENCE, R_SLACK
 from ..env.mapping import Mapping
 from ..env.objective import ROBUST
 from .guided import Guide, GuidedWalk, Wish
-from .self_play import PATIENCE
-from .slack import SLACKS
+from .slack import PATIENCE, SLACKS
 from .solvers.anneal import SEARCH
 from .solvers.follow import offsets_of_mapping, plan_of_mapping
 from .solvers.order import order_search

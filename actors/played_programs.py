@@ -1,7 +1,7 @@
 """The programs of an actor. What playing one needs is worked out when its turn comes: of a hundred, the first games
 begin at once."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..env.errors import UserError
@@ -14,12 +14,12 @@ from .played_program import PlayedProgram
 class PlayedPrograms:
     """A sequence of `PlayedProgram`s, each made when it is first asked for."""
 
-    def __init__(self, games: Sequence[MallocGame], follow: bool) -> None:
+    def __init__(self, games: Sequence[MallocGame], followed: Callable[[Program], Mapping | None]) -> None:
         """Takes over a game on each program, by the rules to play by.
 
         Args:
           games: the games.
-          follow: the first line follows XLA's production mapping if that beats the greedy player.
+          followed: the mapping of a program that its first line follows if that beats the greedy player, or None.
 
         Raises:
           UserError: a program leaves nothing to decide.
@@ -27,7 +27,7 @@ class PlayedPrograms:
         for game in games:
             if game.done:
                 raise UserError(f"workload {game.program.name!r} leaves nothing to decide; choose another")
-        self._games, self._follow = list(games), follow
+        self._games, self._followed = list(games), followed
         self._made: dict[int, PlayedProgram] = {}
         self._index = {game.program.name: index for index, game in enumerate(games)}
         # Lines that were offered before their program's turn came.
@@ -41,7 +41,7 @@ class PlayedPrograms:
             if not 0 <= index < len(self._games):
                 raise IndexError(index)
             game = self._games[index]
-            self._made[index] = PlayedProgram(game.clone(), self._mapping(game.program))
+            self._made[index] = PlayedProgram(game.clone(), self._followed(game.program))
             if index in self._offered:
                 latency_s, actions = self._offered.pop(index)
                 self._made[index].offer(actions, latency_s)
@@ -90,9 +90,6 @@ class PlayedPrograms:
             latency_s, moves = self._offered[index]
             return [latency_s, "".join(map(str, moves))]
         return None
-
-    def _mapping(self, program: Program) -> Mapping | None:
-        return program.production if self._follow else None
 
 
 def _check_line(rules: MallocGame, actions: Sequence[int]) -> None:

@@ -11,103 +11,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..env.errors import UserError
-from ..env.game import DEFAULT_MAX_WINDOW, DEFAULT_MSA_SHARE, DEFAULT_TRIVIAL_SHARE, NUM_MOVES, MallocGame
-from ..env.objective import ROBUST, Judge, check_objective, make_judge, resolve
+from ..env.game import NUM_MOVES
 from ..env.observation import OBSERVATION_SIZE
 from ..env.program import Program
 from ..learner.networks import Network, Params
 from ..replay.interface import SegmentWriter
 from ..replay.segment import Step
-from .branch import BranchConfig, Branches
+from .actor_config import ActorConfig
+from .branch import Branches
 from .episode import EpisodeResult, Player, WholeGames, unreported
 from .played_programs import PlayedPrograms
-from .polish import Polish, PolishConfig
+from .polish import Polish
 from .search import SearchConfig, search
-from .slack import SLACKS, take_best_slack
-from .solvers.follow import offsets_of_mapping
-
-# Under `robust` a wait may cost ten times the benefits.
-PATIENCE = 10.0
-
-
-@dataclass(frozen=True)
-class ActorConfig:
-    """How an actor plays.
-
-    Attributes:
-      games: games played at once; one search serves them all.
-      objective: what mappings are judged by: `robust`, `msa` or `cycles`; None for `robust` on programs that `cycles`
-        can price, and `msa` on others.
-      max_window: longest copy window in instructions.
-      trivial_share: the game itself plays buffers whose benefits sum to less than this share of the latency.
-      msa_share: weight of the `msa` model in the clock that games of `robust` count in; the rest is that of `cycles`.
-      window_slack, patience: of the game (`MallocGame`); None for 1, but under `robust` for the slack that follows
-        production best (`slack.py`), and a patience for long prefetches, which `msa` waits for and `cycles` hides.
-      follow: games prefer the offsets of XLA's production mapping, and what follows it is the first line of play if it
-        beats the greedy player's.
-      place_trivial: the game places those buffers by its own rule; else they stay in HBM while it is played, and fill
-        what room is left at the end.
-      branch: how some games branch off from the best line.
-      polish: how much annealing improves that line besides.
-    """
-
-    games: int = 32
-    objective: str | None = None
-    max_window: int = DEFAULT_MAX_WINDOW
-    trivial_share: float = DEFAULT_TRIVIAL_SHARE
-    msa_share: float = DEFAULT_MSA_SHARE
-    window_slack: float | None = None
-    patience: float | None = None
-    follow: bool = True
-    place_trivial: bool = False
-    branch: BranchConfig = field(default_factory=BranchConfig)
-    polish: PolishConfig = field(default_factory=PolishConfig)
-
-    def __post_init__(self) -> None:
-        if self.games < 1:
-            raise UserError(f"actor: games must be at least 1, not {self.games}")
-        if self.max_window < 1:
-            raise UserError(f"actor: max_window must be at least 1, not {self.max_window}")
-        if not 0.0 <= self.trivial_share < 1.0:
-            raise UserError(f"actor: trivial_share must be in [0, 1), not {self.trivial_share}")
-        if not 0.0 <= self.msa_share <= 1.0:
-            raise UserError(f"actor: msa_share must be in [0, 1], not {self.msa_share}")
-        if self.place_trivial and (self.polish.accesses or self.branch.share):
-            raise UserError(
-                "actor: place_trivial goes with whole games alone; set branch.share and polish.accesses to 0, or "
-                "place_trivial to false"
-            )
-        for name, least in (("window_slack", 1.0), ("patience", 0.0)):
-            value = getattr(self, name)
-            if value is not None and not value >= least:
-                raise UserError(f"actor: {name} must be at least {least:g}, not {value}")
-        if self.objective is not None:
-            check_objective(self.objective)
-
-    def game(self, program: Program) -> MallocGame:
-        """Returns a new game on `program`."""
-        robust = resolve(program, self.objective) == ROBUST
-        slack, patience = (SLACKS[0], PATIENCE) if robust else (1.0, 1.0)
-        followed = program.production if self.follow else None
-        game = MallocGame(
-            program,
-            None,
-            self.objective,
-            self.max_window,
-            self.trivial_share,
-            self.msa_share,
-            self.place_trivial,
-            slack if self.window_slack is None else self.window_slack,
-            patience if self.patience is None else self.patience,
-            None if followed is None else offsets_of_mapping(program, followed),
-        )
-        if robust and self.window_slack is None and followed is not None and not self.place_trivial:
-            take_best_slack(game, followed)
-        return game
-
-    def judge(self, program: Program) -> Judge:
-        """Returns what judges mappings of `program`."""
-        return make_judge(program, self.objective)
 
 
 @dataclass(frozen=True)
@@ -168,7 +83,7 @@ class SelfPlayActor:
         self._params: Params | None = None
         self._version = -1
         self._moves = 0
-        self._programs = PlayedPrograms([config.game(program) for program in programs], config.follow)
+        self._programs = PlayedPrograms([config.game(program) for program in programs], config.followed)
         self._polish_config, self._seed = config.polish, seed
         self._polish: dict[int, Polish] = {}
         self._slices = 0

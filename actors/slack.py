@@ -19,6 +19,8 @@ from .solvers.plan import WAIT, next_placeable
 
 # Tried in this order, in multiples of a copy's need. XLA prefers twice the time that a copy takes, too.
 SLACKS = (2.0, 1.0, 5.0, 8.0)
+# Under `robust` a wait may cost ten times the benefits.
+PATIENCE = 10.0
 
 
 def wishes_of_mapping(program: Program, mapping: Mapping) -> NDArray[np.int8]:

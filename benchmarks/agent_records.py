@@ -35,7 +35,7 @@ RIVAL_RESULTS = RESULTS.with_name("agent-solvers.jsonl")
 PER_PROGRAM, HELD_OUT, UNGUIDED = "per-program", "held-out", "unguided"
 MODES = (PER_PROGRAM, HELD_OUT, UNGUIDED)
 # Of `per-program` training, over the defaults.
-SETTINGS: dict[str, Any] = {"actor.polish.accesses": 1_000_000}
+SETTINGS: dict[str, Any] = {"actor.polish.accesses": 1_000_000, "actor.orders": 300}
 # A program is contended if the best known mapping is so much below tuned production (issue: "at least 1 %").
 CONTENDED_GAIN = 0.01
 

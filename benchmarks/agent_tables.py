@@ -39,8 +39,8 @@ def trained(standing: Standing) -> list[str]:
         f"Trained for {seconds / 60:g} minutes.",
         "",
         "| program | split | tuned | best known | bound | first line | policy alone | policy with search | ours "
-        "| to tuned | of the possible gain |",
-        "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+        "| to tuned | of the possible gain | none replaced |",
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for name in sorted(found, key=lambda name: (name not in standing.contended, name)):
         entry, runs = standing.references[name], found[name]
@@ -52,6 +52,7 @@ def trained(standing: Standing) -> list[str]:
         cells += [
             f"{100 * (ours / standing.tuned(name) - 1.0):+.2f} %",
             f"{100 * captured(ours, entry['bound']):.0f} %",
+            "-" if entry["unreplaced"] is None else f"{100 * captured(ours, entry['unreplaced']):.0f} %",
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return lines

@@ -1,6 +1,8 @@
 """Bounds on all committed programs, into `env/workloads/bounds.json` (its keys: `env/workloads/bounds.py`).
 
-python benchmarks/bounds.py [--seconds 60] [--objective O ...] [--again] [PROGRAM ...]
+python benchmarks/bounds.py [--seconds 60] [--objective O ...] [--scope unreplaced] [--again] [PROGRAM ...]
+
+With `--scope` they are bounds for fewer mappings (docs/bounds.md), and go into docs/results/bounds-SCOPE.json.
 
 Resumable: what the file has of the same program, objective and version is left alone, unless `--again`; each result is
 written as soon as it is there. Prints the table of all.
@@ -9,12 +11,13 @@ written as soon as it is there. Prints the table of all.
 import argparse
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 from mallocmuzero.actors.solvers.solve import solve
 from mallocmuzero.actors.solvers.task import Budget
 from mallocmuzero.env import workloads
-from mallocmuzero.env.bounds.bound import PROVED_GAP, VERSION, bound
+from mallocmuzero.env.bounds.bound import PROVED_GAP, SCOPES, VERSION, bound
 from mallocmuzero.env.cost import CYCLES, available_models
 from mallocmuzero.env.durable import write_atomically
 from mallocmuzero.env.objective import OBJECTIVES, ROBUST, make_judge
@@ -23,6 +26,7 @@ from mallocmuzero.env.workloads.bounds import FORMAT, PATH, judged_by
 from rich.console import Console
 from rich.table import Table
 
+LEGAL = "legal"
 FIGURES = ("floor", "relaxation", "integer", "found", "production", "bound", "best_known")
 
 
@@ -32,6 +36,7 @@ def main() -> None:
     parser.add_argument("program", nargs="*", help="workloads; all that are here by default")
     parser.add_argument("--seconds", type=float, default=60.0, help="time limit for each program and objective")
     parser.add_argument("--objective", nargs="+", choices=OBJECTIVES, default=["msa", "cycles", "robust"])
+    parser.add_argument("--scope", choices=SCOPES, default=LEGAL, help="which mappings the bounds are for")
     parser.add_argument("--again", action="store_true", help="also those that the file has already")
     parser.add_argument("--anneal", type=float, default=0.0, help="seconds that simulated annealing gets besides")
     parser.add_argument("--relaxation", action="store_true", help="no integer programs: all in a short time")
@@ -45,7 +50,14 @@ def main() -> None:
             for objective in arguments.objective:
                 if objective == "msa" or CYCLES in available_models(program):
                     _run(program, objective, arguments)
-    _print_table(_read())
+    _print_table(_read(path_of(arguments.scope)))
+
+
+def path_of(scope: str) -> Path:
+    """Returns the file of the bounds for mappings of a scope."""
+    if scope == LEGAL:
+        return PATH
+    return Path(__file__).parent.parent / "docs" / "results" / f"bounds-{scope}.json"
 
 
 def _run(program: Program, objective: str, arguments: argparse.Namespace) -> None:
@@ -56,7 +68,8 @@ def _run(program: Program, objective: str, arguments: argparse.Namespace) -> Non
         "judged_by": judged_by(judge),
         "version": VERSION,
     }
-    records = _read()
+    path = path_of(arguments.scope)
+    records = _read(path)
     # What has been tried with as much time, or needs no more.
     for record in records:
         tried = record["tried_seconds"] >= arguments.seconds and (record["tried_integer"] or arguments.relaxation)
@@ -65,7 +78,7 @@ def _run(program: Program, objective: str, arguments: argparse.Namespace) -> Non
         )
         if key.items() <= record.items() and (tried or done) and not arguments.again:
             return
-    found = bound(program, objective, arguments.seconds, integer=not arguments.relaxation)
+    found = bound(program, objective, arguments.seconds, arguments.scope, integer=not arguments.relaxation)
     best_s = found.mapping_s
     if arguments.anneal > 0:
         best_s = min(best_s, solve(program, "anneal", None, objective, Budget(arguments.anneal)).judged_s)
@@ -89,15 +102,15 @@ def _run(program: Program, objective: str, arguments: argparse.Namespace) -> Non
     record |= dict(zip(("columns", "rows", "integers"), found.size, strict=True))
     # Read again: another process may have written meanwhile. A newer record of the same program and objective stands.
     same = ("program", "objective")
-    records = [other for other in _read() if any(other[name] != record[name] for name in same)] + [record]
+    records = [other for other in _read(path) if any(other[name] != record[name] for name in same)] + [record]
     records.sort(key=lambda r: (r["program"], r["objective"]))
     lines = ",\n".join(json.dumps(r) for r in records)
-    write_atomically(PATH, f'{{"format": "{FORMAT}", "records": [\n{lines}\n]}}\n'.encode())
+    write_atomically(path, f'{{"format": "{FORMAT}", "records": [\n{lines}\n]}}\n'.encode())
     print(f"{program.name} {objective}: {found.seconds:.0f} s, gap {found.gap:.2%}", file=sys.stderr, flush=True)
 
 
-def _read() -> list[dict[str, Any]]:
-    return list(json.loads(PATH.read_text(encoding="utf-8"))["records"]) if PATH.exists() else []
+def _read(path: Path) -> list[dict[str, Any]]:
+    return list(json.loads(path.read_text(encoding="utf-8"))["records"]) if path.exists() else []
 
 
 def _print_table(records: list[dict[str, Any]]) -> None:

@@ -164,7 +164,7 @@ class Run:
 
     def best_us(self) -> float | None:
         """Latency of the best mapping on the disk, by the last line of figures if there is one."""
-        from mallocmuzero.actors.self_play import ActorConfig
+        from mallocmuzero.actors.actor_config import ActorConfig
         from mallocmuzero.env.files import read_mapping
         from mallocmuzero.env.workloads import load
 

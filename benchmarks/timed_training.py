@@ -127,11 +127,12 @@ def train_timed(config: TrainConfig, seconds: float) -> Trained:
     production_s = config.actor.judge(program).production_s
     if not production_s:
         raise UserError(f"{name}: has no production mapping to be measured against; choose another program")
-    follow = program.production if config.actor.follow else None
-    first_s, _ = PlayedProgram(config.actor.game(program), follow).best
     _compile(config)
-    begin = time.perf_counter()
-    session, params = _train(config, program, seconds)
+    begin, begun = time.perf_counter(), time.process_time()
+    followed = config.actor.followed(program)  # which may be searched for
+    searched_s = time.process_time() - begun if config.actor.orders else 0.0
+    first_s, _ = PlayedProgram(config.actor.game(program), followed).best
+    session, params = _train(config, program, max(0.0, seconds - searched_s))
     wall_s = time.perf_counter() - begin
     search = evaluation_search(config, SIMULATIONS)
     (policy,) = evaluate_network(session.network, params, [program], config.actor, None, config.seed)
@@ -139,7 +140,7 @@ def train_timed(config: TrainConfig, seconds: float) -> Trained:
     best_s, mapping = _best(session, (policy, searched))
     counters = session.counters
     return Trained(
-        session.spent_s,
+        searched_s + session.spent_s,
         wall_s,
         counters.step,
         counters.moves,

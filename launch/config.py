@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..actors.actor_config import ActorConfig
 from ..actors.search import SearchConfig
-from ..actors.self_play import ActorConfig
 from ..env.errors import UserError
 from ..env.game import NUM_MOVES
 from ..env.objective import OBJECTIVES

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ...actors.actor_config import ActorConfig
 from ...actors.search import SearchConfig
-from ...actors.self_play import ActorConfig
 from ...env.errors import FormatError, UserError
 from ...env.game import NUM_MOVES
 from ...env.observation import OBSERVATION_SIZE

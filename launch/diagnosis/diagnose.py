@@ -122,7 +122,7 @@ def diagnose(agent: Agent, program: Program, horizon: int = HORIZON, simulations
     game = agent.actor.game(program)
     if game.done:
         raise UserError(f"workload {program.name!r} leaves nothing to decide; choose another")
-    played = PlayedProgram(game, program.production if agent.actor.follow else None)
+    played = PlayedProgram(game, agent.actor.followed(program))
     discount = agent.search.discount
     follows = None if program.production is None else following(played, program.production)
     best_s, best = played.best

@@ -5,13 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from actor_cases import NETWORK, SEARCH, parameters, skips
+from mallocmuzero.actors.actor_config import ActorConfig
 from mallocmuzero.actors.branch import BranchConfig
 from mallocmuzero.actors.episode import EpisodeResult
 from mallocmuzero.actors.line import Line, nearest_move, play_on
 from mallocmuzero.actors.played_program import PlayedProgram
 from mallocmuzero.actors.polish import PolishConfig
 from mallocmuzero.actors.reference import make_scale
-from mallocmuzero.actors.self_play import ActorConfig, SelfPlayActor
+from mallocmuzero.actors.self_play import SelfPlayActor
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.game import MallocGame, play_line
 from mallocmuzero.env.program import Program

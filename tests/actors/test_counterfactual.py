@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from actor_cases import NETWORK, SEARCH, parameters
+from mallocmuzero.actors.actor_config import ActorConfig
 from mallocmuzero.actors.branch import BranchConfig
 from mallocmuzero.actors.counterfactual import policy_of_outcomes
 from mallocmuzero.actors.line import nearest_move, play_on
 from mallocmuzero.actors.played_program import PlayedProgram
-from mallocmuzero.actors.self_play import ActorConfig, SelfPlayActor
+from mallocmuzero.actors.self_play import SelfPlayActor
 from mallocmuzero.env.game import MallocGame
 from mallocmuzero.env.workloads import load
 from test_self_play import Recorder, make_actor

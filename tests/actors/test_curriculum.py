@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from mallocmuzero.actors.actor_config import ActorConfig
 from mallocmuzero.actors.curriculum import resized
-from mallocmuzero.actors.self_play import ActorConfig
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.files import read_program, write_program
 from mallocmuzero.env.objective import make_judge

@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from actor_cases import NETWORK, SEARCH, parameters, skips, skips_with_cycles
+from mallocmuzero.actors.actor_config import ActorConfig
 from mallocmuzero.actors.best import BestMappings
+from mallocmuzero.actors.episode import EpisodeResult
 from mallocmuzero.actors.evaluate import evaluate_mapping, evaluate_network, evaluate_references
 from mallocmuzero.actors.greedy import play_greedy
 from mallocmuzero.actors.players import PLAYERS
-from mallocmuzero.actors.self_play import ActorConfig, EpisodeResult
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.game import MallocGame
 from mallocmuzero.env.mapping import all_hbm
@@ -125,7 +126,6 @@ def test_the_best_mapping_is_kept_verified_and_survives_a_restart(tmp_path: Path
     restarted.load(tmp_path)
     assert restarted["skips"].latency_s == good.latency_s
     assert not restarted.offer(bad)
-    assert restarted.better_of("skips")[0] == "muzero"
     other = BestMappings([skips(4, "skips")], CONFIG)
     with pytest.raises(UserError, match="belongs to another program"):
         other.load(tmp_path)
@@ -139,12 +139,3 @@ def test_a_result_that_does_not_replay_is_an_error() -> None:
     lie = dataclasses.replace(episode(program, "greedy"), latency_s=1e-9)
     with pytest.raises(RuntimeError, match="replays to"):
         BestMappings([program], CONFIG).offer(lie)
-
-
-def test_the_better_of_agent_and_production_is_production_where_it_is_faster() -> None:
-    program = skips()
-    best = BestMappings([program], CONFIG)
-    assert best.better_of("skips")[0] == "production"
-    object.__setattr__(program, "production", None)
-    with pytest.raises(UserError, match="has no mapping yet"):
-        BestMappings([program], CONFIG).better_of("skips")

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 from actor_cases import NETWORK, SEARCH, parameters, skips
+from mallocmuzero.actors.actor_config import ActorConfig
 from mallocmuzero.actors.branch import BranchConfig
 from mallocmuzero.actors.played_program import PlayedProgram
 from mallocmuzero.actors.reference import make_scale
-from mallocmuzero.actors.self_play import ActorConfig, PlayReport, SelfPlayActor
+from mallocmuzero.actors.self_play import PlayReport, SelfPlayActor
 from mallocmuzero.env.cost import floor_latency
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.game import MallocGame

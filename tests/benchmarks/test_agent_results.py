@@ -27,7 +27,8 @@ TRAINED, SOLVED, UNGUIDED = agent_records.MODES
 
 
 def entry(name: str, split: str, tuned: float = 0.98) -> dict[str, Any]:
-    return {"program": name, "split": split, "tuned": tuned, "bound": 0.9, "program_sha256": "h", "judged_by": "j"}
+    hashes = {"program_sha256": "h", "judged_by": "j"}
+    return {"program": name, "split": split, "tuned": tuned, "bound": 0.9, "unreplaced": 0.91, **hashes}
 
 
 REFERENCES = {e["program"]: e for e in (entry(CONTROL, "control", 1.0), entry(HELD, "heldout"), entry(TRAIN, "train"))}
@@ -107,14 +108,15 @@ def test_targets_of_training() -> None:
     of = standing(good)
     assert found(of, "better than tuned", "90 %").reached is True
     assert found(of, "never worse than production").reached is True
-    assert found(of, "possible gain").reached is True
-    assert found(of, "possible gain").figures.startswith("85 %")
+    assert found(of, "possible gain at least").reached is True
+    assert found(of, "possible gain at least").figures.startswith("85 %")
+    assert found(of, "possible gain, as far as it needs no copy").figures.startswith("94 %")
     bad = [run_of(TRAINED, HELD, 1800, 1.1), run_of(TRAINED, TRAIN, 1800, 0.98), run_of(TRAINED, CONTROL, 1800, 1.01)]
     of = standing(bad)
     assert found(of, "better than tuned", "90 %").reached is False
     assert found(of, "never worse than production").reached is False
     assert found(of, "never worse at all").figures.startswith("100.00 %")
-    assert found(of, "possible gain").reached is False
+    assert found(of, "possible gain at least").reached is False
     assert standing([run_of(TRAINED, HELD, 600, 0.92)]).ratio(TRAINED, HELD, 1800) is None
     in_less = standing([{**run, "budget_s": 600.0} for run in good[:2]])
     assert found(in_less, "10 minutes of 30", "better than tuned").reached is True

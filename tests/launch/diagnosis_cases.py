@@ -6,10 +6,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from mallocmuzero.actors.actor_config import ActorConfig
 from mallocmuzero.actors.line import Line
 from mallocmuzero.actors.played_program import PlayedProgram
 from mallocmuzero.actors.search import SearchConfig
-from mallocmuzero.actors.self_play import ActorConfig
 from mallocmuzero.env.game import NUM_MOVES
 from mallocmuzero.env.observation import GRID, OBSERVATION_SIZE
 from mallocmuzero.env.workloads import load

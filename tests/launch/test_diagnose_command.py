@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from diagnosis_cases import NETWORK, agent, save_policy, scrambled
 from launch_cases import call, last_checkpoint, train_arguments
-from mallocmuzero.actors.self_play import ActorConfig
+from mallocmuzero.actors.actor_config import ActorConfig
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.files import write_program
 from mallocmuzero.env.observation import OBSERVATION_SIZE

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from diagnosis_cases import DISCOUNT, NETWORK, ByHeart, agent, line_of_production, scrambled
 from launch_cases import WORKLOAD
+from mallocmuzero.actors.actor_config import ActorConfig
 from mallocmuzero.actors.line import nearest_move, play_on
 from mallocmuzero.actors.search import greedy
-from mallocmuzero.actors.self_play import ActorConfig
 from mallocmuzero.actors.solvers.plan import wish_of
 from mallocmuzero.env.game import MOVE_NAMES
 from mallocmuzero.env.verify import verify

@@ -148,7 +148,7 @@ def test_the_policy_is_asked_about_what_is_at_stake(policy: Path, monkeypatch: p
             asked.append(view)
             return np.zeros((len(view.access), 3))
 
-    monkeypatch.setattr(guided, "_MOST_ROWS", 20)
+    monkeypatch.setattr(guided, "_ROWS", 20)
     walk = GuidedWalk(task, np.zeros(len(task.tables.access), np.int8), SEARCH, Asked(network, params))
     walk.aim()
     (part,), whole = asked, look(task, walk.plan)
