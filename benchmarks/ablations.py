@@ -14,11 +14,10 @@ Then: python benchmarks/ablation_page.py
 import argparse
 import sys
 import time
-import traceback
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from job_pool import one_thread, run_jobs
+from job_pool import add_arguments, one_thread, run_jobs, telling
 
 if __name__ == "__main__":
     one_thread()
@@ -54,31 +53,29 @@ class Job(NamedTuple):
     machine: str
 
 
-def perform(job: Job) -> Record | str:
-    """Runs a job in this process; returns the record, or what went wrong."""
-    try:
-        code = agent_code()  # of what has just been imported
-        program = workloads.load(job.program)
-        config = configure(job.settings, program.name, job.seed)
-        begin = time.process_time()
-        trained = train_timed(config, job.seconds)
-        return {
-            "program": program.name,
-            "program_sha256": program.sha256[:12],
-            "judged_by": judge_hash(program),
-            "row": job.row,
-            "settings": job.settings,
-            "config": config_digest(config),
-            "budget_s": job.seconds,
-            "seed": job.seed,
-            "code": code,
-            **trained.as_json(),
-            "processor_s": round(time.process_time() - begin, 2),
-            "machine": job.machine,
-            "version": VERSION,
-        }
-    except Exception:  # noqa: BLE001 - told to the caller; other runs go on
-        return traceback.format_exc()
+@telling
+def perform(job: Job) -> Record:
+    """Runs a job in this process; returns the record."""
+    code = agent_code()  # of what has just been imported
+    program = workloads.load(job.program)
+    config = configure(job.settings, program.name, job.seed)
+    begin = time.process_time()
+    trained = train_timed(config, job.seconds)
+    return {
+        "program": program.name,
+        "program_sha256": program.sha256[:12],
+        "judged_by": judge_hash(program),
+        "row": job.row,
+        "settings": job.settings,
+        "config": config_digest(config),
+        "budget_s": job.seconds,
+        "seed": job.seed,
+        "code": code,
+        **trained.as_json(),
+        "processor_s": round(time.process_time() - begin, 2),
+        "machine": job.machine,
+        "version": VERSION,
+    }
 
 
 def jobs_of(arguments: argparse.Namespace) -> list[Job]:
@@ -121,13 +118,9 @@ def main() -> int:
     parser.add_argument("--programs", nargs="+", default=list(PROGRAMS), choices=train, metavar="NAME")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--minutes", type=float, default=1.0, help="of processor time per run")
-    parser.add_argument("--jobs", type=int, default=1, help="processes, one core each")
-    parser.add_argument("--budget-minutes", type=float, default=float("inf"), help="begin no run after so many")
     parser.add_argument("--order", nargs="+", default=list(_ORDERS), choices=_ORDERS)
-    parser.add_argument("--out", type=Path, default=RESULTS, metavar="FILE")
+    add_arguments(parser, RESULTS)
     parser.add_argument("--known", type=Path, nargs="*", default=[], metavar="FILE", help="more runs that are made")
-    parser.add_argument("--machine", default="a", metavar="LABEL")
-    parser.add_argument("--dry-run", action="store_true", help="only say what is missing")
     arguments = parser.parse_args()
     for name in arguments.rows or declared:
         reason = refusal(declared[name])

@@ -21,12 +21,11 @@ Then: python benchmarks/agent_page.py
 import argparse
 import sys
 import time
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from job_pool import one_thread, run_jobs
+from job_pool import add_arguments, one_thread, run_jobs, telling
 
 if __name__ == "__main__":
     one_thread()
@@ -74,38 +73,36 @@ class Job(NamedTuple):
     machine: str
 
 
-def perform(job: Job) -> Record | str:
-    """Runs a job in this process; returns the record, or what went wrong."""
-    try:
-        program = workloads.load(job.program)
-        make = _train if job.mode == PER_PROGRAM else _solve
-        code, policy = versions(job.mode, job.policy)
-        begin = time.perf_counter()
-        mapping, figures = make(program, job)
-        judge = make_judge(program)
-        if not judge.production_s:
-            raise ValueError(f"{program.name} has no production mapping to be measured against")
-        if verify(program, program.target, mapping):
-            raise ValueError(f"{program.name}: the mapping does not verify")
-        if program.name == DRAWN:
-            keep_better(program, mapping, MAPPING)
-        return {
-            "mode": job.mode,
-            "program": program.name,
-            "program_sha256": program.sha256[:12],
-            "judged_by": judge_hash(program),
-            "budget_s": job.seconds,
-            "seed": job.seed,
-            "code": code,
-            "policy_sha256": policy,
-            **figures,
-            "ratio": round(judge.judge(mapping) / judge.production_s, 8),
-            "wall_s": round(time.perf_counter() - begin, 2),
-            "machine": job.machine,
-            "version": VERSION,
-        }
-    except Exception:  # noqa: BLE001 - told to the caller; other runs go on
-        return traceback.format_exc()
+@telling
+def perform(job: Job) -> Record:
+    """Runs a job in this process; returns the record."""
+    program = workloads.load(job.program)
+    make = _train if job.mode == PER_PROGRAM else _solve
+    code, policy = versions(job.mode, job.policy)
+    begin = time.perf_counter()
+    mapping, figures = make(program, job)
+    judge = make_judge(program)
+    if not judge.production_s:
+        raise ValueError(f"{program.name} has no production mapping to be measured against")
+    if verify(program, program.target, mapping):
+        raise ValueError(f"{program.name}: the mapping does not verify")
+    if program.name == DRAWN:
+        keep_better(program, mapping, MAPPING)
+    return {
+        "mode": job.mode,
+        "program": program.name,
+        "program_sha256": program.sha256[:12],
+        "judged_by": judge_hash(program),
+        "budget_s": job.seconds,
+        "seed": job.seed,
+        "code": code,
+        "policy_sha256": policy,
+        **figures,
+        "ratio": round(judge.judge(mapping) / judge.production_s, 8),
+        "wall_s": round(time.perf_counter() - begin, 2),
+        "machine": job.machine,
+        "version": VERSION,
+    }
 
 
 def _train(program: Program, job: Job) -> tuple[Mapping, dict[str, Any]]:
@@ -166,11 +163,7 @@ def main() -> int:
     parser.add_argument("--programs", nargs="+", metavar="NAME", help="names, splits, `contended`")
     parser.add_argument("--policy", metavar="RUN_DIR|FILE", help="by default the shipped one (held-out)")
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=1, help="processes, one core each")
-    parser.add_argument("--budget-minutes", type=float, default=float("inf"), help="begin no run after so many")
-    parser.add_argument("--out", type=Path, default=RESULTS, metavar="FILE")
-    parser.add_argument("--machine", default="a", metavar="LABEL")
-    parser.add_argument("--dry-run", action="store_true", help="only say what is missing")
+    add_arguments(parser, RESULTS)
     arguments = parser.parse_args()
     jobs = jobs_of(arguments, _contended)
     code, policy = versions(arguments.mode, arguments.policy)

@@ -17,13 +17,11 @@ Then: python benchmarks/agent_page.py
 import argparse
 import sys
 import time
-import traceback
 from collections.abc import Iterable
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
-from job_pool import one_thread, run_jobs
+from job_pool import add_arguments, one_thread, run_jobs, telling
 
 if __name__ == "__main__":
     one_thread()
@@ -56,30 +54,28 @@ class Job(NamedTuple):
     machine: str
 
 
-def perform(job: Job) -> Record | str:
-    """Runs a job in this process; returns the record, or what went wrong."""
-    try:
-        program, production_s = _problem(job.program, job.share)
-        code, policy = versions(job.mode, job.policy)
-        begin = time.perf_counter()
-        solution = solved(program, job.mode, job.policy, job.seconds, job.seed)
-        return {
-            "mode": job.mode,
-            "program": job.program,
-            "share": job.share,
-            "program_sha256": program.sha256[:12],
-            "budget_s": job.seconds,
-            "seed": job.seed,
-            "code": code,
-            "policy_sha256": policy,
-            "evaluations": solution.evaluations,
-            "ratio": round(solution.judged_s / production_s, 8),
-            "wall_s": round(time.perf_counter() - begin, 2),
-            "machine": job.machine,
-            "version": VERSION,
-        }
-    except Exception:  # noqa: BLE001 - told to the caller; other runs go on
-        return traceback.format_exc()
+@telling
+def perform(job: Job) -> Record:
+    """Runs a job in this process; returns the record."""
+    program, production_s = _problem(job.program, job.share)
+    code, policy = versions(job.mode, job.policy)
+    begin = time.perf_counter()
+    solution = solved(program, job.mode, job.policy, job.seconds, job.seed)
+    return {
+        "mode": job.mode,
+        "program": job.program,
+        "share": job.share,
+        "program_sha256": program.sha256[:12],
+        "budget_s": job.seconds,
+        "seed": job.seed,
+        "code": code,
+        "policy_sha256": policy,
+        "evaluations": solution.evaluations,
+        "ratio": round(solution.judged_s / production_s, 8),
+        "wall_s": round(time.perf_counter() - begin, 2),
+        "machine": job.machine,
+        "version": VERSION,
+    }
 
 
 @cache
@@ -135,11 +131,7 @@ def main() -> int:
     parser.add_argument("--programs", nargs="+", default=["heldout"], metavar="NAME", help="names, splits")
     parser.add_argument("--policy", metavar="RUN_DIR|FILE", help="by default the shipped one")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--jobs", type=int, default=1, help="processes, one core each")
-    parser.add_argument("--budget-minutes", type=float, default=float("inf"), help="begin no run after so many")
-    parser.add_argument("--out", type=Path, default=RESULTS, metavar="FILE")
-    parser.add_argument("--machine", default="a", metavar="LABEL")
-    parser.add_argument("--dry-run", action="store_true", help="only say what is missing")
+    add_arguments(parser, RESULTS)
     arguments = parser.parse_args()
 
     def missing(job: Job) -> bool:

@@ -1,10 +1,13 @@
 """Runs in processes of their own, each written down as it ends: what the resumable benchmarks share."""
 
+import argparse
+import functools
 import multiprocessing
 import os
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -23,6 +26,28 @@ def one_thread() -> None:
         os.environ[f"{name}_NUM_THREADS"] = "1"
     os.environ["JAX_PLATFORMS"] = "cpu"
     os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+
+
+def telling(perform: Callable[[J], Record]) -> Callable[[J], Record | str]:
+    """Returns `perform` for `run_jobs`: what goes wrong is told in place of a record, so that other runs go on."""
+
+    @functools.wraps(perform)
+    def told(job: J) -> Record | str:
+        try:
+            return perform(job)
+        except Exception:  # noqa: BLE001 - told to the caller
+            return traceback.format_exc()
+
+    return told
+
+
+def add_arguments(parser: argparse.ArgumentParser, out: Path) -> None:
+    """Adds the arguments that say where, and for how long, jobs are run."""
+    parser.add_argument("--jobs", type=int, default=1, help="processes, one core each")
+    parser.add_argument("--budget-minutes", type=float, default=float("inf"), help="begin no run after so many")
+    parser.add_argument("--out", type=Path, default=out, metavar="FILE")
+    parser.add_argument("--machine", default="a", metavar="LABEL")
+    parser.add_argument("--dry-run", action="store_true", help="only say what is missing")
 
 
 def run_jobs(

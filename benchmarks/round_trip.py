@@ -19,11 +19,10 @@ Then: python benchmarks/round_trip_page.py
 import argparse
 import sys
 import time
-import traceback
 from pathlib import Path
 from typing import NamedTuple
 
-from job_pool import one_thread, run_jobs
+from job_pool import one_thread, run_jobs, telling
 
 if __name__ == "__main__":
     one_thread()
@@ -55,47 +54,45 @@ class Job(NamedTuple):
     compile_minutes: float
 
 
-def perform(job: Job) -> Record | str:
-    """Runs a job in this process; returns the record, or what went wrong."""
-    try:
-        program = workloads.load(job.program)
-        begin = time.perf_counter()
-        solution = solve(program, job.solver, budget=Budget(job.solve_s, clock=PROCESSOR))
-        judge = make_judge(program)
-        translations = translate(judge, solution.mapping, job.translate_s, clock=time.process_time)
-        source = find_source(program, program_path(job.program))
-        until = time.monotonic() + 60.0 * job.compile_minutes
-        with imposer(source, Path(job.python), time_limit_s=60.0 * job.compile_minutes, progress=_say) as compiler:
-            confirmation = confirm(
-                program,
-                None,
-                candidates_of(translations)[: job.candidates],
-                compiler,
-                time_left_s=lambda: until - time.monotonic(),
-                progress=_say,
-            )
-            versions = compiler.versions()
-        found = report(confirmation, solution.mapping)
-        for tried in found["candidates"]:
-            tried["option_bytes"] = sum(len(text) for text in tried.pop("options").values())
-        return {
-            **found,
-            "program_sha256": program.sha256[:12],
-            "split": workloads.split(program.name),
-            "target": program.target.name,
-            "objective": judge.objective,
-            "flags_us": flags_us(program),
-            "solver": job.solver,
-            "solve_s": job.solve_s,
-            "translate_s": job.translate_s,
-            "decodes": translations[0].decodes,
-            "from_module": source.module is not None,
-            "versions": versions,
-            "wall_s": round(time.perf_counter() - begin, 1),
-            "version": VERSION,
-        }
-    except Exception:  # noqa: BLE001 - told to the caller; other runs go on
-        return traceback.format_exc()
+@telling
+def perform(job: Job) -> Record:
+    """Runs a job in this process; returns the record."""
+    program = workloads.load(job.program)
+    begin = time.perf_counter()
+    solution = solve(program, job.solver, budget=Budget(job.solve_s, clock=PROCESSOR))
+    judge = make_judge(program)
+    translations = translate(judge, solution.mapping, job.translate_s, clock=time.process_time)
+    source = find_source(program, program_path(job.program))
+    until = time.monotonic() + 60.0 * job.compile_minutes
+    with imposer(source, Path(job.python), time_limit_s=60.0 * job.compile_minutes, progress=_say) as compiler:
+        confirmation = confirm(
+            program,
+            None,
+            candidates_of(translations)[: job.candidates],
+            compiler,
+            time_left_s=lambda: until - time.monotonic(),
+            progress=_say,
+        )
+        versions = compiler.versions()
+    found = report(confirmation, solution.mapping)
+    for tried in found["candidates"]:
+        tried["option_bytes"] = sum(len(text) for text in tried.pop("options").values())
+    return {
+        **found,
+        "program_sha256": program.sha256[:12],
+        "split": workloads.split(program.name),
+        "target": program.target.name,
+        "objective": judge.objective,
+        "flags_us": flags_us(program),
+        "solver": job.solver,
+        "solve_s": job.solve_s,
+        "translate_s": job.translate_s,
+        "decodes": translations[0].decodes,
+        "from_module": source.module is not None,
+        "versions": versions,
+        "wall_s": round(time.perf_counter() - begin, 1),
+        "version": VERSION,
+    }
 
 
 def line_of(job: Job, record: Record) -> str:

@@ -19,11 +19,10 @@ Then: python benchmarks/solver_page.py
 import argparse
 import sys
 import time
-import traceback
 from pathlib import Path
 from typing import NamedTuple
 
-from job_pool import one_thread, run_jobs
+from job_pool import one_thread, run_jobs, telling
 
 if __name__ == "__main__":
     one_thread()
@@ -62,8 +61,9 @@ class Job(NamedTuple):
     machine: str
 
 
-def perform(job: Job) -> Record | str:
-    """Runs a job in this process; returns the record, or what went wrong."""
+@telling
+def perform(job: Job) -> Record:
+    """Runs a job in this process; returns the record."""
     try:
         program = workloads.load(job.program)
         objective = resolve(program, job.objective)
@@ -90,8 +90,6 @@ def perform(job: Job) -> Record | str:
             "machine": job.machine,
             "version": VERSION,
         }
-    except Exception:  # noqa: BLE001 - told to the caller; other runs go on
-        return traceback.format_exc()
     finally:
         if "jax" in sys.modules:
             sys.modules["jax"].clear_caches()  # code for this program's shapes is of no more use
