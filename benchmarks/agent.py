@@ -37,12 +37,12 @@ from agent_records import (
     MODES,
     PER_PROGRAM,
     RESULTS,
-    SETTINGS,
     UNGUIDED,
     Key,
     best_known,
     is_contended,
     read,
+    settings_of,
 )
 from agent_solving import solved, versions
 from json_lines import Record
@@ -78,7 +78,7 @@ def perform(job: Job) -> Record:
     """Runs a job in this process; returns the record."""
     program = workloads.load(job.program)
     make = _train if job.mode == PER_PROGRAM else _solve
-    code, policy = versions(job.mode, job.policy)
+    code, policy = versions(job.mode, job.policy, job.seconds)
     begin = time.perf_counter()
     mapping, figures = make(program, job)
     judge = make_judge(program)
@@ -106,7 +106,7 @@ def perform(job: Job) -> Record:
 
 
 def _train(program: Program, job: Job) -> tuple[Mapping, dict[str, Any]]:
-    trained = train_timed(configure(SETTINGS, program.name, job.seed), job.seconds)
+    trained = train_timed(configure(settings_of(job.seconds), program.name, job.seed), job.seconds)
     mapping = gather(make_judge(program), trained.mapping)
     return mapping, {**trained.as_json(), "seconds": round(trained.spent_s, 2), "ended": False}
 
@@ -125,10 +125,10 @@ def keep_better(program: Program, mapping: Mapping, path: Path) -> None:
     write_mapping(mapping, program, path)
 
 
-def key_for(job: Job, code: str, policy: str | None) -> Key:
+def key_for(job: Job) -> Key:
     """Returns the key that a job's run would have."""
-    program = workloads.load(job.program)
-    return (job.mode, program.name, program.sha256[:12], judge_hash(program), job.seconds, job.seed, code, policy)
+    program, made_by = workloads.load(job.program), versions(job.mode, job.policy, job.seconds)
+    return (job.mode, program.name, program.sha256[:12], judge_hash(program), job.seconds, job.seed, *made_by)
 
 
 def jobs_of(arguments: argparse.Namespace, contended: Callable[[str], bool]) -> list[Job]:
@@ -166,10 +166,9 @@ def main() -> int:
     add_arguments(parser, RESULTS)
     arguments = parser.parse_args()
     jobs = jobs_of(arguments, _contended)
-    code, policy = versions(arguments.mode, arguments.policy)
 
     def missing(job: Job) -> bool:
-        return key_for(job, code, policy) not in read([arguments.out])
+        return key_for(job) not in read([arguments.out])
 
     jobs = [job for job in jobs if missing(job)]
     print(

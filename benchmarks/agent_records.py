@@ -34,8 +34,8 @@ RESULTS = ROOT / "docs" / "results" / "agent.jsonl"
 RIVAL_RESULTS = RESULTS.with_name("agent-solvers.jsonl")
 PER_PROGRAM, HELD_OUT, UNGUIDED = "per-program", "held-out", "unguided"
 MODES = (PER_PROGRAM, HELD_OUT, UNGUIDED)
-# Of `per-program` training, over the defaults.
-SETTINGS: dict[str, Any] = {"actor.polish.accesses": 1_000_000, "actor.orders": 300}
+# Of `per-program` training: mappings under other orders for each minute of it, which take some per cent of its time.
+_ORDERS_PER_MINUTE = 100
 # A program is contended if the best known mapping is so much below tuned production (issue: "at least 1 %").
 CONTENDED_GAIN = 0.01
 
@@ -66,10 +66,15 @@ def read(paths: Iterable[Path]) -> dict[Key, Record]:
     return dict(read_runs(paths, key_of))
 
 
-def code_of(mode: str) -> str:
-    """Returns the hash of all code that runs of a mode depend on."""
+def settings_of(seconds: float) -> dict[str, Any]:
+    """Returns the settings of `per-program` training for so many seconds, over the defaults."""
+    return {"actor.polish.accesses": 1_000_000, "actor.orders": round(_ORDERS_PER_MINUTE * seconds / 60)}
+
+
+def code_of(mode: str, seconds: float) -> str:
+    """Returns the hash of all code, and settings, that runs of a mode with such a budget depend on."""
     if mode == PER_PROGRAM:
-        settings = json.dumps(SETTINGS, sort_keys=True)
+        settings = json.dumps(settings_of(seconds), sort_keys=True)
         return hashlib.sha256(f"{agent_code()} {settings}".encode()).hexdigest()[:12]
     return source_hash("launch.muzero" if mode == HELD_OUT else "actors.muzero", idle=AGENT_IDLE)
 

@@ -1,5 +1,6 @@
 """`solve --solver muzero` with the policy, or the same without it: what two benchmarks of the agent run."""
 
+from functools import cache
 from pathlib import Path
 
 from agent_records import HELD_OUT, code_of, policy_digest
@@ -28,7 +29,9 @@ def solved(program: Program, mode: str, policy: str | None, seconds: float, seed
     return solve(program, NAME, budget=budget, seed=seed, repack=True, solvers={NAME: alone})
 
 
-def versions(mode: str, policy: str | None) -> tuple[str, str | None]:
-    """Returns the hashes of the code, and of the policy if there is one, that runs of a mode depend on."""
+@cache
+def versions(mode: str, policy: str | None, seconds: float) -> tuple[str, str | None]:
+    """Returns the hashes of the code, and of the policy if there is one, that runs of a mode and budget depend on: as
+    they were when this process first asked."""
     path = SHIPPED if policy is None else Path(policy)
-    return code_of(mode), policy_digest(path) if mode == HELD_OUT else None
+    return code_of(mode, seconds), policy_digest(path) if mode == HELD_OUT else None

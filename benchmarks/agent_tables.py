@@ -39,7 +39,7 @@ def trained(standing: Standing) -> list[str]:
         f"Trained for {seconds / 60:g} minutes.",
         "",
         "| program | split | tuned | best known | bound | first line | policy alone | policy with search | ours "
-        "| to tuned | of the possible gain | none replaced |",
+        "| to tuned | of the possible gain | no instruction replaced |",
         "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for name in sorted(found, key=lambda name: (name not in standing.contended, name)):

@@ -35,8 +35,8 @@ def targets(standing: Standing) -> list[Target]:
     trained = [
         _beats_tuned(standing, PER_PROGRAM, standing.trained_s, standing.contended, 0.9),
         *_controls(standing),
-        _captured(standing, "bound", ""),
-        _captured(standing, "unreplaced", ", as far as it needs no copy that replaces an instruction"),
+        _captured(standing, "bound", "of the possible gain"),
+        _captured(standing, "unreplaced", "of the gain that is possible with no instruction replaced by a copy"),
     ]
     rivals = [_against(standing, PER_PROGRAM, standing.trained_s, rival, standing.contended, 0.5) for rival in STRONG]
     if standing.trained_s < TRAINED_S:  # what was not reached in less time may be in more
@@ -114,7 +114,7 @@ def _captured(standing: Standing, bound: str, which: str) -> Target:
             shares.append(captured(ratio, limit))
     total = len(standing.contended)
     how = _how(PER_PROGRAM, standing.trained_s)
-    words = f"{how}: of the possible gain{which} at least 80 %, geometric mean over contended programs"
+    words = f"{how}: {which} at least 80 %, geometric mean over contended programs"
     if not shares:
         return Target(words, None, f"not run on {total} of {total}")
     mean = float(np.exp(np.mean(np.log(shares)))) if min(shares) > 0 else 0.0

@@ -58,7 +58,7 @@ class Job(NamedTuple):
 def perform(job: Job) -> Record:
     """Runs a job in this process; returns the record."""
     program, production_s = _problem(job.program, job.share)
-    code, policy = versions(job.mode, job.policy)
+    code, policy = versions(job.mode, job.policy, job.seconds)
     begin = time.perf_counter()
     solution = solved(program, job.mode, job.policy, job.seconds, job.seed)
     return {
@@ -103,7 +103,15 @@ def _key_of(record: Record) -> Key:
 
 def _key_for(job: Job) -> Key:
     sha256 = _problem(job.program, job.share)[0].sha256[:12]
-    return (job.mode, job.program, sha256, job.share, job.seconds, job.seed, *versions(job.mode, job.policy))
+    return (
+        job.mode,
+        job.program,
+        sha256,
+        job.share,
+        job.seconds,
+        job.seed,
+        *versions(job.mode, job.policy, job.seconds),
+    )
 
 
 def jobs_of(arguments: argparse.Namespace, names: Iterable[str]) -> list[Job]:
