@@ -12,8 +12,8 @@ from .branch import BranchConfig
 from .ordered import ordered_mapping
 from .played_program import PlayedProgram
 from .polish import PolishConfig
-from .slack import PATIENCE, SLACKS, take_best_slack
-from .solvers.follow import offsets_of_mapping
+from .slack import PATIENCE, SLACKS, take_best_rules
+from .solvers.follow import hints_of_mapping
 
 
 @dataclass(frozen=True)
@@ -109,10 +109,10 @@ def _game(config: ActorConfig, program: Program, followed: Mapping | None) -> Ma
         config.place_trivial,
         slack if config.window_slack is None else config.window_slack,
         patience if config.patience is None else config.patience,
-        None if followed is None else offsets_of_mapping(program, followed),
+        None if followed is None else hints_of_mapping(program, followed),
     )
     if robust and config.window_slack is None and followed is not None and not config.place_trivial:
-        take_best_slack(game, followed)
+        take_best_rules(game, followed)
     return game
 
 

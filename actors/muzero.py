@@ -18,14 +18,16 @@ from ..env.objective import ROBUST
 from .guided import Guide, GuidedWalk, Wish
 from .slack import PATIENCE, SLACKS
 from .solvers.anneal import SEARCH
-from .solvers.follow import offsets_of_mapping, plan_of_mapping
+from .solvers.follow import hints_of_mapping, plan_of_mapping, without_times
+from .solvers.greedy_players import random_knapsacks
 from .solvers.order import order_search
 from .solvers.starts import best_starts
 from .solvers.task import Clocked, Plan, Task
 from .solvers.walk import Walk
 
-# Of the ways to follow mappings, those that are walked from.
+# Of the ways to follow mappings, and of the knapsacks, those that are walked from.
 _FOLLOWED = 3
+_KNAPSACKS = 2
 
 # What looks at a walk's current plan now and then, and makes the guide better. Returns changes that help, best last.
 Tutor = Callable[[Task, Plan, Guide], list[Wish]]
@@ -38,6 +40,7 @@ class MuZeroConfig:
     Attributes:
       order_share: for the search over XLA's orders that the line of play begins from.
       start_share: for following the best mappings in the game, and as much for greedy lines besides.
+      knapsack_share: for filling fast memory by benefits, as `greedy` does.
       climb_share: for short climbs from several starts.
       ask_share: most that the policy itself may take, of what is spent so far.
       aim_share: least between two questions to it along a walk.
@@ -49,6 +52,7 @@ class MuZeroConfig:
 
     order_share: float = 0.25
     start_share: float = 0.06
+    knapsack_share: float = 0.06
     climb_share: float = 0.08
     ask_share: float = 0.1
     aim_share: float = 0.02
@@ -167,8 +171,9 @@ def _best_walk(task: Task, guide: Guide | None, config: MuZeroConfig, asking: As
     mapping = _by_order(task, config.order_share)
     starts = _following(
         task, [m for m in (mapping, production) if m is not None], min(1.0, task.spent + config.start_share)
-    )[:_FOLLOWED]
+    )
     starts += best_starts(task, min(1.0, task.spent + config.start_share))
+    starts += random_knapsacks(task, min(1.0, task.spent + config.knapsack_share), _KNAPSACKS)
     if task.done or not len(task.free):
         return None
     walks = []
@@ -220,18 +225,26 @@ def _part(task: Task, share: float) -> Task:
 def _following(task: Task, mappings: list[Mapping], until: float) -> list[tuple[Clocked, Plan]]:
     """Returns plans that follow mappings, by several clocks and slacks until a share of the budget is spent, those that
     lose least first."""
-    found: list[tuple[float, int, Clocked, Plan]] = []
     followed = [
-        (plan_of_mapping(task.game.program, mapping), offsets_of_mapping(task.game.program, mapping))
+        (plan_of_mapping(task.game.program, mapping), hints_of_mapping(task.game.program, mapping))
         for mapping in mappings
     ]
+    # With the mapping's own times slack matters to few copies.
+    ways = [(plan, hints, SLACKS[0], True) for plan, hints in followed]
+    ways += [(plan, without_times(hints), slack, False) for slack in SLACKS for plan, hints in followed]
+    found: list[tuple[float, int, bool, Clocked, Plan]] = []
     task.doing = "following"
-    for slack, (plan, offsets), msa_share in itertools.product(SLACKS, followed, task.clocks):
+    for (plan, hints, slack, timed), msa_share in itertools.product(ways, task.clocks):
         if found and (task.done or task.spent >= until):
             break
-        task.take(_with_slack(task, task.following_clock(msa_share, offsets), slack))
-        found.append((task.play(plan), len(found), task.clocked, plan))
-    return [(clocked, plan) for _, _, clocked, plan in sorted(found, key=lambda entry: entry[:2])]
+        task.take(_with_slack(task, task.following_clock(msa_share, hints), slack))
+        found.append((task.play(plan), len(found), timed, task.clocked, plan))
+    found.sort(key=lambda entry: entry[:2])
+    # Closest first; but what keeps to the mapping's times is closer than it is easy to better.
+    other = next((k for k, entry in enumerate(found) if entry[2] != found[0][2]), None)
+    if other is not None:
+        found.insert(1, found.pop(other))
+    return [(clocked, plan) for *_, clocked, plan in found[:_FOLLOWED]]
 
 
 def _with_slack(task: Task, clocked: Clocked, slack: float) -> Clocked:

@@ -2,8 +2,9 @@
 
     python benchmarks/representability.py [WORKLOAD ...] [--again]
 
-Goes through the committed programs and follows each production mapping three times: with its offsets named and every
-buffer a decision, with its offsets named where trivial buffers are the game's, and with the game's offsets.
+Goes through the committed programs and follows each production mapping four times: with its offsets named and every
+buffer a decision, so and with hints at when its copies run, with its offsets named where trivial buffers are the
+game's, and with the game's offsets.
 Writes docs/results/representability.json and the table in docs/representability.md. Programs that are in the file
 already, unchanged, are left as they are.
 """
@@ -13,6 +14,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from mallocmuzero.actors.solvers.follow import hints_of_mapping
 from mallocmuzero.env.durable import write_atomically
 from mallocmuzero.env.game import MallocGame
 from mallocmuzero.env.line import LOST, follow, report
@@ -24,11 +26,12 @@ from rich.progress import track
 DOCS = Path(__file__).parent.parent / "docs"
 RESULTS = DOCS / "results" / "representability.json"
 PAGE = DOCS / "representability.md"
-# Key of the line, settings of its game, whether it names offsets.
-LINES: tuple[tuple[str, dict[str, float], bool], ...] = (
-    ("every", {"trivial_share": 0.0}, True),
-    ("named", {}, True),
-    ("own", {}, False),
+# Key of the line, settings of its game, whether it names offsets, whether the game hints at the mapping's times.
+LINES: tuple[tuple[str, dict[str, float], bool, bool], ...] = (
+    ("every", {"trivial_share": 0.0}, True, False),
+    ("timed", {"trivial_share": 0.0}, True, True),
+    ("named", {}, True, False),
+    ("own", {}, False, False),
 )
 BEGIN, END = "<!-- table -->", "<!-- end of table -->"
 
@@ -37,8 +40,9 @@ def measure(program: Program) -> dict[str, Any]:
     """Returns what the lines that follow the production mapping come to."""
     assert program.production is not None
     entry: dict[str, Any] = {"sha256": program.sha256, "loops": len(program.loop_trips)}
-    for key, settings, name_offsets in LINES:
-        game = MallocGame(program, objective="msa", **settings)
+    for key, settings, name_offsets, timed in LINES:
+        hints = hints_of_mapping(program, program.production) if timed else None
+        game = MallocGame(program, objective="msa", hints=hints, **settings)  # type: ignore[arg-type]
         line = follow(game, program.production, name_offsets)
         check(program, game.target, line.mapping)
         entry[key] = report(line, game)
@@ -53,7 +57,7 @@ def change(entry: dict[str, Any], key: str, model: str) -> float | None:
 
 def best(entry: dict[str, Any]) -> float:
     """Returns by how much the best of the lines is slower than the mapping under `msa`."""
-    return min(change(entry, key, "msa") or 0.0 for key, _, _ in LINES)
+    return min(change(entry, key, "msa") or 0.0 for key, *_ in LINES)
 
 
 def table(entries: dict[str, Any]) -> str:
@@ -64,9 +68,11 @@ def table(entries: dict[str, Any]) -> str:
         "XLA, us",
         "best line",
         "every buffer",
+        "XLA's times",
         "trivial by rule",
         "own offsets",
         "cycles",
+        "cycles, XLA's times",
         "bytes alike",
     ]
     heads += [*LOST, "slices"]
@@ -74,7 +80,11 @@ def table(entries: dict[str, Any]) -> str:
     for name, entry in sorted(entries.items(), key=lambda item: -best(item[1])):
         line = entry["every"]
         lost = [line["lost"].get(reason) for reason in LOST]
-        columns = (("every", "msa"), ("named", "msa"), ("own", "msa"), ("every", "cycles"))
+        columns = (
+            *((key, "msa") for key, *_ in LINES),
+            ("every", "cycles"),
+            ("timed", "cycles"),
+        )
         cells = [
             name,
             f"{line['decisions']}",

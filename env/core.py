@@ -13,16 +13,20 @@ from .layout import (
     A_CARRIED,
     A_DUE,
     A_EARLIEST,
+    A_HINT,
     A_INSTRUCTION,
     A_KEY,
     A_KIND,
     A_NEXT,
+    A_OUT,
+    A_SINCE,
     A_TWIN,
     A_UNTIL,
     AF_AHEAD,
     AF_BYTES,
     AF_ONCE,
     AF_SAVING,
+    B_ALIGNED,
     B_CROSS,
     B_INPUT,
     B_LAST,
@@ -81,6 +85,7 @@ from .layout import (
     L_FAST,
     L_INSTRUCTIONS,
     L_PREFETCHES,
+    L_REFETCH,
     L_RESERVED,
     L_WINDOW,
     L_WRITE_BACKS,
@@ -112,7 +117,7 @@ from .layout import (
 )
 from .mapping import CROSS_PROGRAM, PREFETCH, WRITE_BACK
 from .program import OPERAND, RESULT
-from .space import find_offset, find_untouched, overwritten, seconds_until_out, touch
+from .space import find_offset, find_untouched, free_after, overlap, overwritten, seconds_until_out, touch
 
 NO_COPY = 0
 COPY = 1
@@ -222,7 +227,7 @@ def legal_moves(tables: Tables, state: State, legal: np.ndarray) -> int:
             elif tables.buffer[owner, B_PLAYED] and legal[DROP]:
                 legal[COPY] = plan_prefetch(tables, state, access, owner, t)
                 if tables.buffer[owner, B_CROSS] and state.counters[C_CROSS] < 0 and state.buffer[owner, S_TOUCH] < 0:
-                    state.counters[C_CROSS_OFFSET] = find_untouched(tables, state, owner)
+                    state.counters[C_CROSS_OFFSET] = find_untouched(tables, state, owner, access)
                     legal[NO_COPY] = state.counters[C_CROSS_OFFSET] >= 0
     elif twin >= 0 and not state.access_fast[twin]:
         legal[DROP] = True  # written over its operand, which was read from HBM, or carried in HBM
@@ -269,26 +274,20 @@ def _plan_result(tables: Tables, state: State, access: int, owner: int, t: int) 
 
 
 @njit(cache=True)
-def plan_prefetch(tables: Tables, state: State, access: int, owner: int, t: int) -> bool:
-    """Plans a prefetch for a read at `t`: the latest window that hides it, with slack if there is room; else one that
-    stalls for less than it gains.
+def _find_window(tables: Tables, state: State, need: float, due: int, earliest: int) -> tuple[int, int, int, float]:
+    """Looks for a window for a copy that is due at `due` and needs HBM for `need` seconds.
 
     Copies drain first in, first out, so the idle time found must not belong to a copy that is issued later and due
-    earlier: where the walk back crosses the issue of one, it starts counting anew. It is due at `t`, or before a loop
-    that only reads the buffer.
+    earlier: where the walk back crosses the issue of one, it starts counting anew.
+
+    Returns:
+      The latest start whose window hides the copy, and one that does with slack if there is any, -2 if there is none;
+      and start and idle seconds of the stretch next to `due`, in front of every earlier copy's issue.
     """
-    due = tables.access[access, A_DUE]
-    trivial = tables.buffer[owner, B_TRIVIAL] == 1
-    need = tables.buffer[owner, B_SIZE] / tables.rates[R_HBM]
-    earliest = max(tables.access[access, A_EARLIEST], state.buffer[owner, S_SOURCE], due - tables.limits[L_WINDOW])
-    earliest = max(earliest, state.buffer[owner, S_GONE])  # its own last residency is no room
-    if earliest > due - 1:
-        return False
-    weight = tables.instruction_f[t, IF_WEIGHT]
     supply = 0.0
-    near_supply, near_start = 0.0, due - 1  # the stretch next to `due`, in front of every earlier copy's issue
+    near_supply, near_start = 0.0, due - 1
     near = True
-    found, wide = -2, -2  # the latest window that hides the copy, and one that does with slack
+    found, wide = -2, -2
     start = due - 1
     while True:
         # Invariant: `supply` counts instructions start + 1 .. due - 1, or of the stretch since the last crossing.
@@ -309,6 +308,43 @@ def plan_prefetch(tables: Tables, state: State, access: int, owner: int, t: int)
         start -= 1
     if near:
         near_supply, near_start = supply, start
+    return found, wide, near_start, near_supply
+
+
+@njit(cache=True)
+def plan_prefetch(tables: Tables, state: State, access: int, owner: int, t: int) -> bool:
+    """Plans a prefetch for a read at `t`: the latest window that hides it, with slack if there is room; else one that
+    stalls for less than it gains.
+
+    It is due at `t`, or before a loop that only reads the buffer. A window that the tables hint at is tried first.
+    """
+    due = tables.access[access, A_DUE]
+    earliest = max(tables.access[access, A_EARLIEST], state.buffer[owner, S_SOURCE], due - tables.limits[L_WINDOW])
+    earliest = max(earliest, state.buffer[owner, S_GONE])  # its own last residency is no room
+    if earliest > due - 1:
+        return False
+    if tables.access[access, A_SINCE] >= due or not _plan_since(tables, state, access, owner, t, earliest):
+        return _plan_latest(tables, state, access, owner, t, earliest)
+    start, offset = state.counters[C_PLAN_START], state.counters[C_PLAN_OFFSET]
+    stall, victims = state.sums[F_PLAN_STALL], state.sums[F_PLAN_VICTIMS]
+    supply = state.sums[F_PLAN_SUPPLY]
+    if stall <= 0.0 or start <= tables.access[access, A_SINCE]:
+        return True
+    # It has to begin later than the tables hint at, and stalls: another offset may be better.
+    if _plan_latest(tables, state, access, owner, t, earliest) and state.sums[F_PLAN_STALL] < stall:
+        return True
+    state.sums[F_PLAN_SUPPLY] = supply
+    return _keep_plan(state, start, offset, stall, victims)
+
+
+@njit(cache=True)
+def _plan_latest(tables: Tables, state: State, access: int, owner: int, t: int, earliest: int) -> bool:
+    """Plans a prefetch over the latest window that hides it, or one that stalls for less than it gains."""
+    due = tables.access[access, A_DUE]
+    trivial = tables.buffer[owner, B_TRIVIAL] == 1
+    need = tables.buffer[owner, B_SIZE] / tables.rates[R_HBM]
+    weight = tables.instruction_f[t, IF_WEIGHT]
+    found, wide, near_start, near_supply = _find_window(tables, state, need, due, earliest)
     state.sums[F_PLAN_SUPPLY] = max(near_supply, need if found > -2 else 0.0)
     gain = tables.rates[R_PATIENCE] * tables.access_f[access, AF_AHEAD]
     if found > -2:
@@ -345,6 +381,35 @@ def plan_prefetch(tables: Tables, state: State, access: int, owner: int, t: int)
 
 
 @njit(cache=True)
+def _plan_since(tables: Tables, state: State, access: int, owner: int, t: int, earliest: int) -> bool:
+    """Plans a prefetch at the offset that the tables hint at, as soon as they hint at and that is free; False if it
+    never is, or the instruction would wait for longer than that gains."""
+    due, offset = tables.access[access, A_DUE], tables.access[access, A_HINT]
+    if offset < 0:
+        return False
+    start = free_after(tables, state, owner, offset, max(tables.access[access, A_SINCE], earliest), t)
+    if start >= due:
+        return False
+    need = tables.buffer[owner, B_SIZE] / tables.rates[R_HBM]
+    available = 0.0
+    for i in range(start + 1, due):
+        if state.step[i, D_PREFETCHES] >= tables.limits[L_PREFETCHES]:
+            return False
+        available += state.step_f[i, D_FREE]
+    missing = max(0.0, need - available)
+    stall = 0.0
+    if missing > 0.0:
+        stall = (_stall(state, missing) if due == t else missing) * tables.access_f[access, AF_ONCE]
+        if stall * tables.instruction_f[t, IF_WEIGHT] >= tables.rates[R_PATIENCE] * tables.access_f[access, AF_AHEAD]:
+            return False
+    victims, _ = overwritten(tables, state, owner, offset, start + 1, t, access)
+    if victims > 0.0 and tables.buffer[owner, B_TRIVIAL]:
+        return False
+    state.sums[F_PLAN_SUPPLY] = min(available, need)
+    return _keep_plan(state, start, offset, stall, victims)
+
+
+@njit(cache=True)
 def _keep_plan(state: State, start: int, offset: np.int64, stall: float, victims: float) -> bool:
     state.counters[C_PLAN_START] = start
     state.counters[C_PLAN_OFFSET] = offset
@@ -376,6 +441,8 @@ def play(tables: Tables, state: State, move: int) -> None:
             _finish_write_back(tables, state, owner, t)
         if state.buffer[owner, S_RESIDENT] == 1 and state.counters[C_CROSS] != owner:
             _end_residency(state, owner, max(state.buffer[owner, S_RELEASE], state.buffer[owner, S_START]))
+        elif state.counters[C_CROSS] == owner and tables.access[access, A_NEXT] < 0:
+            state.buffer[owner, S_RELEASE] = tables.access[access, A_UNTIL]
         if is_result:
             state.buffer[owner, S_VALID] = t + 1
             state.buffer[owner, S_SOURCE] = t
@@ -399,7 +466,7 @@ def play(tables: Tables, state: State, move: int) -> None:
         if is_result:
             state.buffer[owner, S_VALID] = NEVER
             if move == COPY and carried == 0:
-                _queue_write_back(tables, state, owner, t)
+                _queue_write_back(tables, state, owner, t, tables.access[access, A_OUT])
         _update_release(tables, state, owner)
     state.buffer[owner, S_TOUCH] = access
     if tables.access[access, A_NEXT] < 0:
@@ -421,13 +488,12 @@ def _touch_fast(tables: Tables, state: State, access: int, owner: int, t: int) -
 
 @njit(cache=True)
 def _update_release(tables: Tables, state: State, owner: int) -> None:
-    """A sole copy that is still wanted, or one being written back, or prefetched across programs, is held hard."""
-    if state.buffer[owner, S_WRITE_BACK] >= 0 or state.counters[C_CROSS] == owner:
+    """Held hard is a sole copy or a cross-program prefetch that is still wanted, and what is being written back."""
+    following = tables.access[state.counters[C_ACCESS], A_NEXT]
+    sole = state.buffer[owner, S_VALID] == NEVER and following >= 0 and tables.access[following, A_KIND] == OPERAND
+    crosses = state.counters[C_CROSS] == owner and following >= 0
+    if sole or crosses or state.buffer[owner, S_WRITE_BACK] >= 0:
         state.buffer[owner, S_RELEASE] = NEVER
-    elif state.buffer[owner, S_VALID] == NEVER:
-        following = tables.access[state.counters[C_ACCESS], A_NEXT]
-        if following >= 0 and tables.access[following, A_KIND] == OPERAND:
-            state.buffer[owner, S_RELEASE] = NEVER
 
 
 @njit(cache=True)
@@ -519,8 +585,22 @@ def _book_cross_program(tables: Tables, state: State, owner: int, t: int) -> Non
 
 @njit(cache=True)
 def _book_prefetch(tables: Tables, state: State, access: int, owner: int, t: int) -> None:
-    start = state.counters[C_PLAN_START]
     due = tables.access[access, A_DUE]
+    left = _book(tables, state, owner, state.counters[C_PLAN_START], due)
+    stall = state.sums[F_PLAN_STALL]
+    if stall > 0.0:
+        state.counters[C_STALLED] += 1
+        if due == t:
+            _wait(tables, state, t, stall)
+            _drain(tables, state, t, t, stall - left)
+        else:
+            trips = tables.instruction_f[due, IF_WEIGHT]
+            _wait(tables, state, due, stall * tables.instruction_f[t, IF_WEIGHT] / trips if trips > 0.0 else 0.0)
+
+
+@njit(cache=True)
+def _book(tables: Tables, state: State, owner: int, start: int, due: int) -> float:
+    """Issues a prefetch; returns the seconds of it that idle time does not cover."""
     row = state.counters[C_COPIES]
     state.counters[C_COPIES] += 1
     state.copy[row, COPY_BUFFER] = owner
@@ -534,15 +614,29 @@ def _book_prefetch(tables: Tables, state: State, access: int, owner: int, t: int
         used = min(left, state.step_f[i, D_FREE])
         state.step_f[i, D_FREE] -= used
         left -= used
-    stall = state.sums[F_PLAN_STALL]
-    if stall > 0.0:
-        state.counters[C_STALLED] += 1
-        if due == t:
-            _wait(tables, state, t, stall)
-            _drain(tables, state, t, t, stall - left)
-        else:
-            trips = tables.instruction_f[due, IF_WEIGHT]
-            _wait(tables, state, due, stall * tables.instruction_f[t, IF_WEIGHT] / trips if trips > 0.0 else 0.0)
+    return left
+
+
+@njit(cache=True)
+def _refetch(tables: Tables, state: State, owner: int) -> None:
+    """Fetches what the next execution is to find in fast memory, at the end of this one: something has taken its
+    room."""
+    due = tables.limits[L_INSTRUCTIONS]
+    earliest = max(tables.limits[L_REFETCH], due - tables.limits[L_WINDOW])
+    for row in range(state.counters[C_RESIDENCIES]):
+        other = state.residency[row, RESIDENCY_BUFFER]
+        low = state.residency[row, RESIDENCY_OFFSET]
+        mine = state.buffer[owner, S_OFFSET]
+        if low < mine + tables.buffer[owner, B_ALIGNED] and mine < low + tables.buffer[other, B_ALIGNED]:
+            earliest = max(earliest, state.residency[row, RESIDENCY_END])
+    need = tables.buffer[owner, B_SIZE] / tables.rates[R_HBM]
+    _, wide, start, _ = _find_window(tables, state, need, due, earliest)
+    left = _book(tables, state, owner, wide if wide > -2 else start, due)
+    _wait(tables, state, due, left)
+    state.buffer[owner, S_START] = (wide if wide > -2 else start) + 1
+    state.counters[C_HOLDERS] += 1
+    state.holders[state.counters[C_HOLDERS] - 1] = owner
+    _end_residency(state, owner, due - 1)
 
 
 @njit(cache=True)
@@ -568,18 +662,19 @@ def _write_out(tables: Tables, state: State, t: int) -> None:
             continue
         first = tables.access[last, A_TWIN]
         if state.access_fast[first if first >= 0 else last] == FAST_AND_OUT:
-            _queue_write_back(tables, state, owner, t)
+            _queue_write_back(tables, state, owner, t, NEVER)
             state.buffer[owner, S_RELEASE] = NEVER
 
 
 @njit(cache=True)
-def _queue_write_back(tables: Tables, state: State, owner: int, t: int) -> None:
+def _queue_write_back(tables: Tables, state: State, owner: int, t: int, due: int) -> None:
+    """Issues a write-back after instruction `t`, which is complete before `due` at the latest."""
     row = state.counters[C_COPIES]
     state.counters[C_COPIES] += 1
     state.copy[row, COPY_BUFFER] = owner
     state.copy[row, COPY_DIRECTION] = WRITE_BACK
     state.copy[row, COPY_START] = t
-    state.copy[row, COPY_END] = NEVER
+    state.copy[row, COPY_END] = due
     tail = state.counters[C_QUEUE_TAIL]
     state.queue_s[tail] = tables.buffer[owner, B_SIZE] / tables.rates[R_HBM]
     state.queue_copy[tail] = row
@@ -600,6 +695,12 @@ def _drain(tables: Tables, state: State, before: int, due: int, seconds: float) 
         seconds -= state.queue_s[head]
         _pop_write_back(tables, state, due)
     return seconds
+
+
+@njit(cache=True)
+def _is_due(state: State, t: int) -> bool:
+    """Returns whether the first pending write-back is to be complete before instruction `t`."""
+    return bool(state.copy[state.queue_copy[state.counters[C_QUEUE_HEAD]], COPY_END] <= t)
 
 
 @njit(cache=True)
@@ -636,13 +737,20 @@ def _finish_instruction(tables: Tables, state: State, t: int) -> None:
     state.step_f[t, D_FREE] = _drain(tables, state, t, t + 1, idle)
     pending = state.counters[C_QUEUE_TAIL] - state.counters[C_QUEUE_HEAD]
     most = 0 if tables.instruction[t + 1, I_DRAIN] else tables.limits[L_WRITE_BACKS]
-    while pending > most:
+    while pending > most or (pending > 0 and _is_due(state, t + 1)):
         _wait_once(tables, state, t + 1, state.queue_s[state.counters[C_QUEUE_HEAD]])
         _pop_write_back(tables, state, t + 1)
         pending -= 1
     cross = state.counters[C_CROSS]
     if cross >= 0 and t + 1 == tables.limits[L_INSTRUCTIONS]:
-        _end_residency(state, cross, t)
+        if state.buffer[cross, S_RESIDENT]:
+            _end_residency(state, cross, t)
+        else:
+            _refetch(tables, state, cross)
+    elif cross >= 0 and t + 2 == tables.limits[L_INSTRUCTIONS] and not state.buffer[cross, S_RESIDENT]:
+        for slot in range(state.counters[C_HOLDERS]):  # at the latest now its room must become free again
+            if overlap(tables, state, cross, state.holders[slot]):
+                _finish_write_back(tables, state, state.holders[slot], t + 1)
     # Nothing wants these any more: their room is free from the next instruction on.
     if state.counters[C_ENDING] == 0:
         return

@@ -10,7 +10,6 @@ from .core import COPY, DROP, NO_COPY, NUM_MOVES
 from .errors import UserError
 from .layout import (
     A_BUFFER,
-    A_HINT,
     A_INSTRUCTION,
     A_KIND,
     B_PLAYED,
@@ -27,6 +26,7 @@ from .layout import (
     COPY_END,
     COPY_START,
     F_REWARD,
+    HINTS,
     IF_HBM_RUN,
     RESIDENCY_BUFFER,
     RESIDENCY_END,
@@ -81,7 +81,7 @@ class MallocGame:
         place_trivial: bool = True,
         window_slack: float = 1.0,
         patience: float = 1.0,
-        offsets: NDArray[np.int64] | None = None,
+        hints: NDArray[np.int64] | None = None,
     ) -> None:
         """Begins a game.
 
@@ -97,7 +97,9 @@ class MallocGame:
             longer and waits less where the clock errs.
           patience: multiple of its benefits that a move may cost in waits and still be legal. Under `robust` a wait by
             the blended clock may be none by `cycles`.
-          offsets: `[A]` the offset to prefer at each access, or -1; None for none.
+          hints: `[A, 3]`, columns as `layout.HINTS`, what to prefer at each access where it may be had: an offset, a
+            multiple of the alignment, or -1; the instruction right after which to issue its prefetch, and the one
+            before which a write-back of what it leaves is to be complete, or `NEVER`. None for none.
           place_trivial: False leaves those buffers in HBM instead, which makes games twice as fast.
 
         Raises:
@@ -110,8 +112,8 @@ class MallocGame:
         self.tables: Tables = build_tables(
             program, self.target, clock, max_window, trivial_share, window_slack, patience
         )
-        if offsets is not None:
-            self.tables.access[:, A_HINT] = offsets
+        if hints is not None:
+            self.tables.access[:, HINTS] = hints
         if not place_trivial:
             self.tables.buffer[self.tables.buffer[:, B_TRIVIAL] == 1, B_PLAYED] = 0
         self.block, self.state = pooled_state(self.tables)

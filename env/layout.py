@@ -17,7 +17,8 @@ from .target import Target
 NEVER = np.int64(2**62)  # an instruction index that is never reached
 
 # Columns of Tables.access
-A_BUFFER, A_KIND, A_INSTRUCTION, A_NEXT, A_TWIN, A_KEY, A_DUE, A_EARLIEST, A_UNTIL, A_CARRIED, A_HINT = range(11)
+A_BUFFER, A_KIND, A_INSTRUCTION, A_NEXT, A_TWIN, A_KEY, A_DUE, A_EARLIEST, A_UNTIL, A_CARRIED = range(10)
+HINTS = A_HINT, A_SINCE, A_OUT = 10, 11, 12
 # A_NEXT: the buffer's next access, or -1. A_TWIN: an earlier access that decides this one: the first in a loop that
 # holds the buffer (`_held_over`); for an operand another operand on it, of the same instruction; for a result the
 # operand it is written over in place; or -1. A_KEY: what it changes of its instruction's key in the cycle table if it
@@ -58,7 +59,7 @@ B_SIZE, B_ALIGNED, B_OUTPUT, B_PLAYED, B_LAST, B_INPUT, B_LAST_RESULT, B_TRIVIAL
 # B_LAST_RESULT: last result access, -1 if none. B_CROSS: 1 if the previous execution may have prefetched it.
 
 # Tables.limits and Tables.rates
-L_FAST, L_RESERVED, L_PREFETCHES, L_WRITE_BACKS, L_INSTRUCTIONS, L_WINDOW = range(6)
+L_FAST, L_RESERVED, L_PREFETCHES, L_WRITE_BACKS, L_INSTRUCTIONS, L_WINDOW, L_REFETCH = range(7)
 R_HBM, R_FAST, R_MEAN, R_MSA, R_CYCLES, R_SLACK, R_PATIENCE = range(7)
 # R_MSA, R_CYCLES: the clock; what a second of each cost model counts (`objective.Clock`).
 
@@ -125,7 +126,7 @@ class Tables(NamedTuple):
     seconds. Without a cycle table it is empty.
     """
 
-    access: NDArray[np.int64]  # [A, 11]
+    access: NDArray[np.int64]  # [A, 13]
     access_f: NDArray[np.float64]  # [A, 5]
     instruction: NDArray[np.int64]  # [T + 1, 6]
     instruction_f: NDArray[np.float64]  # [T + 1, 10]
@@ -207,8 +208,9 @@ def build_tables(
     buffer[:, B_LAST] = -1
     buffer[:, B_LAST_RESULT] = -1
 
-    access = np.zeros((accesses, 11), np.int64)
+    access = np.zeros((accesses, 13), np.int64)
     access[:, A_HINT] = -1
+    access[:, [A_SINCE, A_OUT]] = NEVER
     access[:, A_BUFFER] = program.access_buffer
     access[:, A_KIND] = program.access_kind
     access[:, A_INSTRUCTION] = program.access_instruction
@@ -255,9 +257,9 @@ def build_tables(
     buffer[:, B_CROSS] = (
         buffer[:, B_PLAYED] & buffer[:, B_INPUT] & (buffer[:, B_LAST_RESULT] < 0) & ~buffer[:, B_TRIVIAL] & 1
     )
-    limits = np.array(
-        [target.fast_bytes, reserved, target.max_prefetches, target.max_write_backs, steps, max_window], np.int64
-    )
+    refetch = _earliest_starts(program)[steps]
+    copies = (target.max_prefetches, target.max_write_backs)
+    limits = np.array([target.fast_bytes, reserved, *copies, steps, max_window, refetch], np.int64)
     mean = instruction_f[steps, IF_CLOCK] / max(steps, 1)
     mean = mean if mean > 0 else 1.0
     rates = np.array(

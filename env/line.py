@@ -155,9 +155,6 @@ class _Follower:
             else:
                 self.fetches[buffer].append(end)
         self.crosses = set(mapping.copies[mapping.copies[:, 1] == CROSS_PROGRAM, 0].tolist())
-        # A cross-program prefetch holds its room to the end here: one that the mapping lets go of costs more than it.
-        end = self.program.num_instructions - 1
-        self.stays = {b for b in self.crosses if any(s == 0 and e == end for s, e, _ in self.places[b])}
         self.next_write = _next_writes(game)
         self.top = game.target.fast_bytes
 
@@ -261,7 +258,7 @@ class _Follower:
             return (COPY, NO_COPY, DROP) if self._goes_out(access, buffer) else (NO_COPY, COPY, DROP)
         if not self.mapping.access_fast[access]:
             return (DROP, NO_COPY, COPY)
-        if self.state.buffer[buffer, S_RESIDENT] or buffer in self.stays:
+        if self.state.buffer[buffer, S_RESIDENT] or buffer in self.crosses:
             carried = self.tables.access[access, A_CARRIED] == READ_LATER
             return (COPY, NO_COPY, DROP) if carried and self._goes_out(access, buffer) else (NO_COPY, COPY, DROP)
         return (COPY, DROP, NO_COPY)

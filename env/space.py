@@ -7,9 +7,12 @@ from .layout import (
     A_HINT,
     A_INSTRUCTION,
     A_NEXT,
+    A_UNTIL,
     AF_BENEFIT,
     B_ALIGNED,
+    B_LAST,
     B_TRIVIAL,
+    C_CROSS,
     C_HOLDERS,
     C_NAMED,
     C_QUEUE_HEAD,
@@ -18,6 +21,8 @@ from .layout import (
     D_ENDED,
     IF_CLOCK,
     L_FAST,
+    L_INSTRUCTIONS,
+    L_REFETCH,
     L_RESERVED,
     R_MEAN,
     RESIDENCY_BUFFER,
@@ -96,15 +101,61 @@ def overwritten(
 
 
 @njit(cache=True)
-def find_untouched(tables: Tables, state: State, owner: int) -> np.int64:
-    """Returns the offset of the tightest room for `owner` that nothing has used since the program began, or -1."""
+def lives_to_end(tables: Tables, owner: int) -> bool:
+    """Returns whether `owner` is in the way of a copy that is due when the program ends."""
+    last = tables.limits[L_INSTRUCTIONS] - 1
+    return bool(tables.limits[L_REFETCH] >= last or tables.access[tables.buffer[owner, B_LAST], A_UNTIL] >= last)
+
+
+@njit(cache=True)
+def overlap(tables: Tables, state: State, owner: int, other: int) -> bool:
+    """Returns whether the offsets of two buffers, which both are or were in fast memory, overlap."""
+    low, begins = state.buffer[owner, S_OFFSET], state.buffer[other, S_OFFSET]
+    return bool(begins < low + tables.buffer[owner, B_ALIGNED] and low < begins + tables.buffer[other, B_ALIGNED])
+
+
+@njit(cache=True)
+def free_after(tables: Tables, state: State, owner: int, offset: np.int64, since: int, now: int) -> int:
+    """Returns the first instruction from `since` on after which `owner` may lie at `offset` until `now`, overwriting
+    residents that nothing needs from then on; `now` or a later one if it may not."""
+    end = offset + tables.buffer[owner, B_ALIGNED]
+    if offset < tables.limits[L_RESERVED] or end > tables.limits[L_FAST]:
+        return now
+    start = since
+    for t in range(since + 1, now + 1):
+        ended = state.step[t, D_ENDED]
+        while ended >= 0:
+            low = state.residency[ended, RESIDENCY_OFFSET]
+            if low < end and offset < low + tables.buffer[state.residency[ended, RESIDENCY_BUFFER], B_ALIGNED]:
+                start = t
+            ended = state.residency[ended, RESIDENCY_NEXT]
+    for slot in range(state.counters[C_HOLDERS]):
+        other = state.holders[slot]
+        low = state.buffer[other, S_OFFSET]
+        if other != owner and low < end and offset < low + tables.buffer[other, B_ALIGNED]:
+            start = max(start, state.buffer[other, S_RELEASE])
+    cross = state.counters[C_CROSS]
+    if cross >= 0 and cross != owner and lives_to_end(tables, owner):
+        low = state.buffer[cross, S_OFFSET]
+        if low < end and offset < low + tables.buffer[cross, B_ALIGNED]:
+            return now
+    return min(start, now)
+
+
+@njit(cache=True)
+def find_untouched(tables: Tables, state: State, owner: int, access: int) -> np.int64:
+    """Returns the offset of the tightest room for `owner` that nothing has used since the program began, or -1; the one
+    that the tables hint at, if that is among it."""
     size, named = tables.buffer[owner, B_ALIGNED], state.counters[C_NAMED]
+    hint = tables.access[access, A_HINT]
     best, best_gap = np.int64(-1), np.int64(2**62)
     for row in range(state.counters[C_UNTOUCHED]):
         low, high = state.untouched[row, 0], state.untouched[row, 1]
         if named >= 0:
             if low <= named and named + size <= high:
                 return np.int64(named)
+        elif low <= hint and hint + size <= high:
+            return np.int64(hint)
         elif size <= high - low < best_gap:
             best, best_gap = low, high - low
     return best
@@ -165,7 +216,7 @@ def find_offset(
     size = tables.buffer[owner, B_ALIGNED]
     fast_bytes, base = tables.limits[L_FAST], tables.limits[L_RESERVED]
     low, high, holders = _residents(tables, state, owner)
-    gone_low, gone_high, gone = _gone(tables, state, first, now)
+    gone_low, gone_high, gone = _gone(tables, state, owner, first, now)
 
     named, hint = state.counters[C_NAMED], tables.access[access, A_HINT]
     wanted = named if named >= 0 else hint
@@ -275,9 +326,14 @@ def _residents(tables: Tables, state: State, owner: int) -> tuple[np.ndarray, np
 
 
 @njit(cache=True)
-def _gone(tables: Tables, state: State, first: int, now: int) -> tuple[np.ndarray, np.ndarray, int]:
-    """Returns what residencies that ended within `first..now` cover: disjoint lower and upper ends, by offset."""
-    count = 0
+def _gone(tables: Tables, state: State, owner: int, first: int, now: int) -> tuple[np.ndarray, np.ndarray, int]:
+    """Returns what residencies that ended within `first..now` cover: disjoint lower and upper ends, by offset.
+
+    And what the next execution finds prefetched, if `owner` would be in its way.
+    """
+    cross = state.counters[C_CROSS]
+    kept = cross >= 0 and cross != owner and lives_to_end(tables, owner)
+    count = 1 if kept else 0
     for t in range(first, now + 1):
         ended = state.step[t, D_ENDED]
         while ended >= 0:
@@ -285,6 +341,10 @@ def _gone(tables: Tables, state: State, first: int, now: int) -> tuple[np.ndarra
             ended = state.residency[ended, RESIDENCY_NEXT]
     low, high = np.empty(count, np.int64), np.empty(count, np.int64)
     n = 0
+    if kept:
+        low[0] = state.buffer[cross, S_OFFSET]
+        high[0] = low[0] + tables.buffer[cross, B_ALIGNED]
+        n = 1
     for t in range(first, now + 1):
         ended = state.step[t, D_ENDED]
         while ended >= 0:

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...env.core import COPY, DROP, NO_COPY
-from ...env.mapping import CROSS_PROGRAM, WRITE_BACK, Mapping
-from ...env.program import OPERAND, Program
+from ...env.layout import NEVER
+from ...env.mapping import CROSS_PROGRAM, PREFETCH, WRITE_BACK, Mapping
+from ...env.program import OPERAND, RESULT, Program
 from .plan import ACROSS, WAIT
 from .task import Plan, Task
 from .xla.decoder import Decoder
@@ -46,7 +47,22 @@ def plan_of_mapping(program: Program, mapping: Mapping) -> Plan:
     return plan
 
 
-def offsets_of_mapping(program: Program, mapping: Mapping) -> NDArray[np.int64]:
+def hints_of_mapping(program: Program, mapping: Mapping) -> NDArray[np.int64]:
+    """Returns `[A, 3]` the hints with which games follow a mapping, columns as `HINTS`: at each access the offset at
+    which the mapping serves it from fast memory, or -1; the instruction right after which it issues the prefetch that
+    serves it, of one cut into slices the first; and the one before which it has written back what the access leaves.
+    `NEVER` for no copy."""
+    return np.stack([_offsets(program, mapping), *_copies(program, mapping)], axis=1)
+
+
+def without_times(hints: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns hints `[A, 3]` at the same offsets, with the times of copies left to the game."""
+    left = np.full_like(hints, NEVER)
+    left[:, 0] = hints[:, 0]
+    return left
+
+
+def _offsets(program: Program, mapping: Mapping) -> NDArray[np.int64]:
     """Returns `[A]` the offset at which a mapping serves each access from fast memory, or -1."""
     offsets = np.full(program.num_accesses, -1, np.int64)
     whole = mapping.residencies[mapping.residencies[:, 4] == 0]  # of slices, the first
@@ -65,3 +81,25 @@ def offsets_of_mapping(program: Program, mapping: Mapping) -> NDArray[np.int64]:
         if buffer[row] == program.access_buffer[access] and program.access_instruction[access] <= end[row]:
             offsets[access] = offset[row]
     return offsets
+
+
+def _copies(program: Program, mapping: Mapping) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Returns `[A]` when the prefetch for each access is issued, and `[A]` when the write-back after it is due."""
+    issued, due = (np.full(program.num_accesses, NEVER, np.int64) for _ in range(2))
+    span = program.num_instructions + 2
+    key = program.access_buffer.astype(np.int64) * span + program.access_instruction
+    buffer, direction, start, end = mapping.copies[:, :4].T
+    # A prefetch serves the first access from its end on, a write-back follows the last result up to its start.
+    reads = np.argsort(key, kind="stable")
+    fetched = direction == PREFETCH
+    place = np.searchsorted(key[reads], (buffer * span + end)[fetched])
+    served = reads[np.minimum(place, len(reads) - 1)]
+    known = program.access_buffer[served] == buffer[fetched]
+    np.minimum.at(issued, served[known], start[fetched][known])
+    writes = reads[program.access_kind[reads] == RESULT]
+    out = direction == WRITE_BACK
+    place = np.searchsorted(key[writes], (buffer * span + start)[out], "right") - 1
+    left = writes[np.maximum(place, 0)]
+    known = (place >= 0) & (program.access_buffer[left] == buffer[out])
+    due[left[known]] = end[out][known]
+    return issued, due

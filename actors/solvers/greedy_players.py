@@ -33,7 +33,7 @@ from ...env.layout import (
 from ...env.program import OPERAND
 from .plan import ACROSS, WAIT
 from .starts import good_starts
-from .task import Plan, Task
+from .task import Clocked, Plan, Task
 
 # Powers of bytes and of seconds that benefits are divided by: (1, 0) is per byte, (1, 1) per byte-second.
 _POWERS = ((1.0, 1.0), (1.0, 0.0), (1.0, 0.5), (0.5, 0.5), (0.5, 0.0), (0.0, 0.0))
@@ -81,6 +81,28 @@ def greedy(task: Task) -> None:
         task.doing = f"look-ahead, cut at {cut:g}"
         task.take(task.best_clocked)
         _look_ahead(task, make_stays(task.tables, cut))
+
+
+def random_knapsacks(task: Task, share: float, most: int) -> list[tuple[Clocked, Plan]]:
+    """Fills fast memory as `greedy` does, by clocks, cuts, powers and rooms drawn anew each time, until `share` of the
+    budget is spent; offers all.
+
+    Returns:
+      The best plans, `most` at most, with the clocks they are to be played by, the best first.
+    """
+    draw, found = task.generator, []
+    known: dict[tuple[int, int], Stays] = {}
+    while not task.done and task.spent < share:
+        clock, cut = int(draw.integers(len(task.clocks))), int(draw.integers(len(_CUTS)))
+        task.take(task.clock(task.clocks[clock]))
+        if (clock, cut) not in known:
+            known[clock, cut] = make_stays(task.tables, _CUTS[cut])
+        stays = known[clock, cut]
+        if not len(stays.size):
+            return []
+        plan = _knapsack(task, stays, _POWERS[int(draw.integers(len(_POWERS)))], float(draw.uniform(0.6, 1.0)))
+        found.append((task.play(plan), len(found), task.clocked, plan))
+    return [(clocked, plan) for _, _, clocked, plan in sorted(found, key=lambda entry: entry[:2])[:most]]
 
 
 # ---- what may stay ---------------------------------------------------------------------------------------------------
@@ -149,12 +171,15 @@ def _order(stays: Stays, bytes_power: float, seconds_power: float) -> NDArray[np
 
 
 def _knapsacks(task: Task, stays: Stays) -> None:
-    for (bytes_power, seconds_power), room in itertools.product(_POWERS, _ROOMS):
+    for powers, room in itertools.product(_POWERS, _ROOMS):
         if task.done or not len(stays.size):
             return
-        order = _order(stays, bytes_power, seconds_power)
-        free = room * (task.tables.limits[L_FAST] - task.game.program.reserved)
-        task.play(plan_of_stays(task, stays, take(order, stays.first, stays.last, stays.size, free)))
+        task.play(_knapsack(task, stays, powers, room))
+
+
+def _knapsack(task: Task, stays: Stays, powers: tuple[float, float], room: float) -> Plan:
+    free = room * (task.tables.limits[L_FAST] - task.game.program.reserved)
+    return plan_of_stays(task, stays, take(_order(stays, *powers), stays.first, stays.last, stays.size, free))
 
 
 @njit(cache=True)

@@ -8,7 +8,7 @@ import numpy as np
 from ...env.core import COPY
 from ...env.mapping import Mapping
 from ..greedy import GRID, Rule, play_rule
-from .follow import offsets_of_mapping, plan_of_mapping
+from .follow import hints_of_mapping, plan_of_mapping, without_times
 from .plan import plan_of_line
 from .task import Clocked, Plan, Task
 
@@ -40,6 +40,8 @@ def best_starts(task: Task, share: float, given: Iterable[Mapping] = ()) -> list
     rules = (GRID[number] for number in task.generator.permutation(len(GRID)).tolist())
     found: dict[int, tuple[float, int, Clocked, Plan]] = {}
     for start in itertools.chain([everything], given, rules):
+        if isinstance(start, Mapping):
+            followed, hints = plan_of_mapping(task.game.program, start), hints_of_mapping(task.game.program, start)
         for number, msa_share in enumerate(task.clocks):
             if found and (task.spent >= share or task.done):
                 break
@@ -48,9 +50,14 @@ def best_starts(task: Task, share: float, given: Iterable[Mapping] = ()) -> list
                 plan = rule_plan(task, start)
                 seconds = task.finished(plan)
             elif isinstance(start, Mapping):
-                task.take(task.following_clock(msa_share, offsets_of_mapping(task.game.program, start)))
-                plan = plan_of_mapping(task.game.program, start)
+                plan = followed
+                task.take(task.following_clock(msa_share, without_times(hints)))
+                untimed, untimed_s = task.clocked, task.play(plan)
+                task.take(task.following_clock(msa_share, hints))
                 seconds = task.play(plan)
+                if untimed_s < seconds:
+                    task.take(untimed)
+                    seconds = untimed_s
             else:
                 plan = start
                 seconds = task.play(plan)

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from ...env.errors import UserError
 from ...env.game import DEFAULT_MSA_SHARE, DEFAULT_TRIVIAL_SHARE, MallocGame
 from ...env.layout import (
-    A_HINT,
     B_PLAYED,
     B_TRIVIAL,
+    HINTS,
     L_WINDOW,
     R_PATIENCE,
     R_SLACK,
@@ -163,12 +163,12 @@ class Task:
             )
         return self._clocks[msa_share]
 
-    def following_clock(self, msa_share: float, offsets: NDArray[np.int64]) -> Clocked:
-        """Returns the same as `clock`, but games that prefer these offsets `[A]` (-1: any) and early windows: a plan
-        that follows a mapping loses little then."""
+    def following_clock(self, msa_share: float, hints: NDArray[np.int64]) -> Clocked:
+        """Returns the same as `clock`, but games that prefer what `hints` say (`MallocGame`), and early windows: a
+        plan that follows a mapping loses little then."""
         clocked = self.clock(msa_share)
         access, rates = clocked.tables.access.copy(), clocked.tables.rates.copy()
-        access[:, A_HINT] = offsets
+        access[:, HINTS] = hints
         rates[R_SLACK] = _SLACK
         return clocked._replace(tables=clocked.tables._replace(access=access, rates=rates))
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from mallocmuzero.env.cost import CYCLES, MODELS, MSA, all_hbm_latency, instruction_times
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.game import COPY, DROP, NO_COPY, MallocGame, play_line
-from mallocmuzero.env.layout import D_WAIT
+from mallocmuzero.env.layout import D_WAIT, NEVER
 from mallocmuzero.env.mapping import PREFETCH, WRITE_BACK
 from mallocmuzero.env.objective import OBJECTIVES
 from mallocmuzero.env.observation import GRID, GRID_SIZE, OBSERVATION_SIZE
@@ -15,6 +15,7 @@ from mallocmuzero.env.program import Program
 from mallocmuzero.env.simulate import simulate
 from mallocmuzero.env.target import Target
 from mallocmuzero.env.verify import verify
+from numpy.typing import NDArray
 from programs import TARGET, make_program, programs, programs_with_cycles
 
 
@@ -44,6 +45,28 @@ def test_any_line_of_play_is_a_legal_mapping_whose_rewards_are_the_simulated_sav
     if asked:
         assert total == pytest.approx(game.all_hbm_s - simulated, rel=1e-9, abs=1e-12)
     assert simulated >= 0.0
+
+
+@settings(max_examples=200, deadline=None)
+@given(programs(max_instructions=14), st.integers(0, 2**16))
+def test_any_line_with_any_hints_is_a_legal_mapping(program: Program, seed: int) -> None:
+    """Offsets and times that no mapping has given, some of them of no use."""
+    rng = np.random.default_rng(seed)
+    places, span = TARGET.fast_bytes // TARGET.alignment, program.num_instructions
+    hints = np.stack(
+        [
+            rng.integers(-2, places + 1, program.num_accesses) * TARGET.alignment,
+            program.access_instruction - rng.integers(-1, span + 2, program.num_accesses),
+            program.access_instruction + rng.integers(0, span + 2, program.num_accesses),
+        ],
+        axis=1,
+    )
+    game = MallocGame(program, objective="msa", trivial_share=0.0, hints=hints)
+    asked = not game.done
+    total = play_randomly(game, seed)
+    assert verify(program, game.target, game.mapping()) == []
+    if asked:
+        assert total == pytest.approx(game.all_hbm_s - game.latency_s, rel=1e-9, abs=1e-12)
 
 
 @settings(max_examples=150, deadline=None)
@@ -218,6 +241,47 @@ def test_a_prefetch_takes_the_latest_window_that_hides_it() -> None:
     (copy,) = game.mapping().copies.tolist()
     assert copy[1:4] == [PREFETCH, 0, 3]
     assert simulate(program, program.target, game.mapping()).waited_s == 0.0
+
+
+def hints_at(program: Program, name: str, hint: tuple[int, int, int]) -> NDArray[np.int64]:
+    """Returns hints for the accesses of one buffer: offset, issue of a prefetch, end of a write-back."""
+    hints = np.tile(np.array([-1, NEVER, NEVER], np.int64), (program.num_accesses, 1))
+    hints[program.access_buffer == program.buffer_names.index(name)] = hint
+    return hints
+
+
+def test_a_prefetch_takes_the_window_and_the_offset_that_a_hint_gives() -> None:
+    program = make_program(
+        [("a", 1.0, [], ["p"]), ("b", 1.0, [], ["q"]), ("c", 1.0, [], ["r"]), ("d", 1.0, ["w"], ["s"])],
+        {"p": 20, "q": 20, "r": 20, "s": 20, "w": {"size": 40, "input": True}},
+    )
+    game = MallocGame(program, trivial_share=0.0, hints=hints_at(program, "w", (64, 0, NEVER)))
+    play_by_name(game, {"d operand w": COPY})
+    (copy,) = game.mapping().copies.tolist()
+    assert copy[1:4] == [PREFETCH, 0, 3], "`c` alone would hide it"
+    assert game.mapping().residencies[:, 1:4].tolist() == [[1, 3, 64]]
+    # While `p` lies there it begins later: as soon as `b`, which reads it, has run.
+    busy = make_program(
+        [("a", 1.0, [], ["p"]), ("b", 1.0, ["p"], ["q"]), ("c", 1.0, [], ["r"]), ("d", 1.0, ["w"], ["s"])],
+        {"p": 72, "q": 20, "r": 20, "s": 20, "w": {"size": 40, "input": True}},
+    )
+    game = MallocGame(busy, trivial_share=0.0, hints=hints_at(busy, "w", (64, -1, NEVER)))
+    play_by_name(game, {"a result p": NO_COPY, "b operand p": NO_COPY, "d operand w": COPY})
+    (copy,) = game.mapping().copies.tolist()
+    assert copy[1:4] == [PREFETCH, 1, 3]
+
+
+def test_a_write_back_is_complete_when_a_hint_says() -> None:
+    # `p` takes 0.8 s of HBM to get out; `b` hides 0.3 s of it, and `c` waits for the rest.
+    program = make_program(
+        [("a", 0.5, [], ["p"]), ("b", 0.3, [], ["q"]), ("c", 0.9, [], ["r"]), ("d", 0.9, ["p"], ["s"])],
+        {"p": 80, **{name: {"size": 0, "fast_allowed": False} for name in "qrs"}},
+    )
+    for due, waits in ((2, [0.0, 0.0, 0.5, 0.0]), (NEVER, [0.0, 0.0, 0.0, 0.0])):
+        game = MallocGame(program, trivial_share=0.0, hints=hints_at(program, "p", (-1, NEVER, int(due))))
+        play_by_name(game, {"a result p": COPY})
+        assert game.state.step_f[:4, D_WAIT].tolist() == pytest.approx(waits)
+        assert verify(program, game.target, game.mapping()) == []
 
 
 def test_a_prefetch_that_stalls_is_legal_only_if_it_gains_more() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mallocmuzero.env.game import COPY, DROP, NO_COPY, MallocGame
 from mallocmuzero.env.line import GAINED, LOST, follow, report
-from mallocmuzero.env.mapping import CROSS_PROGRAM
+from mallocmuzero.env.mapping import CROSS_PROGRAM, PREFETCH
 from mallocmuzero.env.program import Program
 from mallocmuzero.env.simulate import simulate
 from mallocmuzero.env.verify import verify
@@ -87,7 +87,7 @@ def until(game: MallocGame, name: str, move: int) -> None:
     game.step(move)
 
 
-def test_a_cross_program_prefetch_is_free_when_steady_and_holds_its_room_to_the_end() -> None:
+def test_a_cross_program_prefetch_is_free_when_steady_and_stays_to_the_end_where_nothing_wants_its_room() -> None:
     program = reader()
     game = MallocGame(program, objective="msa", trivial_share=0.0)
     until(game, "w", NO_COPY)
@@ -101,6 +101,72 @@ def test_a_cross_program_prefetch_is_free_when_steady_and_holds_its_room_to_the_
     assert game.latency_s == pytest.approx(game.all_hbm_s - (0.64 - 0.064))
     cold = simulate(program, program.target, mapping, start="cold").latency_s
     assert cold == pytest.approx(game.latency_s + 0.64), "a cold start waits for all of it"
+
+
+def test_room_of_a_cross_program_prefetch_may_be_taken_after_its_last_use_and_it_is_fetched_again_at_the_end() -> None:
+    # 128 bytes: `w` and `big` do not fit side by side.
+    program = make_program(
+        [
+            ("a", 1.0, ["w"], ["y"]),
+            ("b", 1.0, ["y"], ["big"]),
+            ("c", 1.0, ["big"], ["z"]),
+            ("d", 1.0, ["z"], ["u"]),
+            ("e", 0.2, ["u"], ["out"]),
+        ],
+        {
+            "w": {"size": 80, "input": True},
+            "y": 8,
+            "big": 80,
+            "z": 8,
+            "u": 8,
+            "out": {"size": 8, "output": True, "fast_allowed": False},
+        },
+    )
+    game = MallocGame(program, objective="msa", trivial_share=0.0)
+    until(game, "w", NO_COPY)
+    until(game, "big", NO_COPY)
+    while not game.done:
+        game.step(NO_COPY if game.legal[NO_COPY] else DROP)
+    mapping = game.mapping()
+    assert verify(program, program.target, mapping) == []
+    w = program.buffer_names.index("w")
+    # `d` hides all of it, before `e` would not be enough.
+    assert mapping.residencies[mapping.residencies[:, 0] == w, 1:4].tolist() == [[0, 0, 0], [3, 4, 0]]
+    assert mapping.copies[:, :4].tolist() == [[w, CROSS_PROGRAM, -1, 0], [w, PREFETCH, 2, 5]]
+    assert simulate(program, program.target, mapping).waited_s == 0.0
+
+
+def test_what_lives_to_the_end_leaves_the_room_of_a_cross_program_prefetch_alone() -> None:
+    program = make_program(
+        [("a", 1.0, ["w"], ["y"]), ("b", 1.0, ["y"], ["big"]), ("c", 1.0, ["big"], ["out"])],
+        {
+            "w": {"size": 80, "input": True},
+            "y": 8,
+            "big": 80,
+            "out": {"size": 8, "output": True, "fast_allowed": False},
+        },
+    )
+    game = MallocGame(program, objective="msa", trivial_share=0.0)
+    until(game, "w", NO_COPY)
+    while not game.done:
+        assert program.buffer_names[program.access_buffer[game.access]] != "big"
+        game.step(NO_COPY if game.legal[NO_COPY] else DROP)
+    assert game.mapping().residencies[0, :3].tolist() == [0, 0, 2]
+
+
+@settings(max_examples=300, deadline=None)
+@given(programs(max_instructions=14), st.integers(0, 2**16))
+def test_any_line_with_a_cross_program_prefetch_is_a_legal_mapping(program: Program, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    game = MallocGame(program, objective="msa", trivial_share=0.0)
+    total, asked = 0.0, not game.done
+    while not game.done:
+        # At the first read of an input it is the previous execution that has fetched it.
+        moves = [NO_COPY] if game.legal[NO_COPY] and rng.random() < 0.7 else np.flatnonzero(game.legal)
+        total += game.step(int(rng.choice(moves)))[0]
+    assert verify(program, game.target, game.mapping()) == []
+    if asked:
+        assert total == pytest.approx(game.all_hbm_s - game.latency_s, rel=1e-9, abs=1e-12)
 
 
 def test_only_one_input_is_prefetched_across_programs() -> None:
