@@ -382,9 +382,10 @@ def _plan_latest(tables: Tables, state: State, access: int, owner: int, t: int, 
 
 @njit(cache=True)
 def _plan_since(tables: Tables, state: State, access: int, owner: int, t: int, earliest: int) -> bool:
-    """Plans a prefetch at the offset that the tables hint at, as soon as they hint at and that is free; False if it
-    never is, or the instruction would wait for longer than that gains."""
-    due, offset = tables.access[access, A_DUE], tables.access[access, A_HINT]
+    """Plans a prefetch at the offset that the move names or the tables hint at, as soon as they hint at and that is
+    free; False if it never is, or the instruction would wait for longer than that gains."""
+    due, named = tables.access[access, A_DUE], state.counters[C_NAMED]
+    offset = named if named >= 0 else tables.access[access, A_HINT]
     if offset < 0:
         return False
     start = free_after(tables, state, owner, offset, max(tables.access[access, A_SINCE], earliest), t)
@@ -514,14 +515,7 @@ def _begin_residency(tables: Tables, state: State, owner: int, first: int) -> No
 @njit(cache=True)
 def _end_residency(state: State, owner: int, last: int) -> None:
     """Closes the residency of `owner` with instruction `last` and takes it off the holders."""
-    row = state.counters[C_RESIDENCIES]
-    state.counters[C_RESIDENCIES] += 1
-    state.residency[row, RESIDENCY_BUFFER] = owner
-    state.residency[row, RESIDENCY_START] = state.buffer[owner, S_START]
-    state.residency[row, RESIDENCY_END] = last
-    state.residency[row, RESIDENCY_OFFSET] = state.buffer[owner, S_OFFSET]
-    state.residency[row, RESIDENCY_NEXT] = state.step[last, D_ENDED]
-    state.step[last, D_ENDED] = row
+    _close_residency(state, owner, last)
     state.buffer[owner, S_RESIDENT] = 0
     state.buffer[owner, S_GONE] = last
     state.counters[C_HOLDERS] -= 1
@@ -530,6 +524,18 @@ def _end_residency(state: State, owner: int, last: int) -> None:
         slot += 1
     for following in range(slot, state.counters[C_HOLDERS]):
         state.holders[following] = state.holders[following + 1]
+
+
+@njit(cache=True)
+def _close_residency(state: State, owner: int, last: int) -> None:
+    row = state.counters[C_RESIDENCIES]
+    state.counters[C_RESIDENCIES] += 1
+    state.residency[row, RESIDENCY_BUFFER] = owner
+    state.residency[row, RESIDENCY_START] = state.buffer[owner, S_START]
+    state.residency[row, RESIDENCY_END] = last
+    state.residency[row, RESIDENCY_OFFSET] = state.buffer[owner, S_OFFSET]
+    state.residency[row, RESIDENCY_NEXT] = state.step[last, D_ENDED]
+    state.step[last, D_ENDED] = row
 
 
 @njit(cache=True)
@@ -630,13 +636,11 @@ def _refetch(tables: Tables, state: State, owner: int) -> None:
         if low < mine + tables.buffer[owner, B_ALIGNED] and mine < low + tables.buffer[other, B_ALIGNED]:
             earliest = max(earliest, state.residency[row, RESIDENCY_END])
     need = tables.buffer[owner, B_SIZE] / tables.rates[R_HBM]
-    _, wide, start, _ = _find_window(tables, state, need, due, earliest)
-    left = _book(tables, state, owner, wide if wide > -2 else start, due)
-    _wait(tables, state, due, left)
-    state.buffer[owner, S_START] = (wide if wide > -2 else start) + 1
-    state.counters[C_HOLDERS] += 1
-    state.holders[state.counters[C_HOLDERS] - 1] = owner
-    _end_residency(state, owner, due - 1)
+    _, wide, near_start, _ = _find_window(tables, state, need, due, earliest)
+    start = wide if wide > -2 else near_start
+    _wait(tables, state, due, _book(tables, state, owner, start, due))
+    state.buffer[owner, S_START] = start + 1
+    _close_residency(state, owner, due - 1)
 
 
 @njit(cache=True)

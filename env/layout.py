@@ -26,7 +26,8 @@ HINTS = A_HINT, A_SINCE, A_OUT = 10, 11, 12
 # buffer. A_EARLIEST: the earliest `start` of that prefetch that crosses no loop boundary. A_UNTIL: last instruction of
 # that loop, or its own: if it is fast, the buffer is held until then. A_CARRIED: `CARRIED` if that loop also writes the
 # buffer, `READ_LATER` if its value is read after the loop, `WRITTEN_OUT` if that has to reach HBM; else 0. A_HINT: the
-# offset to take if that may be had then, or -1.
+# offset to take if that may be had then, or -1. A_SINCE: the instruction after which to issue its prefetch, A_OUT: the
+# one before which a write-back of what it leaves is complete, or `NEVER`.
 CARRIED, READ_LATER, WRITTEN_OUT = 1, 2, 3
 
 # State.access_fast

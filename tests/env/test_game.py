@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from mallocmuzero.env.cost import CYCLES, MODELS, MSA, all_hbm_latency, instruction_times
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.game import COPY, DROP, NO_COPY, MallocGame, play_line
-from mallocmuzero.env.layout import D_WAIT, NEVER
+from mallocmuzero.env.layout import D_WAIT, NEVER, S_OFFSET
 from mallocmuzero.env.mapping import PREFETCH, WRITE_BACK
 from mallocmuzero.env.objective import OBJECTIVES
 from mallocmuzero.env.observation import GRID, GRID_SIZE, OBSERVATION_SIZE
@@ -62,8 +62,13 @@ def test_any_line_with_any_hints_is_a_legal_mapping(program: Program, seed: int)
         axis=1,
     )
     game = MallocGame(program, objective="msa", trivial_share=0.0, hints=hints)
-    asked = not game.done
-    total = play_randomly(game, seed)
+    asked, total = not game.done, 0.0
+    while not game.done:
+        move, buffer = int(rng.choice(np.flatnonzero(game.legal))), int(program.access_buffer[game.access])
+        named = int(rng.integers(places)) * TARGET.alignment
+        allowed = rng.random() < 0.5 and game.allows(move, named)
+        total += game.step(move, named if allowed else None)[0]
+        assert not allowed or game.state.buffer[buffer, S_OFFSET] == named, "a hint does not overrule the move"
     assert verify(program, game.target, game.mapping()) == []
     if asked:
         assert total == pytest.approx(game.all_hbm_s - game.latency_s, rel=1e-9, abs=1e-12)
