@@ -671,7 +671,7 @@ def _write_out(tables: Tables, state: State, t: int) -> None:
 
 
 @njit(cache=True)
-def _queue_write_back(tables: Tables, state: State, owner: int, t: int, due: int) -> None:
+def _queue_write_back(tables: Tables, state: State, owner: int, t: int, due: int | np.int64) -> None:
     """Issues a write-back after instruction `t`, which is complete before `due` at the latest."""
     row = state.counters[C_COPIES]
     state.counters[C_COPIES] += 1

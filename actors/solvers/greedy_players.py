@@ -90,7 +90,8 @@ def random_knapsacks(task: Task, share: float, most: int) -> list[tuple[Clocked,
     Returns:
       The best plans, `most` at most, with the clocks they are to be played by, the best first.
     """
-    draw, found = task.generator, []
+    draw = task.generator
+    found: list[tuple[float, int, Clocked, Plan]] = []
     known: dict[tuple[int, int], Stays] = {}
     while not task.done and task.spent < share:
         clock, cut = int(draw.integers(len(task.clocks))), int(draw.integers(len(_CUTS)))
