@@ -25,8 +25,8 @@ from .solvers.starts import best_starts
 from .solvers.task import Clocked, Plan, Task
 from .solvers.walk import Walk
 
-# Of the ways to follow mappings, and of the knapsacks, those that are walked from.
-_FOLLOWED = 3
+# Of the ways to follow a mapping, and of the knapsacks, those that are walked from.
+_FOLLOWED = 2
 _KNAPSACKS = 2
 
 # What looks at a walk's current plan now and then, and makes the guide better. Returns changes that help, best last.
@@ -35,27 +35,30 @@ Tutor = Callable[[Task, Plan, Guide], list[Wish]]
 
 @dataclass(frozen=True)
 class MuZeroConfig:
-    """How the solver spends its budget.
+    """How the solver spends its budget, in shares of it.
 
     Attributes:
-      order_share: for the search over XLA's orders that the line of play begins from.
       start_share: for following the best mappings in the game, and as much for greedy lines besides.
       knapsack_share: for filling fast memory by benefits, as `greedy` does.
+      order_least, order_most: for the search over XLA's orders; how much depends on how it gets on.
       climb_share: for short climbs from several starts.
       ask_share: most that the policy itself may take, of what is spent so far.
-      aim_share: least between two questions to it along a walk.
+      aim_share: least between two questions to it.
+      rest_share: most between two questions, where they help less than walking does.
       correct_share: most that is spent, after each, on what the policy would have otherwise, move by move.
       teach_share: between two lessons, which take at most a tenth of that between them.
       hot, cold: first and last temperature, in units of the median difference that a single change makes; the first is
         lower where there are fewer games per access than `games_per_access`.
     """
 
-    order_share: float = 0.25
     start_share: float = 0.06
     knapsack_share: float = 0.06
+    order_least: float = 0.1
+    order_most: float = 0.5
     climb_share: float = 0.08
     ask_share: float = 0.1
     aim_share: float = 0.02
+    rest_share: float = 0.3
     correct_share: float = 0.02
     teach_share: float = 0.08
     hot: float = 0.3
@@ -73,14 +76,13 @@ def muzero(task: Task, guide: Guide | None, tutor: Tutor | None = None, config: 
       config: None for the defaults.
     """
     config = MuZeroConfig() if config is None else config
-    asking = Asking(task, config)
+    asking = None if guide is None else Asking(task, guide, tutor, config)
     walk = _best_walk(task, guide, config, asking)
     if walk is None:
         return
-    search = _Walking(task, guide, tutor, config, asking)
-    begun, hot = task.spent, search.hot()
+    begun, hot = task.spent, _hot(task, config)
     for end in (begun + 0.65 * (1.0 - begun), 1.0):
-        walk = search.cool(walk, end, hot)
+        _cool(task, walk, end, hot, config, asking)
         hot = max(hot / 5, 2 * config.cold)
         if task.done:
             return
@@ -88,66 +90,72 @@ def muzero(task: Task, guide: Guide | None, tutor: Tutor | None = None, config: 
 
 
 class Asking:
-    """Keeps the policy to its share of the time: on a long program it takes as long as hundreds of changed games."""
+    """Asks the policy about walks: within its share of the time, as on a long program it takes as long as hundreds of
+    changed games, and less often where what it says gains less than walking does in the same time."""
 
-    def __init__(self, task: Task, config: MuZeroConfig) -> None:
-        self._task, self._config = task, config
+    def __init__(self, task: Task, guide: Guide, tutor: Tutor | None, config: MuZeroConfig) -> None:
+        self._task, self._guide, self._tutor, self._config = task, guide, tutor, config
         self._asked_s, self._last_s = 0.0, 0.0
+        self._ask_at, self._teach_at, self._rest = 0.0, config.teach_share, config.aim_share
+        # The walk asked about last; its best, and what was spent, when the answer had been tried.
+        self._walk: Walk | None = None
+        self._best_s, self._at = np.inf, 0.0
 
-    def aim(self, walk: GuidedWalk) -> bool:
-        """Asks the policy about a walk's current plan, unless it has had its share; returns whether it did."""
-        task = self._task
-        limited = task.budget.seconds is not None
-        if limited and self._asked_s + self._last_s > self._config.ask_share * task.seconds:
+    def ask(self, walk: Walk) -> bool:
+        """Asks about a walk's current plan, if it is time to, and tries the answer; returns whether it did."""
+        task, config = self._task, self._config
+        if not isinstance(walk, GuidedWalk) or task.spent < self._ask_at or not self._may_ask():
             return False
-        before = task.seconds
+        walked = (self._best_s - walk.best_s) / max(task.spent - self._at, 1e-9) if walk is self._walk else 0.0
+        before_s, begin, begin_s = walk.best_s, task.spent, task.seconds
+        found = self._learn(walk)
         walk.aim()
-        self._last_s = task.seconds - before
+        self._last_s = task.seconds - begin_s
         self._asked_s += self._last_s
+        walk.suggest(found)
+        correct(task, walk, config.correct_share)
+        self._walk, self._best_s, self._at = walk, walk.best_s, task.spent
+        gained = (before_s - walk.best_s) / max(task.spent - begin, 1e-9)
+        self._rest = config.aim_share if gained > walked else min(2.0 * self._rest, config.rest_share)
+        self._ask_at = task.spent + self._rest
         return True
 
+    def _may_ask(self) -> bool:
+        if self._task.budget.seconds is None:
+            return True
+        return self._asked_s + self._last_s <= self._config.ask_share * self._task.seconds
 
-class _Walking:
-    def __init__(
-        self, task: Task, guide: Guide | None, tutor: Tutor | None, config: MuZeroConfig, asking: Asking
-    ) -> None:
-        self._task, self._guide, self._tutor, self._config, self._asking = task, guide, tutor, config, asking
-        self._aim_at, self._teach_at = 0.0, task.spent + config.teach_share
+    def _learn(self, walk: Walk) -> list[Wish]:
+        """Has the guide taught if it is time to; returns changes that help, best last."""
+        task = self._task
+        if self._tutor is None or task.spent < self._teach_at:
+            return []
+        task.doing = "lesson"
+        begin = task.spent
+        found = self._tutor(task, walk.plan, self._guide)
+        self._teach_at = task.spent + max(self._config.teach_share, 10.0 * (task.spent - begin))
+        return found
 
-    def hot(self) -> float:
-        """Returns the first temperature: lower the fewer games per access the rest of the budget allows."""
-        task, config = self._task, self._config
-        games = task.evaluations * (1.0 - task.spent) / max(task.spent, 1e-9)
-        least = 2 * config.cold
-        return float(np.clip(config.hot * games / (config.games_per_access * len(task.free)), least, config.hot))
 
-    def cool(self, walk: Walk, end: float, hot: float) -> Walk:
-        """Walks on until a share of the budget is spent, ever colder."""
-        task, config = self._task, self._config
-        differences = walk.differences()
-        scale = float(np.median(differences)) if len(differences) else 1e-4 * walk.current_s
-        begun = task.spent
-        self._aim_at = 0.0
-        while not task.done and task.spent < end:
-            found: list[Wish] = []
-            if self._guide is not None and self._tutor is not None and task.spent >= self._teach_at:
-                task.doing = "lesson"
-                before = task.spent
-                found = self._tutor(task, walk.plan, self._guide)
-                self._teach_at = task.spent + max(config.teach_share, 10.0 * (task.spent - before))
-                self._aim_at = 0.0
-            if isinstance(walk, GuidedWalk):
-                asked = task.spent >= self._aim_at and self._asking.aim(walk)
-                if asked:
-                    self._aim_at = task.spent + config.aim_share
-                walk.suggest(found)
-                if asked or found:
-                    correct(task, walk, config.correct_share)
-            passed = min(1.0, (task.spent - begun) / max(end - begun, 1e-9))
-            temperature = scale * hot * (config.cold / hot) ** passed
-            task.doing = f"temperature {temperature * 1e6:.3g} us"
-            walk.step(task.games_per_look(), temperature)
-        return walk
+def _hot(task: Task, config: MuZeroConfig) -> float:
+    """Returns the first temperature: lower the fewer games per access the rest of the budget allows."""
+    games = task.evaluations * (1.0 - task.spent) / max(task.spent, 1e-9)
+    least = 2 * config.cold
+    return float(np.clip(config.hot * games / (config.games_per_access * len(task.free)), least, config.hot))
+
+
+def _cool(task: Task, walk: Walk, end: float, hot: float, config: MuZeroConfig, asking: Asking | None) -> None:
+    """Walks on until a share of the budget is spent, ever colder."""
+    differences = walk.differences()
+    scale = float(np.median(differences)) if len(differences) else 1e-4 * walk.current_s
+    begun = task.spent
+    while not task.done and task.spent < end:
+        if asking is not None:
+            asking.ask(walk)
+        passed = min(1.0, (task.spent - begun) / max(end - begun, 1e-9))
+        temperature = scale * hot * (config.cold / hot) ** passed
+        task.doing = f"temperature {temperature * 1e6:.3g} us"
+        walk.step(task.games_per_look(), temperature)
 
 
 def make_walk(task: Task, plan: Plan, guide: Guide | None) -> Walk:
@@ -163,17 +171,18 @@ def correct(task: Task, walk: GuidedWalk, share: float) -> None:
         pass
 
 
-def _best_walk(task: Task, guide: Guide | None, config: MuZeroConfig, asking: Asking) -> Walk | None:
+def _best_walk(task: Task, guide: Guide | None, config: MuZeroConfig, asking: Asking | None) -> Walk | None:
     """Returns a walk from the best start; None if there is nothing to do, or no time left."""
     production = task.game.program.production
+    starts: list[tuple[Clocked, Plan]] = []
     if production is not None:
         task.offer_mapping(production)
-    mapping = _by_order(task, config.order_share)
-    starts = _following(
-        task, [m for m in (mapping, production) if m is not None], min(1.0, task.spent + config.start_share)
-    )
+        starts += _following(task, production, min(1.0, task.spent + 0.5 * config.start_share))
     starts += best_starts(task, min(1.0, task.spent + config.start_share))
     starts += random_knapsacks(task, min(1.0, task.spent + config.knapsack_share), _KNAPSACKS)
+    mapping = _by_order(task, config)
+    if mapping is not None:
+        starts += _following(task, mapping, min(1.0, task.spent + 0.5 * config.start_share))
     if task.done or not len(task.free):
         return None
     walks = []
@@ -187,17 +196,17 @@ def _best_walk(task: Task, guide: Guide | None, config: MuZeroConfig, asking: As
     for walk in walks:
         task.doing = f"{len(walks)} climbs"
         end = task.spent + share
-        if isinstance(walk, GuidedWalk) and asking.aim(walk):
-            correct(task, walk, share)
+        if asking is not None:
+            asking.ask(walk)
         while not task.done and task.spent < end:
             walk.step(task.games_per_look(), 0.0)
     return None if task.done else min(walks, key=lambda walk: walk.best_s)
 
 
-def _by_order(task: Task, share: float) -> Mapping | None:
-    """Searches XLA's orders for a share of the budget; offers the best mapping and returns it."""
+def _by_order(task: Task, config: MuZeroConfig) -> Mapping | None:
+    """Searches XLA's orders for as long as they get on well enough; offers the best mapping and returns it."""
     task.doing = "orders"
-    part = _part(task, share)
+    part = _part(task, config.order_most, Promise(task, config))
     order_search(part)
     task.evaluations += part.evaluations
     mapping = part.mapping()
@@ -206,38 +215,54 @@ def _by_order(task: Task, share: float) -> Mapping | None:
     return mapping
 
 
-def _part(task: Task, share: float) -> Task:
-    """Returns a task on the same program with a share of the budget, and chance of its own."""
+class Promise:
+    """Whether a search is worth going on with: while what the second half of its time has gained is more than what it
+    is behind the best that was known before."""
+
+    def __init__(self, task: Task, config: MuZeroConfig) -> None:
+        self._config, self._to_beat_s = config, task.best_s
+        self._bests: list[tuple[float, float]] = []  # share of its time that was spent, its best
+
+    def lost(self, part: Task) -> bool:
+        """Returns whether to end it. To be asked often."""
+        if not self._bests or part.best_s < self._bests[-1][1]:
+            self._bests.append((part.spent, part.best_s))
+        if part.spent * self._config.order_most < self._config.order_least:
+            return False
+        before_s = next((s for at, s in reversed(self._bests) if at <= 0.5 * part.spent), self._bests[0][1])
+        return not before_s - part.best_s > max(part.best_s - self._to_beat_s, 0.0)
+
+
+def _part(task: Task, share: float, promise: Promise) -> Task:
+    """Returns a task on the same program with a share of the budget, and chance of its own, that ends early without
+    promise."""
     budget = task.budget
     seconds = None if budget.seconds is None else share * budget.seconds
     evaluations = None if budget.evaluations is None else int(share * budget.evaluations)
     judge = task.game.judge
-    return Task(
+    part = Task(
         judge.program,
         judge.target,
         judge.objective,
         replace(budget, seconds=seconds, evaluations=evaluations),
         int(task.generator.integers(2**31)),
-        stop=lambda: task.done,
+        stop=lambda: task.done or promise.lost(part),
     )
+    return part
 
 
-def _following(task: Task, mappings: list[Mapping], until: float) -> list[tuple[Clocked, Plan]]:
-    """Returns plans that follow mappings, by several clocks and slacks until a share of the budget is spent, those that
-    lose least first."""
-    followed = [
-        (plan_of_mapping(task.game.program, mapping), hints_of_mapping(task.game.program, mapping))
-        for mapping in mappings
-    ]
+def _following(task: Task, mapping: Mapping, until: float) -> list[tuple[Clocked, Plan]]:
+    """Returns plans that follow a mapping, by several clocks and slacks until a share of the budget is spent, those
+    that lose least first."""
+    plan, hints = plan_of_mapping(task.game.program, mapping), hints_of_mapping(task.game.program, mapping)
     # With the mapping's own times slack matters to few copies.
-    ways = [(plan, hints, SLACKS[0], True) for plan, hints in followed]
-    ways += [(plan, without_times(hints), slack, False) for slack in SLACKS for plan, hints in followed]
+    ways = [(hints, SLACKS[0], True), *((without_times(hints), slack, False) for slack in SLACKS)]
     found: list[tuple[float, int, bool, Clocked, Plan]] = []
     task.doing = "following"
-    for (plan, hints, slack, timed), msa_share in itertools.product(ways, task.clocks):
+    for (hinted, slack, timed), msa_share in itertools.product(ways, task.clocks):
         if found and (task.done or task.spent >= until):
             break
-        task.take(_with_slack(task, task.following_clock(msa_share, hints), slack))
+        task.take(_with_slack(task, task.following_clock(msa_share, hinted), slack))
         found.append((task.play(plan), len(found), timed, task.clocked, plan))
     found.sort(key=lambda entry: entry[:2])
     # Closest first; but what keeps to the mapping's times is closer than it is easy to better.

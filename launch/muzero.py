@@ -19,8 +19,8 @@ from ..learner.networks import Network, Params
 from .policy import load_policy
 
 NAME = "muzero"
-# Share of the budget that a lesson may take, its steps, and the most rows that are kept.
-_LESSON_SHARE, _STEPS, _MOST_ROWS = 0.01, 12, 4000
+# Shares of the budget that the games of a lesson may take, and its steps; how many, and the most rows that are kept.
+_LESSON_SHARE, _STEPS_SHARE, _STEPS, _MOST_ROWS = 0.01, 0.02, 12, 4000
 
 
 def solve_muzero(
@@ -65,10 +65,13 @@ def muzero_solver(policy: str | Path | None = None, config: MuZeroConfig | None 
     """Returns the solver with a policy, compiled; each run of it begins from the policy as it was read."""
     network, params, _ = load_policy(policy)
     Guide(network, params).compile()
-    FineTuner(network, params).compile()
+    step_s = FineTuner(network, params).compile()
 
     def run(task: Task) -> None:
-        muzero(task, Guide(network, params), Tutor(network, params, task), config)
+        seconds = task.budget.seconds
+        pays = seconds is None or _STEPS * step_s <= _STEPS_SHARE * seconds
+        tutor = Tutor(network, params, task) if pays else None
+        muzero(task, Guide(network, params), tutor, config)
 
     return run
 

@@ -1,5 +1,6 @@
 """One way to run any solver: `solve` returns a verified mapping, the best so far whenever it ends."""
 
+import gc
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -42,7 +43,8 @@ SOLVERS: Solvers = {
     "order-search": order_search,
 }
 DEFAULT_SOLVER = "anneal"
-_WARM_UP_GAMES = 60
+# As many as take every solver through all that it does.
+_WARM_UP_GAMES = 600
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,13 +106,18 @@ def solve(
         raise UserError(f"no solver is called {solver!r}; the solvers are {', '.join(solvers)}")
     make_judge(program, objective, target)  # says what is wrong before anything is compiled
     _warm_up(solvers[solver])
-    task = Task(program, target, objective, Budget() if budget is None else budget, seed, progress, stop)
     stopped, ended = False, False
+    # What libraries hold, the collector of garbage would look through meanwhile: a tenth of a second and more.
+    gc.freeze()
     try:
-        solvers[solver](task)
-        ended = task.spent < 1.0
-    except KeyboardInterrupt:
-        stopped = True
+        task = Task(program, target, objective, Budget() if budget is None else budget, seed, progress, stop)
+        try:
+            solvers[solver](task)
+            ended = task.spent < 1.0
+        except KeyboardInterrupt:
+            stopped = True
+    finally:
+        gc.unfreeze()
     judge = task.game.judge
     nothing = all_hbm(program)
     mapping = task.mapping() or nothing
@@ -142,4 +149,6 @@ def _warm_up(solver: Solver) -> None:
     """Has everything compiled, or read from the compiler's cache, before any clock runs."""
     task = Task(workloads.load("tiny"), None, "msa", Budget(None, _WARM_UP_GAMES), 0)
     solver(task)
-    task.mapping()
+    mapping = task.mapping()
+    if mapping is not None:
+        gather(task.game.judge, mapping)

@@ -33,7 +33,8 @@ Plan = NDArray[np.int8]
 # What seconds are counted by.
 WALL, PROCESSOR = "wall", "processor"
 _CLOCKS: dict[str, Callable[[], float]] = {WALL: time.perf_counter, PROCESSOR: time.process_time}
-_SECONDS_PER_LOOK = 0.1
+# At most a tenth of a second between looks at the clock, and of a short budget a hundredth.
+_SECONDS_PER_LOOK, _SHARE_PER_LOOK = 0.1, 0.01
 _MOST_PER_LOOK = 10_000
 _ACCESSES_PER_LOOK = 60_000
 # Under `robust` the game's clock decides what counts as idle time and as a wait worth its while. No share of `msa` is
@@ -206,7 +207,8 @@ class Task:
         return self.spent >= 1.0 or (self._stop is not None and self._stop())
 
     def games_per_look(self) -> int:
-        """Returns how many games to play before looking at `done` again: a tenth of a second's worth.
+        """Returns how many games to play before looking at `done` again: a tenth of a second's worth, less of a short
+        budget.
 
         Without a limit of seconds the number depends on the program alone, so that runs repeat.
         """
@@ -214,7 +216,8 @@ class Task:
             games = max(1, _ACCESSES_PER_LOOK // len(self.tables.access))
         else:
             seconds = self.seconds / max(self.evaluations, 1)
-            games = max(1, int(min(_SECONDS_PER_LOOK / max(seconds, 1e-9), _MOST_PER_LOOK)))
+            look_s = min(_SECONDS_PER_LOOK, _SHARE_PER_LOOK * self.budget.seconds)
+            games = max(1, int(min(look_s / max(seconds, 1e-9), _MOST_PER_LOOK)))
         left = games if self.budget.evaluations is None else self.budget.evaluations - self.evaluations
         return max(0, min(games, left))
 

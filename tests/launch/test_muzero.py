@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from mallocmuzero.actors import guided
 from mallocmuzero.actors.guided import Guide, GuidedWalk, View, look
-from mallocmuzero.actors.muzero import Asking, MuZeroConfig, muzero
+from mallocmuzero.actors.muzero import Asking, MuZeroConfig, Promise, muzero
 from mallocmuzero.actors.solvers import task as task_module
 from mallocmuzero.actors.solvers.anneal import SEARCH
 from mallocmuzero.actors.solvers.task import Budget, Task
@@ -17,6 +17,7 @@ from mallocmuzero.env.files import read_mapping
 from mallocmuzero.env.objective import make_judge
 from mallocmuzero.env.verify import verify
 from mallocmuzero.env.workloads import load
+from mallocmuzero.launch import muzero as launch_muzero
 from mallocmuzero.launch.cli import main
 from mallocmuzero.launch.config import TrainConfig
 from mallocmuzero.launch.muzero import Tutor, _helping, solve_muzero
@@ -163,28 +164,127 @@ def test_the_policy_is_asked_about_what_is_at_stake(policy: Path, monkeypatch: p
     assert np.array_equal(part.move, whole.move[rows])
 
 
-def test_the_policy_keeps_to_its_share_of_the_time(policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+class Telling(Guide):
+    """Takes a second to answer, and doubts nothing."""
+
+    def __init__(self, network: Network, params: Params, now: list[float]) -> None:
+        super().__init__(network, params)
+        self._now = now
+
+    def doubts(self, view: View) -> NDArray[np.float64]:
+        self._now[0] += 1.0
+        return np.zeros((len(view.access), 3))
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """A clock to be set by hand."""
+    time = [0.0]
+    monkeypatch.setitem(task_module._CLOCKS, "wall", lambda: time[0])
+    return time
+
+
+def _asked(policy: Path, now: list[float], **config: float) -> tuple[Asking, GuidedWalk]:
     network, params, _ = load_policy(policy)
-    now = [0.0]
-    monkeypatch.setitem(task_module._CLOCKS, "wall", lambda: now[0])
-
-    class Slow(Guide):
-        def doubts(self, view):  # type: ignore[no-untyped-def]
-            now[0] += 1.0
-            return np.zeros((len(view.access), 3))
-
     task = Task(load("resnet50-b32-v4"), None, None, Budget(100.0), 0)
-    walk = GuidedWalk(task, np.zeros(len(task.tables.access), np.int8), SEARCH, Slow(network, params))
-    asking = Asking(task, MuZeroConfig(ask_share=0.1))
-    assert asking.aim(walk)  # how long it takes is not known before
-    assert not asking.aim(walk)
+    guide = Telling(network, params, now)
+    walk = GuidedWalk(task, np.full(len(task.tables.access), 2, np.int8), SEARCH, guide)
+    return Asking(task, guide, None, MuZeroConfig(**config)), walk
+
+
+def test_the_policy_keeps_to_its_share_of_the_time(policy: Path, now: list[float]) -> None:
+    asking, walk = _asked(policy, now, ask_share=0.1, aim_share=0.0)
+    assert asking.ask(walk)  # how long it takes is not known before
+    assert not asking.ask(walk)
     now[0] = 19.0
-    assert not asking.aim(walk)  # a second one would make it 2 of 20
+    assert not asking.ask(walk)  # a second one would make it 2 of 20
     now[0] = 20.0
-    assert asking.aim(walk)
-    assert not asking.aim(walk)
-    free = Asking(_task(name="resnet50-b32-v4"), MuZeroConfig(ask_share=0.1))
-    assert all(free.aim(walk) for _ in range(5))  # without a limit of seconds: runs have to repeat
+    assert asking.ask(walk)
+    assert not asking.ask(walk)
+
+
+def test_without_a_limit_of_seconds_the_policy_is_asked_by_games_alone(policy: Path) -> None:
+    network, params, _ = load_policy(policy)
+    task = _task(1000, name="resnet50-b32-v4")
+    guide = Doubting(network, params, 0.0)
+    walk = GuidedWalk(task, np.zeros(len(task.tables.access), np.int8), SEARCH, guide)
+    asking = Asking(task, guide, None, MuZeroConfig(aim_share=0.1, ask_share=0.0))
+    when = []
+    while not task.done:
+        if asking.ask(walk):
+            when.append(task.evaluations)
+        walk.step(10, 0.0)
+    assert len(when) > 2
+
+
+def test_a_policy_that_gains_less_than_walking_is_asked_less_often(policy: Path, now: list[float]) -> None:
+    asking, walk = _asked(policy, now, ask_share=1.0, aim_share=0.05, rest_share=0.3)
+    when = []
+    while now[0] < 100.0:
+        if asking.ask(walk):
+            when.append(now[0])
+        now[0] += 1.0
+    # Nothing is gained by anyone: it rests for 10, 20, then 30 of 100 seconds, not for 5.
+    assert np.diff(when).tolist() == pytest.approx([10.0, 20.0, 30.0, 30.0], abs=2.0)
+
+
+def test_a_policy_that_gains_is_asked_as_often_as_may_be(policy: Path, now: list[float]) -> None:
+    network, params, _ = load_policy(policy)
+    asking, walk = _asked(policy, now, ask_share=1.0, aim_share=0.05, rest_share=0.3)
+
+    class Preferring(Telling):
+        def doubts(self, view):  # type: ignore[no-untyped-def]
+            found = super().doubts(view)
+            found[view.legal] = 2.0
+            found[np.arange(len(view.move)), view.move] = 0.0
+            found[3 * len(when) + 3 :] = 0.0  # a few at a time
+            return found
+
+    walk._guide = Preferring(network, params, now)
+    when: list[float] = []
+    gains = []
+    while len(when) < 6:
+        before = walk.best_s
+        if asking.ask(walk):
+            when.append(now[0])
+            gains.append(before - walk.best_s)
+        now[0] += 1.0
+    waited = np.diff(when)
+    assert sum(gain > 0.0 for gain in gains[:-1]) >= 2
+    assert all(wait <= 7.0 for wait, gain in zip(waited, gains, strict=False) if gain > 0.0)
+
+
+def _searched(to_beat_s: float, bests: list[tuple[float, float]]) -> float:
+    """Returns what a search spent that came to `bests`, shares of its time and seconds, before it was given up."""
+    task = _task(1000)
+    task.best_s = to_beat_s
+    promise = Promise(task, MuZeroConfig(order_least=0.1, order_most=0.5))
+    part = _task(1000)
+    for evaluations in range(1001):
+        part.evaluations = evaluations
+        part.best_s = next((s for at, s in reversed(bests) if at <= evaluations / 1000), np.inf)
+        if promise.lost(part):
+            return evaluations / 1000
+    return 1.0
+
+
+def test_orders_are_searched_while_they_could_still_be_better() -> None:
+    steady = [(0.01 + 0.01 * k, 100.0 - 0.1 * k) for k in range(100)]
+    assert _searched(99.0, steady) == 1.0  # gains all the time
+    assert _searched(99.0, [(0.01, 98.0)]) == 0.2  # leads, but gains nothing more
+    assert _searched(50.0, steady) == 0.2  # gains, but is far behind
+    late = [(0.01, 100.0), (0.15, 97.0)]
+    assert _searched(98.0, late) == pytest.approx(0.3, abs=0.01)  # gave up at twice the time of its last gain
+
+
+def test_lessons_are_for_budgets_that_they_are_a_small_part_of(policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taught = []
+    monkeypatch.setattr(launch_muzero, "muzero", lambda task, guide, tutor, config: taught.append(tutor is not None))
+    monkeypatch.setattr(FineTuner, "compile", lambda self: 0.01)
+    solver = launch_muzero.muzero_solver(policy)
+    for seconds in (1.0, 5.9, 6.1, None):
+        solver(Task(load("tiny"), None, None, Budget(seconds, 10), 0))
+    assert taught == [False, False, True, True]
 
 
 def test_the_wishes_of_a_view_lead_to_its_moves(policy: Path) -> None:

@@ -1,13 +1,14 @@
 """Facts about shapes and operations that a program file does not hold, as far as its mappings show them."""
 
 from collections import defaultdict
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ....env.mapping import CROSS_PROGRAM, PREFETCH
 from ....env.program import RESULT, Program
-from .options import Options
+from .options import KEPT, Options
 
 _TILE = 4096  # bytes of a tile: slices end at its multiples
 
@@ -61,6 +62,7 @@ def _sizes(size: int, options: Options, seen: tuple[int, ...] | None, whole: boo
     return tuple(parts) if len(parts) > 1 else ()
 
 
+@lru_cache(maxsize=KEPT)
 def _seen(program: Program) -> tuple[dict[int, tuple[int, ...]], set[int]]:
     """Returns the slices by size that mappings in the program file show, and the buffers not to be cut.
 

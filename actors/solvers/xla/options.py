@@ -8,6 +8,8 @@ from ....env.errors import UserError
 from ....env.target import Target
 
 _MIB = 2**20
+# Programs of which is kept what no setting changes: a search decodes one by many settings.
+KEPT = 2
 # Slices of a prefetch by generation: most slices, and bytes of one where that is fixed.
 _SLICES = {"v4": (4, 0), "v5e": (4, 0), "v5p": (1, 0), "v6e": (2**31, 4 * _MIB)}
 

@@ -1,16 +1,19 @@
 """Which buffer is placed first (XLA: `MemoryBoundednessBufferIntervalComparator`)."""
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ....env.program import OPERAND, RESULT, Program
 from ....env.target import Target
-from .options import Options
+from .options import KEPT, Options
 from .problem import B_FIRST, B_LAST, L_FAST, U_TIME, V_FIRST, V_LAST, V_TIME, Problem, Times, depth, schedule
 from .rates import memory_s
 
 
-def boundedness(program: Program, target: Target, options: Options) -> NDArray[np.float32]:
+@lru_cache(maxsize=KEPT)
+def boundedness(program: Program, target: Target, while_trips: float) -> NDArray[np.float32]:
     """Returns `[N]` how much each buffer's place matters: seconds over the root of its bytes.
 
     What one access brings counts if its instruction is bound by memory, once per trip of a loop; for others it is
@@ -19,7 +22,7 @@ def boundedness(program: Program, target: Target, options: Options) -> NDArray[n
     t = program.access_instruction
     memory, alone = memory_s(program, target)
     compute = program.compute_s.astype(np.float32)[t]
-    trips = np.float32(options.while_trips) ** depth(program, program.loop.astype(np.int64))[t].astype(np.float32)
+    trips = np.float32(while_trips) ** depth(program, program.loop.astype(np.int64))[t].astype(np.float32)
     benefit = np.where(memory > compute, (memory - alone) * trips, memory - compute)
     total = np.zeros(program.num_buffers, np.float32)
     started = program.definition < 0  # an input is defined without an instruction: nothing to gain there
@@ -90,7 +93,7 @@ class Order:
             lives[:, 2],
             lives[:, 0] - lives[:, 1],
             -program.size,
-            -boundedness(program, target, options),
+            -boundedness(program, target, options.while_trips),
         )
         used = np.zeros(program.num_buffers, bool)
         used[program.access_buffer[program.access_kind == OPERAND]] = True

@@ -1,5 +1,6 @@
 """A program as XLA's assignment sees it: times of its schedule, values with their uses, sizes, seconds."""
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 from ....env.program import RESULT, Program
 from ....env.target import Target
 from .geometry import born_fast, slice_sizes
-from .options import Options
+from .options import KEPT, Options
 from .rates import bandwidths, memory_s, moved_bytes
 from .typical import typical_bytes
 
@@ -145,7 +146,7 @@ def make_problem(program: Program, target: Target, options: Options) -> tuple[Pr
     copy_s = program.size / bandwidth
     typical = typical_bytes(program) if options.typical_bytes is None else options.typical_bytes
     sizes = slice_sizes(program, options)
-    rows = _Rows(program, target, times)
+    rows = _rows(program, target)
     buffer = np.zeros((program.num_buffers, 4), np.int64)
     buffer[:, :2] = rows.spans
     buffer[:, B_SIZE] = program.size
@@ -180,6 +181,11 @@ def make_problem(program: Program, target: Target, options: Options) -> tuple[Pr
     )
     links = np.array(rows.links, np.int64).reshape(-1, 2)
     return problem, Accesses(links, np.array(rows.value_access, np.int64))
+
+
+@lru_cache(maxsize=KEPT)
+def _rows(program: Program, target: Target) -> "_Rows":
+    return _Rows(program, target, schedule(program, target))
 
 
 class _Touch(NamedTuple):

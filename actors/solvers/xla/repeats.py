@@ -1,11 +1,13 @@
 """Finds layers that repeat in the schedule (XLA: `IdentifyAndOptimizeMemoryBoundLoops`)."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ....env.program import OPERAND, RESULT, Program
+from .options import KEPT
 
 _SHORTEST, _LONGEST = 4, 400
 _HEAD_START = 10  # a repetition may begin this long before the instruction that gave it away
@@ -84,7 +86,8 @@ class _Sequence:
         )
 
 
-def find_repeats(program: Program, least: float) -> list[Repeat]:
+@lru_cache(maxsize=KEPT)
+def find_repeats(program: Program, least: float) -> tuple[Repeat, ...]:
     """Returns what repeats at least `least` times, first to last."""
     sequence = _Sequence(program)
     end = len(sequence.instruction)
@@ -99,7 +102,7 @@ def find_repeats(program: Program, least: float) -> list[Repeat]:
         if repeat is not None and repeat.iterations >= least:
             found.append(repeat)
         time = max(time, -1 if repeat is None else repeat.last) + 1
-    return found
+    return tuple(found)
 
 
 def _candidate(sequence: _Sequence, seen: dict[Print, int], time: int) -> tuple[int, int]:

@@ -264,3 +264,32 @@ def test_what_cannot_be_is_said() -> None:
         Budget(None, None)
     with pytest.raises(UserError, match="-1"):
         Budget(-1.0)
+
+
+@pytest.mark.parametrize("name", ["anneal", "cem", "restarts", "greedy", "order-search"])
+def test_nothing_is_compiled_while_the_clock_runs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+    wanted = Dispatcher._compile_for_args
+
+    def noting(dispatcher, *args, **kwargs):  # type: ignore[no-untyped-def]
+        compiled.append(dispatcher.py_func.__qualname__)
+        return wanted(dispatcher, *args, **kwargs)
+
+    def solver(task: Task) -> None:
+        monkeypatch.setattr(Dispatcher, "_compile_for_args", noting)
+        begun.append(len(compiled))
+        SOLVERS[name](task)
+
+    begun: list[int] = []
+    solve(load("resnet50-b32-v4"), name, budget=Budget(None, 400), repack=True, solvers={name: solver})
+    assert len(begun) == 2  # once to warm up
+    assert compiled[begun[1] :] == []
+    assert gc.get_freeze_count() == 0
+
+
+def test_looks_at_the_clock_are_a_small_part_of_a_short_budget() -> None:
+    for seconds, look_s in ((0.5, 0.005), (1.0, 0.01), (60.0, 0.1)):
+        task = Task(load("tiny"), None, None, Budget(seconds), 0)
+        task.evaluations = 1000
+        per_game_s = task.seconds / 1000
+        assert task.games_per_look() == pytest.approx(look_s / per_game_s, rel=0.5)
