@@ -51,10 +51,21 @@ class Standing:
         return sorted({float(run["budget_s"]) for run in self.runs if run["mode"] == HELD_OUT})
 
     @cached_property
-    def trained_s(self) -> float:
-        """Seconds of the longest training on single programs that was run, up to what the target allows."""
-        budgets = [float(run["budget_s"]) for run in self.runs if run["mode"] == PER_PROGRAM]
-        return max((budget for budget in budgets if budget <= TRAINED_S), default=TRAINED_S)
+    def trained_s(self) -> dict[str, float]:
+        """Seconds of the longest training on each program that was run, up to what the target allows."""
+        found: dict[str, float] = {}
+        for run in self.runs:
+            if run["mode"] == PER_PROGRAM and float(run["budget_s"]) <= TRAINED_S:
+                found[run["program"]] = max(found.get(run["program"], 0.0), float(run["budget_s"]))
+        return found
+
+    def trained(self, name: str) -> list[Record]:
+        """Returns the last run of each seed of the longest training on a program."""
+        return self.latest(PER_PROGRAM, name, self.trained_s[name]) if name in self.trained_s else []
+
+    def trained_ratio(self, name: str) -> float | None:
+        """Returns latency over production after the longest training on a program, or None if there was none."""
+        return self.ratio(PER_PROGRAM, name, self.trained_s[name]) if name in self.trained_s else None
 
     def tuned(self, name: str) -> float:
         """Returns the ratio to production of tuned production."""

@@ -1,6 +1,6 @@
 """The tables of docs/agent-results.md."""
 
-from agent_records import HELD_OUT, MODES, PER_PROGRAM, UNGUIDED
+from agent_records import HELD_OUT, MODES, UNGUIDED
 from agent_standing import Standing
 from agent_targets import LEVEL_WITH, STRONG, targets
 from json_lines import Record
@@ -31,21 +31,19 @@ def target_list(standing: Standing) -> list[str]:
 
 def trained(standing: Standing) -> list[str]:
     """Returns the table of programs trained on: contended ones first."""
-    seconds = standing.trained_s
-    found = {name: runs for name in standing.references if (runs := standing.latest(PER_PROGRAM, name, seconds))}
+    found = {name: runs for name in standing.references if (runs := standing.trained(name))}
     if not found:
         return ["No run yet."]
     lines = [
-        f"Trained for {seconds / 60:g} minutes.",
-        "",
-        "| program | split | tuned | best known | bound | first line | policy alone | policy with search | ours "
-        "| to tuned | of the possible gain | no instruction replaced |",
-        "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+        "| program | split | minutes | tuned | best known | bound | first line | policy alone | policy with search "
+        "| ours | to tuned | of the possible gain | no instruction replaced |",
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for name in sorted(found, key=lambda name: (name not in standing.contended, name)):
         entry, runs = standing.references[name], found[name]
         ours = _mean(runs, "ratio")
         cells = [f"`{name}`" if name in standing.contended else f"`{name}` (not contended)", entry["split"]]
+        cells.append(f"{standing.trained_s[name] / 60:g}")
         figures = [standing.tuned(name), standing.best_known[name], entry["bound"]]
         figures += [_mean(runs, what) for what in ("first", "policy", "search")]
         cells += [f"{100 * figure:.2f}" for figure in (*figures, ours)]
@@ -92,9 +90,9 @@ def drawn(standing: Standing, name: str) -> list[str]:
     lines.append(f"| tuned production | {100 * standing.tuned(name):.2f} |")
     for run in (run for seconds in standing.solved_budgets for run in standing.latest(HELD_OUT, name, seconds)):
         lines.append(f"| `muzero`, {run['budget_s']:g} s, seed {run['seed']} | {100 * run['ratio']:.2f} |")
-    for run in standing.latest(PER_PROGRAM, name, standing.trained_s):
+    for run in standing.trained(name):
         lines.append(
-            f"| trained on it for {standing.trained_s / 60:g} minutes, seed {run['seed']} | {100 * run['ratio']:.2f} |"
+            f"| trained on it for {run['budget_s'] / 60:g} minutes, seed {run['seed']} | {100 * run['ratio']:.2f} |"
         )
     for rival in RIVALS:
         for seconds in standing.board.budgets:

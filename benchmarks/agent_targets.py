@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 from ablation_tables import compare, in_percent
-from agent_records import HELD_OUT, PER_PROGRAM, UNGUIDED
+from agent_records import HELD_OUT, UNGUIDED
 from agent_standing import TRAINED_S, Standing
 from solver_tables import captured, versus
 
@@ -33,21 +33,21 @@ class Target(NamedTuple):
 def targets(standing: Standing) -> list[Target]:
     """Returns all targets, and last whether the policy is what reaches them."""
     trained = [
-        _beats_tuned(standing, PER_PROGRAM, standing.trained_s, standing.contended, 0.9),
+        _beats_tuned(standing, None, standing.contended, 0.9),
         *_controls(standing),
         _captured(standing, "bound", "of the possible gain"),
         _captured(standing, "unreplaced", "of the gain that is possible with no instruction replaced by a copy"),
     ]
-    rivals = [_against(standing, PER_PROGRAM, standing.trained_s, rival, standing.contended, 0.5) for rival in STRONG]
-    if standing.trained_s < TRAINED_S:  # what was not reached in less time may be in more
+    rivals = [_against(standing, None, rival, standing.contended, 0.5) for rival in STRONG]
+    if min(standing.trained_s.values(), default=0.0) < TRAINED_S:  # what was not reached in less time may be in more
         trained, rivals = (
             [target._replace(reached=target.reached or None) for target in part] for part in (trained, rivals)
         )
     return [
         *trained,
-        _beats_tuned(standing, HELD_OUT, SOLVED_S, standing.contended_heldout, 0.7),
+        _beats_tuned(standing, SOLVED_S, standing.contended_heldout, 0.7),
         *(
-            _against(standing, HELD_OUT, seconds, rival, standing.contended_heldout, 1.0)
+            _against(standing, seconds, rival, standing.contended_heldout, 1.0)
             for seconds in _EQUAL_S
             for rival in LEVEL_WITH
         ),
@@ -73,23 +73,28 @@ def _count(names: Sequence[str], is_good: Callable[[str], bool | None], share: f
     return Target(words, reached(good, bad, len(names), share), figures)
 
 
-def _beats_tuned(standing: Standing, mode: str, seconds: float, names: list[str], share: float) -> Target:
+def _ours(standing: Standing, name: str, seconds: float | None) -> float | None:
+    """Returns our ratio on a program: solved in so many seconds, or after training on it."""
+    return standing.trained_ratio(name) if seconds is None else standing.ratio(HELD_OUT, name, seconds)
+
+
+def _beats_tuned(standing: Standing, seconds: float | None, names: list[str], share: float) -> Target:
     def is_good(name: str) -> bool | None:
-        ratio = standing.ratio(mode, name, seconds)
+        ratio = _ours(standing, name, seconds)
         return None if ratio is None else versus(ratio, standing.tuned(name)) == 1
 
-    where = "contended programs" if mode == PER_PROGRAM else "contended held-out programs, which it has not seen"
-    words = f"{_how(mode, seconds)}: better than tuned production on at least {100 * share:.0f} % of {where}"
+    where = "contended programs" if seconds is None else "contended held-out programs, which it has not seen"
+    words = f"{_how(standing, seconds)}: better than tuned production on at least {100 * share:.0f} % of {where}"
     return _count(names, is_good, share, words, "better on")
 
 
 def _controls(standing: Standing) -> list[Target]:
-    found = [standing.ratio(PER_PROGRAM, name, standing.trained_s) for name in standing.controls]
+    found = [standing.trained_ratio(name) for name in standing.controls]
     before = [ratio for ratio in found if ratio is not None]
     total = len(found)
     good = sum(ratio <= 1.0 + _WORSE_ON_CONTROLS for ratio in before)
     missing = f"not run on {total - len(before)} of {total}"
-    how, share = _how(PER_PROGRAM, standing.trained_s), f"{100 * _WORSE_ON_CONTROLS:g} %"
+    how, share = _how(standing, None), f"{100 * _WORSE_ON_CONTROLS:g} %"
     first = f"{100 * max(before):.2f} % of production at most, {missing}" if before else missing
     after = f"{100 * min(1.0, max(before)):.2f} % at most, by construction, {missing}" if before else missing
     return [
@@ -109,11 +114,11 @@ def _controls(standing: Standing) -> list[Target]:
 def _captured(standing: Standing, bound: str, which: str) -> Target:
     shares = []
     for name in standing.contended:
-        ratio, limit = standing.ratio(PER_PROGRAM, name, standing.trained_s), standing.references[name][bound]
+        ratio, limit = standing.trained_ratio(name), standing.references[name][bound]
         if ratio is not None and limit is not None:
             shares.append(captured(ratio, limit))
     total = len(standing.contended)
-    how = _how(PER_PROGRAM, standing.trained_s)
+    how = _how(standing, None)
     words = f"{how}: {which} at least 80 %, geometric mean over contended programs"
     if not shares:
         return Target(words, None, f"not run on {total} of {total}")
@@ -126,9 +131,10 @@ def _captured(standing: Standing, bound: str, which: str) -> Target:
     return Target(words, decided, figures + f"not run on {total - len(shares)} of {total}")
 
 
-def _against(standing: Standing, mode: str, seconds: float, rival: str, names: list[str], share: float) -> Target:
+def _against(standing: Standing, seconds: float | None, rival: str, names: list[str], share: float) -> Target:
     def is_good(name: str) -> bool | None:
-        mine, theirs = standing.ratio(mode, name, seconds), standing.rival(rival, name, seconds)
+        mine = _ours(standing, name, seconds)
+        theirs = standing.rival(rival, name, standing.trained_s.get(name, 0.0) if seconds is None else seconds)
         if mine is None or theirs is None:
             return None
         ratio, in_time = theirs
@@ -137,8 +143,8 @@ def _against(standing: Standing, mode: str, seconds: float, rival: str, names: l
         return level if in_time or not level else None
 
     where = "all" if share == 1.0 else f"at least {100 * share:.0f} %"
-    held_out = "held-out " if mode == HELD_OUT else ""
-    words = f"{_how(mode, seconds)}: at least level with `{rival}` on {where} of the contended {held_out}programs"
+    held_out = "" if seconds is None else "held-out "
+    words = f"{_how(standing, seconds)}: at least level with `{rival}` on {where} of the contended {held_out}programs"
     return _count(names, is_good, share, words, "level or better on")
 
 
@@ -157,7 +163,7 @@ def _policy_matters(standing: Standing, seconds: float) -> Target:
 
 
 def _better_on_average(standing: Standing, rival: str, seconds: float, theirs: Callable[[str], float | None]) -> Target:
-    words = f"{_how(HELD_OUT, seconds)}: clearly better than {rival}, geometric mean over contended held-out programs"
+    words = f"{_how(standing, seconds)}: clearly better than {rival}, geometric mean over contended held-out programs"
     differences = []
     for name in standing.contended_heldout:
         mine, other = standing.ratio(HELD_OUT, name, seconds), theirs(name)
@@ -172,8 +178,10 @@ def _better_on_average(standing: Standing, rival: str, seconds: float, theirs: C
     return Target(words, None if missing else found.high < 0.0, figures)
 
 
-def _how(mode: str, seconds: float) -> str:
-    if mode == PER_PROGRAM:
-        words = f"trained on each program for {seconds / 60:g} minutes"
-        return words if seconds == TRAINED_S else f"{words} of {TRAINED_S / 60:g}"
+def _how(standing: Standing, seconds: float | None) -> str:
+    if seconds is None:
+        minutes = sorted({spent / 60 for spent in standing.trained_s.values()})
+        spent = " or ".join(f"{m:g}" for m in minutes)
+        words = f"trained on each program for {spent or 'no'} minutes"
+        return words if minutes == [TRAINED_S / 60] else f"{words} of {TRAINED_S / 60:g}"
     return f"solved in {seconds:g} s with the shipped policy"

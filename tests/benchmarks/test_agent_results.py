@@ -126,6 +126,20 @@ def test_targets_of_training() -> None:
     assert standing(later).ratio(TRAINED, HELD, 1800) == pytest.approx(0.93)
 
 
+def test_of_trainings_on_a_program_the_longest_counts() -> None:
+    short = [run_of(TRAINED, HELD, 180, 0.97), run_of(TRAINED, TRAIN, 180, 0.91), run_of(TRAINED, CONTROL, 180, 1.0)]
+    of = standing([*short, run_of(TRAINED, HELD, 1800, 0.92), run_of(TRAINED, HELD, 3600, 0.9)])
+    assert of.trained_ratio(HELD) == 0.92  # an hour is more than the target allows
+    assert of.trained_ratio(TRAIN) == 0.91
+    assert found(of, "3 or 30 minutes of 30", "better than tuned").reached is True
+    assert found(of, "possible gain at least").figures.startswith("85 %")
+    rows = [line for line in agent_tables.trained(of) if line.startswith("| `")]
+    assert [row.split(" | ")[2] for row in rows] == ["30", "3", "3"]
+    worse = standing([*short, run_of(TRAINED, HELD, 1800, 0.98)])
+    assert worse.trained_ratio(HELD) == 0.98  # not the best of both
+    assert found(worse, "better than tuned", "trained").reached is None
+
+
 def test_targets_beside_solvers() -> None:
     runs = [run_of(SOLVED, HELD, seconds, 0.95) for seconds in (1, 10, 60)]
     rivals = [
