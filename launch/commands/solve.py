@@ -160,7 +160,9 @@ class _Progress:
         from ..console import stderr_console
 
         console = stderr_console()
-        self._live = console.status("compiling") if console.is_terminal else None
+        self._live = (
+            console.status("compiling (minutes the first time, then a second)") if console.is_terminal else None
+        )
         self._shown_at = time.monotonic()
 
     def __enter__(self) -> "_Progress":
