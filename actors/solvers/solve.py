@@ -85,7 +85,7 @@ def solve(
     repack: bool = False,
     solvers: Solvers = SOLVERS,
 ) -> Solution:
-    """Maps a program.
+    """Maps a program. Meanwhile Python's garbage collector leaves alone what there was before (`gc.freeze`).
 
     Args:
       program: what is mapped.
