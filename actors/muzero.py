@@ -17,7 +17,7 @@ from ..env.mapping import Mapping
 from ..env.objective import ROBUST
 from .guided import Guide, GuidedWalk, Wish
 from .slack import PATIENCE, SLACKS
-from .solvers.anneal import SEARCH
+from .solvers.anneal import SEARCH, first_temperature, scale_of
 from .solvers.follow import hints_of_mapping, plan_of_mapping, without_times
 from .solvers.greedy_players import random_knapsacks
 from .solvers.order import order_search
@@ -35,7 +35,7 @@ Tutor = Callable[[Task, Plan, Guide], list[Wish]]
 
 @dataclass(frozen=True)
 class MuZeroConfig:
-    """How the solver spends its budget, in shares of it.
+    """How the solver spends its budget: `_share`, and what orders get, are shares of it.
 
     Attributes:
       start_share: for following the best mappings in the game, and as much for greedy lines besides.
@@ -80,7 +80,7 @@ def muzero(task: Task, guide: Guide | None, tutor: Tutor | None = None, config: 
     walk = _best_walk(task, guide, config, asking)
     if walk is None:
         return
-    begun, hot = task.spent, _hot(task, config)
+    begun, hot = task.spent, first_temperature(task, config.hot, config.cold, config.games_per_access)
     for end in (begun + 0.65 * (1.0 - begun), 1.0):
         _cool(task, walk, end, hot, config, asking)
         hot = max(hot / 5, 2 * config.cold)
@@ -137,18 +137,9 @@ class Asking:
         return found
 
 
-def _hot(task: Task, config: MuZeroConfig) -> float:
-    """Returns the first temperature: lower the fewer games per access the rest of the budget allows."""
-    games = task.evaluations * (1.0 - task.spent) / max(task.spent, 1e-9)
-    least = 2 * config.cold
-    return float(np.clip(config.hot * games / (config.games_per_access * len(task.free)), least, config.hot))
-
-
 def _cool(task: Task, walk: Walk, end: float, hot: float, config: MuZeroConfig, asking: Asking | None) -> None:
     """Walks on until a share of the budget is spent, ever colder."""
-    differences = walk.differences()
-    scale = float(np.median(differences)) if len(differences) else 1e-4 * walk.current_s
-    begun = task.spent
+    scale, begun = scale_of(walk), task.spent
     while not task.done and task.spent < end:
         if asking is not None:
             asking.ask(walk)

@@ -8,7 +8,7 @@ import numpy as np
 from ..env.errors import UserError
 from .line import play_on
 from .played_program import PlayedProgram
-from .solvers.anneal import SEARCH
+from .solvers.anneal import SEARCH, scale_of
 from .solvers.plan import plan_of_line
 from .solvers.task import Budget, Task
 from .solvers.walk import Walk
@@ -56,8 +56,7 @@ class Polish:
         plan = np.zeros(len(task.tables.access), np.int8)
         plan_of_line(task.tables, task.state, task.legal, actions, len(actions), plan)
         self._walk = Walk(task, plan, _SEARCH)
-        differences = self._walk.differences()
-        self._scale = float(np.median(differences)) if len(differences) else 1e-4 * self._walk.current_s
+        self._scale = scale_of(self._walk)
         self._games = 0
 
     def step(self) -> None:

@@ -26,8 +26,8 @@ def anneal(task: Task) -> None:
     walk = begin(task)
     if walk is None:
         return
-    scale = _scale(walk, task)
-    begun, hot = task.spent, _hot(task)
+    scale = scale_of(walk)
+    begun, hot = task.spent, first_temperature(task)
     for end in (begun + 0.7 * (1.0 - begun), 1.0):
         while not task.done and task.spent < end:
             passed = (task.spent - begun) / (end - begun)
@@ -65,12 +65,16 @@ def begin(task: Task) -> Walk | None:
     return None if task.done else walks[0]
 
 
-def _hot(task: Task) -> float:
-    """Returns the first temperature: lower the fewer games per access the rest of the budget allows."""
+def first_temperature(
+    task: Task, hot: float = _HOT, cold: float = _COLD, games_per_access: float = _GAMES_PER_ACCESS
+) -> float:
+    """Returns `hot`, or less the fewer games per access the rest of the budget allows; twice `cold` at least."""
     games = task.evaluations * (1.0 - task.spent) / max(task.spent, 1e-9)
-    return float(np.clip(_HOT * games / (_GAMES_PER_ACCESS * len(task.free)), 2 * _COLD, _HOT))
+    return float(np.clip(hot * games / (games_per_access * len(task.free)), 2 * cold, hot))
 
 
-def _scale(walk: Walk, task: Task) -> float:
+def scale_of(walk: Walk) -> float:
+    """Returns the unit of temperatures in seconds: the median difference that a single change of the current game
+    makes, of those that make any."""
     differences = walk.differences()
     return float(np.median(differences)) if len(differences) else 1e-4 * walk.current_s
