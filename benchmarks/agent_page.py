@@ -39,6 +39,7 @@ def render(page: str, standing: Standing, guided: guidance_table.Runs) -> str:
         "trained": trained(standing),
         "held-out": held_out(standing),
         "guidance": guidance_table.guidance(guided),
+        "half-rivals": guidance_table.rivals(guided),
         "alphatensor": drawn(standing, DRAWN),
     }
     return fill_marks(page, tables.items(), "benchmarks/agent_page.py", PAGE)

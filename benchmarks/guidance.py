@@ -1,15 +1,16 @@
-"""What the policy is worth where much is left to win: held-out programs with a share of their fast memory.
+"""What the policy is worth where much is left to win, and other solvers: held-out programs with a share of their fast
+memory.
 
     python benchmarks/guidance.py [--share 0.5] [--seconds 1 5] [--seeds 3] [--programs NAME|SPLIT ...] [--policy FILE]
-        [--jobs N] [--budget-minutes T] [--out FILE] [--machine LABEL] [--dry-run]
+        [--solvers NAME ...] [--jobs N] [--budget-minutes T] [--out FILE] [--machine LABEL] [--dry-run]
 
 Production mappings of the benchmark are good, and little is left above them. With less fast memory a program is another
 problem (`actors/curriculum.py`), whose mapping by XLA's algorithm is as good as that comes, and more can be won. Each
-is solved by `solve --solver muzero` with the policy and by the same solver without it, with as much processor time; the
-policy has been trained on no program of the split. What FILE (docs/results/guidance.jsonl) lacks is run and added line
-by line, so the command may be stopped and given again at any time.
+is solved by `solve --solver muzero` with the policy, by the same solver without it and by `--solvers` besides, with as
+much processor time; the policy has been trained on no program of the split. What FILE (docs/results/guidance.jsonl)
+lacks is run and added line by line, so the command may be stopped and given again at any time.
 
-A run (`json_lines.py`) has the keys of `agent_records.py`, and `share`.
+A run (`json_lines.py`) has the keys of `agent_records.py`, and `share`; the mode of another solver is its name.
 
 Then: python benchmarks/agent_page.py
 """
@@ -31,6 +32,7 @@ from agent_solving import solved, versions
 from guidance_table import RESULTS
 from json_lines import Record, read_runs
 from mallocmuzero.actors.curriculum import resized
+from mallocmuzero.actors.solvers.solve import SOLVERS
 from mallocmuzero.env import workloads
 from mallocmuzero.env.objective import make_judge
 from mallocmuzero.env.program import Program
@@ -121,13 +123,13 @@ def jobs_of(arguments: argparse.Namespace, names: Iterable[str]) -> list[Job]:
         for seed in range(arguments.seeds)
         for seconds in arguments.seconds
         for name in names
-        for mode in (HELD_OUT, UNGUIDED)
+        for mode in (HELD_OUT, UNGUIDED, *arguments.solvers)
     ]
 
 
 def line_of(job: Job, record: Record) -> str:
     """Returns a line about a run that has ended."""
-    what = "with policy" if job.mode == HELD_OUT else "without"
+    what = {HELD_OUT: "with policy", UNGUIDED: "without"}.get(job.mode, job.mode)
     return f"{job.program}@{job.share:g} {job.seconds:g} s {what}, seed {job.seed}: {100 * record['ratio']:.3f} %"
 
 
@@ -137,6 +139,7 @@ def main() -> int:
     parser.add_argument("--share", type=float, default=0.5, help="of the fast memory that is left")
     parser.add_argument("--seconds", type=float, nargs="+", default=[1.0, 5.0])
     parser.add_argument("--programs", nargs="+", default=["heldout"], metavar="NAME", help="names, splits")
+    parser.add_argument("--solvers", nargs="+", default=[], choices=SOLVERS, metavar="NAME", help="others as well")
     parser.add_argument("--policy", metavar="RUN_DIR|FILE", help="by default the shipped one")
     parser.add_argument("--seeds", type=int, default=3)
     add_arguments(parser, RESULTS)

@@ -1,6 +1,7 @@
-"""The table of docs/agent-results.md that holds `solve --solver muzero` with the policy against the same without it."""
+"""The tables of docs/agent-results.md that hold `solve --solver muzero` against the same without the policy, and other
+solvers, with less fast memory."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +41,31 @@ def guidance(runs: Runs) -> list[str]:
     return lines
 
 
+def rivals(runs: Runs) -> list[str]:
+    """Returns the table: latency in per cent of XLA's algorithm, means over the seeds that all have, and last how far
+    ours is from each."""
+    budgets = sorted({place[3] for place in runs if place[0] not in (HELD_OUT, UNGUIDED)})
+    if not budgets:
+        return ["No run yet."]
+    lines = []
+    for seconds in budgets:
+        others = sorted({place[0] for place in runs if place[3] == seconds} - {HELD_OUT, UNGUIDED})
+        modes = (HELD_OUT, *others)
+        lines += [f"| {seconds:g} s | `muzero` | " + " | ".join(f"`{name}`" for name in others) + " |"]
+        lines += ["|---|" + "---:|" * len(modes)]
+        groups: dict[str, list[list[float]]] = {name: [] for name in others}
+        for name, share in sorted({place[1:3] for place in runs if place[3] == seconds}):
+            ratios = _ratios(runs, modes, name, share, seconds)
+            if not ratios:
+                continue
+            means = [f"{100 * mean:.2f}" for mean in np.mean(ratios, axis=0)]
+            lines.append(f"| `{name}@{share:g}` | " + " | ".join(means) + " |")
+            for place, other in enumerate(others, 1):
+                groups[other].append(_differences((row[place], row[0]) for row in ratios))
+        lines += ["| *all* | | " + " | ".join(_sum_up(groups[other]) for other in others) + " |", ""]
+    return lines[:-1]
+
+
 def _place_of(record: Record) -> _Place:
     return (
         record["mode"],
@@ -50,18 +76,23 @@ def _place_of(record: Record) -> _Place:
     )
 
 
-def _pairs(runs: Runs, name: str, share: float, seconds: float) -> list[tuple[float, float]]:
-    """Returns the ratios without and with the policy of each seed that has both."""
+def _ratios(runs: Runs, modes: Sequence[str], name: str, share: float, seconds: float) -> list[tuple[float, ...]]:
+    """Returns the ratios of each seed that all modes have, in the order of modes."""
     seeds = sorted({place[4] for place in runs if place[1:4] == (name, share, seconds)})
-    found = [[runs.get((mode, name, share, seconds, seed)) for mode in (UNGUIDED, HELD_OUT)] for seed in seeds]
-    return [(one["ratio"], other["ratio"]) for one, other in found if one is not None and other is not None]
+    found = [[runs.get((mode, name, share, seconds, seed)) for mode in modes] for seed in seeds]
+    return [tuple(run["ratio"] for run in of_seed if run) for of_seed in found if all(of_seed)]
 
 
-def _differences(pairs: Iterable[tuple[float, float]]) -> list[float]:
+def _pairs(runs: Runs, name: str, share: float, seconds: float) -> list[tuple[float, ...]]:
+    """Returns the ratios without and with the policy of each seed that has both."""
+    return _ratios(runs, (UNGUIDED, HELD_OUT), name, share, seconds)
+
+
+def _differences(pairs: Iterable[tuple[float, ...]]) -> list[float]:
     return [float(np.log(other / one)) for one, other in pairs]
 
 
-def _cells(pairs: list[tuple[float, float]]) -> list[str]:
+def _cells(pairs: list[tuple[float, ...]]) -> list[str]:
     if not pairs:
         return ["-", "-", "-"]
     one, other = np.mean(pairs, axis=0).tolist()
