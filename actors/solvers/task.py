@@ -258,8 +258,9 @@ class Task:
             if not abs(self.game.latency_s - self.best_s) <= 1e-9 * self.best_s:
                 raise RuntimeError(
                     f"the best game of {self.game.program.name!r} came to {self.best_s * 1e6:.3f} us, its plan replays "
-                    f"to {self.game.latency_s * 1e6:.3f} us: is compiled code left over from other sources? Numba "
-                    "does not see changes in what a function calls; delete the __pycache__ folders"
+                    f"to {self.game.latency_s * 1e6:.3f} us. Compiled code may be left over from other sources (Numba "
+                    "does not see changes in what a function calls): delete the __pycache__ folders. If that does not "
+                    "help, the solver is at fault; please report it with this command"
                 )
             self._mapping = self.game.mapping()
         return None if self._mapping is None else fill(self.game.judge, self._mapping)

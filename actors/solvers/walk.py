@@ -14,8 +14,11 @@ from numpy.typing import NDArray
 from ...env.core import COPY, DROP, NO_COPY, catch_up, play, reset
 from ...env.layout import (
     A_BUFFER,
+    A_DUE,
+    A_HINT,
     A_KIND,
     A_NEXT,
+    A_SINCE,
     AF_AHEAD,
     AF_BENEFIT,
     C_ACCESS,
@@ -293,6 +296,7 @@ def _steps(
             if not over:
                 move = choose(tables, state, legal, plan[access])
                 same = same and (access < first or move == moves[access])
+                same = same and not _waits_otherwise(tables, plan, access, move, changed, before, count)
                 trial_moves[access] = move
                 play(tables, state, move)
         if same:
@@ -322,6 +326,24 @@ def _steps(
                 best_plan[:] = plan
         else:
             _restore(plan, changed, before, count)
+
+
+@njit(cache=True, nogil=True)
+def _waits_otherwise(
+    tables: Tables, plan: np.ndarray, access: int, move: int, changed: np.ndarray, before: np.ndarray, count: int
+) -> bool:
+    """Returns whether a move that is the same as before may run otherwise: a prefetch that would wait for too long when
+    it keeps to the hinted time takes another window, unless its wish is to wait."""
+    if (
+        move != COPY
+        or tables.access[access, A_HINT] < 0
+        or tables.access[access, A_SINCE] >= tables.access[access, A_DUE]
+    ):
+        return False
+    otherwise = False
+    for k in range(count):
+        otherwise = otherwise or (changed[k] == access and (before[k] == WAIT) != (plan[access] == WAIT))
+    return otherwise
 
 
 @njit(cache=True, nogil=True)

@@ -13,6 +13,7 @@ from mallocmuzero.actors.solvers import task as task_module
 from mallocmuzero.actors.solvers.anneal import SEARCH
 from mallocmuzero.actors.solvers.cem import play_policy
 from mallocmuzero.actors.solvers.fill import fill, gather
+from mallocmuzero.actors.solvers.follow import hints_of_mapping, plan_of_mapping
 from mallocmuzero.actors.solvers.outcome import make_scoring, outcome
 from mallocmuzero.actors.solvers.plan import WAIT, play_plan, random_plan
 from mallocmuzero.actors.solvers.restarts import random_play
@@ -87,6 +88,17 @@ def test_a_walk_from_kept_states_is_a_walk_from_the_beginning(search: Search, ms
     before = walk.plan.copy()
     assert (walk.differences() > 0).all()
     np.testing.assert_array_equal(walk.plan, before)
+
+
+def test_a_walk_by_hinted_times_is_a_walk_from_the_beginning() -> None:
+    # A wish to wait may change when a prefetch runs, and with it what fits later, but not the move.
+    program = load("alexnet-train-b128")
+    task = Task(program, None, "robust", Budget(None, 10_000), 0)
+    task.take(task.following_clock(task.clocks[0], hints_of_mapping(program, program.production)))
+    walk = Walk(task, plan_of_mapping(program, program.production), SEARCH)
+    for _ in range(400):
+        walk.step(1, 1e-9)
+        assert task.play(walk.plan) == pytest.approx(walk.current_s, rel=1e-12)
 
 
 def test_a_restored_walk_goes_on_as_before() -> None:
