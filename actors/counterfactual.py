@@ -8,6 +8,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ..env.borrowed import borrowed
+from ..env.copying import copy_block
 from ..env.core import NUM_MOVES, catch_up, legal_moves, play, reset
 from ..env.layout import C_ACCESS, State, Tables
 from .line import rush
@@ -60,6 +62,7 @@ def _plan_outcomes(
     accesses: np.ndarray,
     seconds: np.ndarray,
 ) -> None:
+    tables, state = borrowed(tables), borrowed(state)
     reset(tables, state)
     row = 0
     while row < len(accesses):
@@ -74,7 +77,7 @@ def _plan_outcomes(
         play(tables, state, choose(tables, state, legal, plan[access]))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def move_outcomes(
     tables: Tables,
     scoring: Scoring,
@@ -92,7 +95,8 @@ def move_outcomes(
     The game stands before a decision, and does so again afterwards. `block` is its memory, `kept` room for a copy;
     `following[A + 1]` is that of `next_placeable`.
     """
-    kept[:] = block
+    tables, state = borrowed(tables), borrowed(state)
+    copy_block(block, kept)
     may = legal.copy()
     for move in range(NUM_MOVES):
         seconds[move] = np.inf
@@ -101,7 +105,7 @@ def move_outcomes(
         play(tables, state, move)
         rush(tables, state, legal, following, wishes)
         seconds[move] = outcome(tables, scoring, state)
-        block[:] = kept
+        copy_block(kept, block)
     legal[:] = may
 
 
@@ -117,10 +121,11 @@ def outcome_ahead(
     wishes: np.ndarray,
 ) -> float:
     """Returns what the judge sees if the game goes on by `wishes[A]`; arguments as in `move_outcomes`."""
-    kept[:] = block
+    tables, state = borrowed(tables), borrowed(state)
+    copy_block(block, kept)
     may = legal.copy()
     rush(tables, state, legal, following, wishes)
     seconds = outcome(tables, scoring, state)
-    block[:] = kept
+    copy_block(kept, block)
     legal[:] = may
     return seconds

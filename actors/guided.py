@@ -13,6 +13,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ..env.borrowed import borrowed
+from ..env.copying import copy_block
 from ..env.core import catch_up, legal_moves, play, reset
 from ..env.game import NUM_MOVES
 from ..env.layout import C_ACCESS, F_REWARD, State, Tables
@@ -212,6 +214,7 @@ def _look(
     legals: np.ndarray,
     wishes: np.ndarray,
 ) -> int:
+    tables, state = borrowed(tables), borrowed(state)
     reset(tables, state)
     count = 0
     while True:
@@ -254,18 +257,19 @@ def _correct(
     values: np.ndarray,
 ) -> None:
     """Tries single wishes one after the other; those that make the game better stay. The banks are those of `Walk`."""
+    tables, state = borrowed(tables), borrowed(state)
     for number in range(len(accesses)):
         first = accesses[number]
         before = plan[first]
         plan[first] = wishes[number]
         point = first_above(points, first) - 1
-        block[:] = bank[slot[point], point]
+        copy_block(bank[slot[point], point], block)
         passed = point + 1
         while True:
             state.counters[C_ACCESS] = following[state.counters[C_ACCESS]]
             access = state.counters[C_ACCESS]
             while passed < len(points) and access >= points[passed]:
-                bank[1 - slot[passed], passed] = block
+                copy_block(block, bank[1 - slot[passed], passed])
                 rewards[1 - slot[passed], passed] = state.sums[F_REWARD]
                 passed += 1
             if not catch_up(tables, state):
@@ -278,9 +282,9 @@ def _correct(
             plan[first] = before
             continue
         values[0] = seconds
-        moves[points[point] :] = trial_moves[points[point] :]
+        copy_block(trial_moves[points[point] :], moves[points[point] :])
         for k in range(point + 1, len(points)):
             slot[k] = 1 - slot[k]
         if seconds < values[1]:
             values[1] = seconds
-            best_plan[:] = plan
+            copy_block(plan, best_plan)

@@ -2,9 +2,11 @@
 
     python benchmarks/game_speed.py [WORKLOAD ...] [--seconds S] [--objective robust|msa|cycles]
 
-Rows: a decision with its observation, driven from Python (what an actor pays); without the observation; a whole game in
-one compiled call (what search over lines of play pays); the simulator; the verifier. The last column holds each figure
-against the shortest program's: a game's decision must not get dearer with the length of the program.
+Columns: a decision with its observation, driven from Python (what an actor pays); without the observation; a whole game
+in one compiled call (what search over lines of play pays); the simulator; the verifier; one changed game of a walk,
+judged (what annealing pays; the same games in every run, whatever the version); an order of buffers decoded by XLA's
+algorithm and judged (what `order-search` pays). The last column holds a decision against the shortest program's: it
+must not get dearer with the length of the program.
 """
 
 import argparse
@@ -12,6 +14,10 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+from mallocmuzero.actors.solvers.decoded import Evaluator, Flags
+from mallocmuzero.actors.solvers.task import PROCESSOR, Budget, Task
+from mallocmuzero.actors.solvers.walk import Walk
+from mallocmuzero.env.core import COPY
 from mallocmuzero.env.game import MallocGame, play_line
 from mallocmuzero.env.objective import OBJECTIVES
 from mallocmuzero.env.observation import OBSERVATION_SIZE
@@ -20,6 +26,9 @@ from mallocmuzero.env.verify import verify
 from mallocmuzero.env.workloads import load, names
 from rich.console import Console
 from rich.table import Table
+
+# Games of a walk that are timed.
+_CHANGED = 1000
 
 
 def per_call(call: Callable[[], int], seconds: float) -> float:
@@ -32,6 +41,15 @@ def per_call(call: Callable[[], int], seconds: float) -> float:
         units = call()
         best = min(best, (time.perf_counter() - begin) / max(units, 1))
     return best * 1e6
+
+
+def changed_game(task: Task) -> float:
+    """Returns microseconds of processor time per game of a walk from everything fast, after its first games."""
+    walk = Walk(task, np.full(len(task.tables.access), COPY, np.int8))
+    walk.step(_CHANGED // 2, 0.0)
+    begin = time.process_time()
+    walk.step(_CHANGED, 0.0)
+    return (time.process_time() - begin) / _CHANGED * 1e6
 
 
 def measure(name: str, seconds: float, objective: str | None) -> dict[str, float]:
@@ -63,6 +81,14 @@ def measure(name: str, seconds: float, objective: str | None) -> dict[str, float
         verify(program, program.target, mapping)
         return 1
 
+    task = Task(program, None, objective, Budget(None, 10**9, PROCESSOR), 0)
+    evaluator = Evaluator(task)
+    individual = evaluator.start(Flags(slices=False))
+
+    def decoded() -> int:
+        evaluator.seconds(individual)
+        return 1
+
     whole()
     mapping = game.mapping()
     return {
@@ -73,6 +99,8 @@ def measure(name: str, seconds: float, objective: str | None) -> dict[str, float
         "decision in a compiled game, us": per_call(whole, seconds),
         "simulate, us": per_call(simulated, seconds),
         "verify, us": per_call(verified, seconds),
+        "changed game, us": changed_game(task),
+        "order, us": per_call(decoded, seconds),
     }
 
 

@@ -8,6 +8,7 @@ docs/mallocgame.md.
 import numpy as np
 from numba import njit
 
+from .borrowed import borrowed
 from .layout import (
     A_BUFFER,
     A_CARRIED,
@@ -154,7 +155,7 @@ def reset(tables: Tables, state: State) -> None:
     state.sums[:] = 0.0
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def run_seconds(tables: Tables, t: int, fast_bytes: float, key: int, saving: float) -> float:
     """Returns how long instruction `t` runs, in seconds of the game's clock.
 
@@ -169,7 +170,7 @@ def run_seconds(tables: Tables, t: int, fast_bytes: float, key: int, saving: flo
     return seconds
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _msa_seconds(tables: Tables, t: int, fast_bytes: float) -> float:
     total = tables.instruction_f[t, IF_BYTES]
     fast = min(fast_bytes, total)
@@ -177,7 +178,7 @@ def _msa_seconds(tables: Tables, t: int, fast_bytes: float) -> float:
     return max(tables.instruction_f[t, IF_COMPUTE], memory)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _cycles_seconds(tables: Tables, t: int, key: int, saving: float) -> float:
     last = len(tables.cycle_keys) - 1
     slot = key & last
@@ -189,7 +190,7 @@ def _cycles_seconds(tables: Tables, t: int, key: int, saving: float) -> float:
     return min(max(completed, tables.instruction_f[t, IF_LEAST]), tables.instruction_f[t, IF_MOST])
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def idle_seconds(tables: Tables, t: int, fast_bytes: float, key: int, saving: float) -> float:
     """Returns how long HBM is idle while instruction `t` runs, in seconds of the game's clock."""
     total = tables.instruction_f[t, IF_BYTES]
@@ -251,7 +252,7 @@ def legal_moves(tables: Tables, state: State, legal: np.ndarray) -> int:
     return legal[0] + legal[1] + legal[2]
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _plan_result(tables: Tables, state: State, access: int, owner: int, t: int) -> bool:
     """Plans room for a result: free, or overwriting what HBM holds, or waiting until write-backs have let go of it.
 
@@ -273,7 +274,7 @@ def _plan_result(tables: Tables, state: State, access: int, owner: int, t: int) 
     return bool(offset >= 0)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _find_window(tables: Tables, state: State, need: float, due: int, earliest: int) -> tuple[int, int, int, float]:
     """Looks for a window for a copy that is due at `due` and needs HBM for `need` seconds.
 
@@ -311,7 +312,7 @@ def _find_window(tables: Tables, state: State, need: float, due: int, earliest: 
     return found, wide, near_start, near_supply
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def plan_prefetch(tables: Tables, state: State, access: int, owner: int, t: int) -> bool:
     """Plans a prefetch for a read at `t`: the latest window that hides it, with slack if there is room; else one that
     stalls for less than it gains.
@@ -380,7 +381,7 @@ def _plan_latest(tables: Tables, state: State, access: int, owner: int, t: int, 
     return False
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _plan_since(tables: Tables, state: State, access: int, owner: int, t: int, earliest: int) -> bool:
     """Plans a prefetch at the offset that the move names or the tables hint at, as soon as they hint at and that is
     free; False if it never is, or the instruction would wait for longer than that gains."""
@@ -410,7 +411,7 @@ def _plan_since(tables: Tables, state: State, access: int, owner: int, t: int, e
     return _keep_plan(state, start, offset, stall, victims)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _keep_plan(state: State, start: int, offset: np.int64, stall: float, victims: float) -> bool:
     state.counters[C_PLAN_START] = start
     state.counters[C_PLAN_OFFSET] = offset
@@ -419,7 +420,7 @@ def _keep_plan(state: State, start: int, offset: np.int64, stall: float, victims
     return True
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _stall(state: State, missing: float) -> float:
     """Returns how long `missing` HBM seconds take while pending write-backs share HBM."""
     pending = 0.0
@@ -475,7 +476,7 @@ def play(tables: Tables, state: State, move: int) -> None:
     state.counters[C_ACCESS] += 1
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _touch_fast(tables: Tables, state: State, access: int, owner: int, t: int) -> None:
     before = run_seconds(tables, t, state.step_f[t, D_FAST], state.step[t, D_KEY], state.step_f[t, D_SAVING])
     state.step_f[t, D_FAST] += tables.access_f[access, AF_BYTES]
@@ -487,7 +488,7 @@ def _touch_fast(tables: Tables, state: State, access: int, owner: int, t: int) -
     state.buffer[owner, S_RELEASE] = tables.access[access, A_UNTIL]
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _update_release(tables: Tables, state: State, owner: int) -> None:
     """Held hard is a sole copy or a cross-program prefetch that is still wanted, and what is being written back."""
     following = tables.access[state.counters[C_ACCESS], A_NEXT]
@@ -497,7 +498,7 @@ def _update_release(tables: Tables, state: State, owner: int) -> None:
         state.buffer[owner, S_RELEASE] = NEVER
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _begin_residency(tables: Tables, state: State, owner: int, first: int) -> None:
     state.buffer[owner, S_RESIDENT] = 1
     state.buffer[owner, S_OFFSET] = state.counters[C_PLAN_OFFSET]
@@ -512,7 +513,7 @@ def _begin_residency(tables: Tables, state: State, owner: int, first: int) -> No
         touch(tables, state, owner)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _end_residency(state: State, owner: int, last: int) -> None:
     """Closes the residency of `owner` with instruction `last` and takes it off the holders."""
     _close_residency(state, owner, last)
@@ -526,7 +527,7 @@ def _end_residency(state: State, owner: int, last: int) -> None:
         state.holders[following] = state.holders[following + 1]
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _close_residency(state: State, owner: int, last: int) -> None:
     row = state.counters[C_RESIDENCIES]
     state.counters[C_RESIDENCIES] += 1
@@ -538,7 +539,7 @@ def _close_residency(state: State, owner: int, last: int) -> None:
     state.step[last, D_ENDED] = row
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _evict(tables: Tables, state: State, owner: int, first: int) -> None:
     """Ends the residencies that the planned offset overwrites from instruction `first` on."""
     low = state.counters[C_PLAN_OFFSET]
@@ -554,7 +555,7 @@ def _evict(tables: Tables, state: State, owner: int, first: int) -> None:
             slot += 1
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _let_go(tables: Tables, state: State, owner: int, t: int) -> None:
     """Makes instruction `t` wait until what lies at the planned offset is written back."""
     if state.sums[F_PLAN_STALL] <= 0.0:
@@ -589,7 +590,7 @@ def _book_cross_program(tables: Tables, state: State, owner: int, t: int) -> Non
     state.copy[row, COPY_END] = due
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _book_prefetch(tables: Tables, state: State, access: int, owner: int, t: int) -> None:
     due = tables.access[access, A_DUE]
     left = _book(tables, state, owner, state.counters[C_PLAN_START], due)
@@ -604,7 +605,7 @@ def _book_prefetch(tables: Tables, state: State, access: int, owner: int, t: int
             _wait(tables, state, due, stall * tables.instruction_f[t, IF_WEIGHT] / trips if trips > 0.0 else 0.0)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _book(tables: Tables, state: State, owner: int, start: int, due: int) -> float:
     """Issues a prefetch; returns the seconds of it that idle time does not cover."""
     row = state.counters[C_COPIES]
@@ -643,13 +644,13 @@ def _refetch(tables: Tables, state: State, owner: int) -> None:
     _close_residency(state, owner, due - 1)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _wait(tables: Tables, state: State, t: int, seconds: float) -> None:
     state.step_f[t, D_WAIT] += seconds
     state.sums[F_REWARD] -= seconds * tables.instruction_f[t, IF_WEIGHT]
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _wait_once(tables: Tables, state: State, t: int, seconds: float) -> None:
     """A wait before instruction `t`, not in every pass if it begins a loop."""
     trips = tables.instruction_f[t, IF_WEIGHT]
@@ -670,7 +671,7 @@ def _write_out(tables: Tables, state: State, t: int) -> None:
             state.buffer[owner, S_RELEASE] = NEVER
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _queue_write_back(tables: Tables, state: State, owner: int, t: int, due: int | np.int64) -> None:
     """Issues a write-back after instruction `t`, which is complete before `due` at the latest."""
     row = state.counters[C_COPIES]
@@ -686,7 +687,7 @@ def _queue_write_back(tables: Tables, state: State, owner: int, t: int, due: int
     state.buffer[owner, S_WRITE_BACK] = row
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _drain(tables: Tables, state: State, before: int, due: int, seconds: float) -> float:
     """Spends HBM time on write-backs issued before `before`, which are then `due`; returns the seconds left."""
     while seconds > 0.0 and state.counters[C_QUEUE_HEAD] < state.counters[C_QUEUE_TAIL]:
@@ -701,13 +702,13 @@ def _drain(tables: Tables, state: State, before: int, due: int, seconds: float) 
     return seconds
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _is_due(state: State, t: int) -> bool:
     """Returns whether the first pending write-back is to be complete before instruction `t`."""
     return bool(state.copy[state.queue_copy[state.counters[C_QUEUE_HEAD]], COPY_END] <= t)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _pop_write_back(tables: Tables, state: State, due: int) -> None:
     """The first pending write-back is complete before instruction `due`."""
     head = state.counters[C_QUEUE_HEAD]
@@ -724,7 +725,7 @@ def _pop_write_back(tables: Tables, state: State, due: int) -> None:
     state.counters[C_ENDING] = 1
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _finish_write_back(tables: Tables, state: State, owner: int, t: int) -> None:
     """Makes instruction `t` wait until the pending write-back of `owner` is out."""
     while state.buffer[owner, S_WRITE_BACK] >= 0:
@@ -732,7 +733,7 @@ def _finish_write_back(tables: Tables, state: State, owner: int, t: int) -> None
         _pop_write_back(tables, state, t)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _finish_instruction(tables: Tables, state: State, t: int) -> None:
     """All accesses of instruction `t` are decided: its idle HBM time is known, and write-backs take theirs first."""
     idle = idle_seconds(tables, t, state.step_f[t, D_FAST], state.step[t, D_KEY], state.step_f[t, D_SAVING])
@@ -773,7 +774,7 @@ def _finish_instruction(tables: Tables, state: State, t: int) -> None:
             slot += 1
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def catch_up(tables: Tables, state: State) -> bool:
     """Finishes the instructions before the access to decide next. Returns False when the game is over."""
     access = state.counters[C_ACCESS]
@@ -804,6 +805,7 @@ def own_move(tables: Tables, state: State, legal: np.ndarray) -> int:
 @njit(cache=True)
 def advance(tables: Tables, state: State, legal: np.ndarray) -> bool:
     """Plays on to the next access with a choice and fills `legal[3]` for it. Returns False when the game is over."""
+    tables, state = borrowed(tables), borrowed(state)
     while catch_up(tables, state):
         access = state.counters[C_ACCESS]
         choices = legal_moves(tables, state, legal)
@@ -836,6 +838,7 @@ def play_line(tables: Tables, state: State, moves: np.ndarray, legal: np.ndarray
 
     Returns the number of decisions; `taken` receives the moves made.
     """
+    tables, state = borrowed(tables), borrowed(state)
     reset(tables, state)
     going = advance(tables, state, legal)
     decisions = 0

@@ -10,6 +10,7 @@ hard, and what is held softly (may be overwritten). Columns lie further apart th
 import numpy as np
 from numba import njit
 
+from .borrowed import borrowed
 from .core import idle_seconds, run_seconds
 from .layout import (
     A_BUFFER,
@@ -105,6 +106,7 @@ def _squash(x: float) -> float:
 @njit(cache=True)
 def observe(tables: Tables, state: State, legal: np.ndarray, out: np.ndarray) -> None:
     """Fills `out[OBSERVATION_SIZE]` for the access to decide next, whose moves `legal_moves` has planned."""
+    tables, state = borrowed(tables), borrowed(state)
     out[:] = 0.0
     access = state.counters[C_ACCESS]
     now = tables.access[access, A_INSTRUCTION]

@@ -38,7 +38,7 @@ from .layout import (
 from .sorting import ascending, first_above, first_at_least
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def victim_cost(tables: Tables, state: State, owner: int, now: int, after: int) -> float:
     """Returns what overwriting resident `owner` loses: benefit of its next use per second until then."""
     # `after` is the access being decided; the next access of `owner` follows the last one that was decided.
@@ -56,7 +56,7 @@ def victim_cost(tables: Tables, state: State, owner: int, now: int, after: int) 
     return (tables.access_f[following, AF_BENEFIT] + 1e-12) / max(clock, 0.1 * tables.rates[R_MEAN])
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def seconds_until_out(tables: Tables, state: State, owner: int, now: int) -> float:
     """Returns how long instruction `now` would wait for the write-back of `owner` to be out, those before it included.
 
@@ -74,7 +74,7 @@ def seconds_until_out(tables: Tables, state: State, owner: int, now: int) -> flo
     return seconds + state.queue_s[slot]
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def overwritten(
     tables: Tables, state: State, owner: int, offset: int | np.int64, first: int, now: int, access: int
 ) -> tuple[float, float]:
@@ -100,21 +100,21 @@ def overwritten(
     return lost, wait
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def lives_to_end(tables: Tables, owner: int) -> bool:
     """Returns whether `owner` is in the way of a copy that is due when the program ends."""
     last = tables.limits[L_INSTRUCTIONS] - 1
     return bool(tables.limits[L_REFETCH] >= last or tables.access[tables.buffer[owner, B_LAST], A_UNTIL] >= last)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def overlap(tables: Tables, state: State, owner: int, other: int) -> bool:
     """Returns whether the offsets of two buffers, which both are or were in fast memory, overlap."""
     low, begins = state.buffer[owner, S_OFFSET], state.buffer[other, S_OFFSET]
     return bool(begins < low + tables.buffer[owner, B_ALIGNED] and low < begins + tables.buffer[other, B_ALIGNED])
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def free_after(tables: Tables, state: State, owner: int, offset: np.int64, since: int, now: int) -> int:
     """Returns the first instruction from `since` on after which `owner` may lie at `offset` until `now`, overwriting
     residents that nothing needs from then on; `now` or a later one if it may not."""
@@ -142,7 +142,7 @@ def free_after(tables: Tables, state: State, owner: int, offset: np.int64, since
     return min(start, now)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def find_untouched(tables: Tables, state: State, owner: int, access: int) -> np.int64:
     """Returns the offset of the tightest room for `owner` that nothing has used since the program began, or -1; the one
     that the tables hint at, if that is among it."""
@@ -161,7 +161,7 @@ def find_untouched(tables: Tables, state: State, owner: int, access: int) -> np.
     return best
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def touch(tables: Tables, state: State, owner: int) -> None:
     """Takes the room of resident `owner` off what nothing has used since the program began."""
     low = state.buffer[owner, S_OFFSET]
@@ -310,7 +310,7 @@ def find_offset(
     return best, best_cost if best >= 0 else 0.0
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _residents(tables: Tables, state: State, owner: int) -> tuple[np.ndarray, np.ndarray, int]:
     """Returns lower and upper ends of all residents but `owner`, by offset: `holders` is kept in that order."""
     count = state.counters[C_HOLDERS]
@@ -325,7 +325,7 @@ def _residents(tables: Tables, state: State, owner: int) -> tuple[np.ndarray, np
     return low[:n], high[:n], n
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _gone(tables: Tables, state: State, owner: int, first: int, now: int) -> tuple[np.ndarray, np.ndarray, int]:
     """Returns what residencies that ended within `first..now` cover: disjoint lower and upper ends, by offset.
 

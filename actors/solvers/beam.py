@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
+from ...env.borrowed import borrowed
+from ...env.copying import copy_block
 from ...env.core import NUM_MOVES, catch_up, legal_moves, play, reset
 from ...env.layout import C_ACCESS, F_REWARD, State, Tables
 from .follow import xla_mappings
@@ -86,6 +88,7 @@ def _start(tables: Tables, state: State) -> None:
 @njit(cache=True, nogil=True)
 def _to_choice(tables: Tables, state: State, legal: np.ndarray, following: np.ndarray, moves: np.ndarray) -> bool:
     """Goes to the next access that a plan decides, and says what is legal there. Returns False at the end."""
+    tables, state = borrowed(tables), borrowed(state)
     state.counters[C_ACCESS] = following[state.counters[C_ACCESS]]
     if not catch_up(tables, state):
         return False
@@ -108,18 +111,19 @@ def _expand(
     scores: np.ndarray,
 ) -> None:
     """Plays each of `moves`, keeps the state after it, and scores it by the seconds saved `ahead` accesses on."""
+    tables, state = borrowed(tables), borrowed(state)
     here = block.copy()
     for move in range(NUM_MOVES):
         if not moves[move]:
             continue
-        block[:] = here
+        copy_block(here, block)
         legal_moves(tables, state, legal)  # plans it
         play(tables, state, move)
-        children[move] = block
+        copy_block(block, children[move])
         for _ in range(ahead):
             state.counters[C_ACCESS] = following[state.counters[C_ACCESS]]
             if not catch_up(tables, state):
                 break
             play(tables, state, choose(tables, state, legal, plan[state.counters[C_ACCESS]]))
         scores[move] = state.sums[F_REWARD]
-    block[:] = here
+    copy_block(here, block)

@@ -4,6 +4,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ...env.borrowed import borrowed
 from ...env.core import COPY, DROP, NO_COPY, advance, play, reset
 from ...env.layout import (
     A_BUFFER,
@@ -88,6 +89,7 @@ def _first(shape: tuple[int, int]) -> tuple[NDArray[np.float64], NDArray[np.floa
 @njit(cache=True, nogil=True)
 def play_policy(tables: Tables, state: State, legal: np.ndarray, weights: np.ndarray, plan: np.ndarray) -> None:
     """Plays a game by a linear policy; `plan[A]` receives the wishes that make the same game."""
+    tables, state = borrowed(tables), borrowed(state)
     features = np.zeros(NUM_FEATURES)
     plan[:] = NO_COPY
     reset(tables, state)

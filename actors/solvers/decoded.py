@@ -11,7 +11,7 @@ from ...env.bounds.timing import minor_buffers
 from ...env.mapping import Mapping
 from ...env.program import OPERAND
 from ...env.verify import verify
-from .task import Task
+from .task import Best, Task
 from .xla.decoder import Decoder
 from .xla.options import Options, production
 
@@ -72,6 +72,8 @@ class Evaluator:
         self._task = task
         self._judge = task.game.judge
         self._decoders: dict[Flags, Decoder] = {}
+        self._before: list[Best] = []  # what was best before each offer that has not been verified
+        self._each = False  # verify every offer at once
         program, target = self._judge.program, self._judge.target
         minor = frozenset.intersection(
             *(minor_buffers(program, target, model, _MINOR_SHARE) for model in self._judge.models)
@@ -112,11 +114,12 @@ class Evaluator:
     def start(self, flags: Flags, keys: NDArray[np.float64] | None = None) -> Individual:
         """Returns XLA's own individual under some settings, or one with another order of buffers."""
         program = self._judge.program
-        keys = self.own_keys() if keys is None else keys
+        keys = self.own_keys if keys is None else keys
         return Individual(keys, np.zeros(program.num_buffers, bool), np.full(program.num_accesses, -1.0), flags)
 
+    @cached_property
     def own_keys(self) -> NDArray[np.float64]:
-        """Returns `[N]` keys in XLA's own order, evenly from 0 to 1."""
+        """`[N]` keys in XLA's own order, evenly from 0 to 1."""
         order = self.decoder(Flags()).order()
         keys = np.ones(self._judge.program.num_buffers)
         keys[order] = np.arange(len(order)) / max(1, len(order))
@@ -138,14 +141,32 @@ class Evaluator:
         return self.judge(mapping)
 
     def judge(self, mapping: Mapping) -> float:
-        """Returns a mapping's judged seconds, and offers it if it is the best so far and legal; else infinity."""
+        """Offers a mapping; returns its judged seconds, infinity if it is known to be illegal.
+
+        To verify takes as long as five decodes, so better mappings are verified by `settle`, all at once; once one of
+        them has been illegal, each by itself.
+        """
         task = self._task
-        seconds = self._judge.judge(mapping)
-        if seconds < task.best_s:
-            if verify(self._judge.program, self._judge.target, mapping):
+        if self._each:
+            seconds = self._judge.judge(mapping)
+            if seconds < task.best_s and self._is_illegal(mapping):
                 task.evaluations += 1
                 return np.inf
-            task.offer_mapping(mapping)
-        else:
-            task.evaluations += 1
+        before = task.best
+        seconds = task.offer_mapping(mapping)
+        if seconds < before.seconds:
+            self._before.append(before)
         return seconds
+
+    def settle(self) -> None:
+        """Verifies the best offer, and takes it back if it is illegal, and so on; to be called in the end."""
+        while self._before:
+            mapping = self._task.best.mapping
+            if mapping is not None and not self._is_illegal(mapping):
+                break
+            self._task.go_back(self._before.pop())
+            self._each = True
+        self._before.clear()
+
+    def _is_illegal(self, mapping: Mapping) -> bool:
+        return bool(verify(self._judge.program, self._judge.target, mapping))

@@ -11,8 +11,11 @@ def flags(task: Task) -> None:
     """Offers what XLA's assignment makes of the program under each setting, the default first."""
     program, target = task.game.program, task.game.judge.target
     evaluator = Evaluator(task)
-    for name, settings in grid().items():
-        task.doing = name
-        if task.done and task.evaluations:
-            return
-        evaluator.judge(Decoder(program, target, from_flags(target, settings)).decode())
+    try:
+        for name, settings in grid().items():
+            task.doing = name
+            if task.done and task.evaluations:
+                return
+            evaluator.judge(Decoder(program, target, from_flags(target, settings)).decode())
+    finally:
+        evaluator.settle()

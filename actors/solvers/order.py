@@ -58,12 +58,15 @@ def order_search(task: Task, climb_share: float = _CLIMB_SHARE) -> None:
       climb_share: share of the time after the starts that goes to climbing.
     """
     search = _Search(task)
-    population = search.starts()
-    if task.done or not population or not len(search.evaluator.major):
-        return
-    search.evolve(population, task.spent + (1.0 - climb_share) * (1.0 - task.spent))
-    search.climb(1.0)
-    search.finish()
+    try:
+        population = search.starts()
+        if task.done or not population or not len(search.evaluator.major):
+            return
+        search.evolve(population, task.spent + (1.0 - climb_share) * (1.0 - task.spent))
+        search.climb(1.0)
+        search.finish()
+    finally:
+        search.evaluator.settle()
 
 
 class _Search:

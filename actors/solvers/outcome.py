@@ -11,6 +11,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ...env.borrowed import borrowed
 from ...env.core import _cycles_seconds, _msa_seconds
 from ...env.cost import CYCLES, MSA
 from ...env.game import MallocGame
@@ -76,6 +77,7 @@ def make_scoring(game: MallocGame) -> Scoring:
 @njit(cache=True, nogil=True)
 def outcome(tables: Tables, scoring: Scoring, state: State) -> float:
     """Returns the seconds that the judge sees in a finished game."""
+    tables, state = borrowed(tables), borrowed(state)
     copies = _copies(tables, scoring, state)
     steps = tables.limits[L_INSTRUCTIONS]
     run_s, hbm_s = np.empty(steps), np.empty(steps)
@@ -106,7 +108,7 @@ def outcome(tables: Tables, scoring: Scoring, state: State) -> float:
     return worst * scoring.unit_s[0]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _trips(scoring: Scoring, weight: np.ndarray, start: int, end: int) -> float:
     """Returns how often a copy runs: the trips of the innermost loop around both its ends."""
     outer = scoring.loop[end]
@@ -127,7 +129,7 @@ def _trips(scoring: Scoring, weight: np.ndarray, start: int, end: int) -> float:
     return 1.0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _copies(tables: Tables, scoring: Scoring, state: State) -> np.ndarray:
     """Returns the copies of the mapping in order of issue, columns as in `State.copy`."""
     count = state.counters[C_COPIES]
@@ -139,7 +141,10 @@ def _copies(tables: Tables, scoring: Scoring, state: State) -> np.ndarray:
     row = 0  # copies were booked in order of access, those of what a loop carried after its last instruction
     for access in range(accesses):
         owner, t = tables.access[access, A_BUFFER], tables.access[access, A_INSTRUCTION]
-        row = _written_out(state, row, t, needed, pending)
+        while _leaves_loop(state, row, t):
+            needed[row] = False
+            pending[state.copy[row, COPY_BUFFER]] = row
+            row += 1
         mine = row < count and state.copy[row, COPY_BUFFER] == owner
         if tables.access[access, A_KIND] == OPERAND:
             due = tables.access[access, A_DUE]
@@ -157,7 +162,10 @@ def _copies(tables: Tables, scoring: Scoring, state: State) -> np.ndarray:
                 access_of[row] = access
                 pending[owner] = row
                 row += 1
-    _written_out(state, row, tables.limits[L_INSTRUCTIONS], needed, pending)
+    while _leaves_loop(state, row, tables.limits[L_INSTRUCTIONS]):
+        needed[row] = False
+        pending[state.copy[row, COPY_BUFFER]] = row
+        row += 1
     for owner in range(len(tables.buffer)):
         if tables.buffer[owner, B_OUTPUT] and pending[owner] >= 0:
             needed[pending[owner]] = True
@@ -169,19 +177,16 @@ def _copies(tables: Tables, scoring: Scoring, state: State) -> np.ndarray:
     return copies
 
 
-@njit(cache=True, nogil=True)
-def _written_out(state: State, row: int, until: int, needed: np.ndarray, pending: np.ndarray) -> int:
-    """Takes in the write-backs that loops before instruction `until` ended with; returns the row after them."""
-    while row < state.counters[C_COPIES] and state.copy[row, COPY_DIRECTION] == WRITE_BACK:
-        if state.copy[row, COPY_START] >= until:
-            break
-        needed[row] = False
-        pending[state.copy[row, COPY_BUFFER]] = row
-        row += 1
-    return row
+@njit(cache=True, nogil=True, forceinline=True)
+def _leaves_loop(state: State, row: int, until: int) -> bool:
+    """Returns whether a copy is a write-back that was issued before instruction `until`. Asked at the next copy that an
+    access may have booked, that is one of what a loop carried."""
+    if row == state.counters[C_COPIES] or state.copy[row, COPY_DIRECTION] != WRITE_BACK:
+        return False
+    return bool(state.copy[row, COPY_START] < until)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _relax(
     tables: Tables,
     state: State,

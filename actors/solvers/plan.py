@@ -19,6 +19,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ...env.borrowed import borrowed
 from ...env.core import COPY, DROP, NO_COPY, NUM_MOVES, advance, catch_up, legal_moves, play, reset
 from ...env.layout import (
     A_BUFFER,
@@ -46,7 +47,7 @@ ACROSS = NUM_MOVES + 1
 NUM_WISHES = NUM_MOVES + 2
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def choose(tables: Tables, state: State, legal: np.ndarray, wish: int) -> int:
     """Returns the move at the access to decide next that comes nearest to a wish, and plans it."""
     access = state.counters[C_ACCESS]
@@ -77,7 +78,7 @@ def choose(tables: Tables, state: State, legal: np.ndarray, wish: int) -> int:
     return NO_COPY if legal[NO_COPY] else (COPY if legal[COPY] else DROP)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _legal_moves(tables: Tables, state: State, legal: np.ndarray, wish: int) -> None:
     """Plans the move; for a wish to wait, as if the access gained more than any wait costs."""
     access = state.counters[C_ACCESS]
@@ -97,13 +98,13 @@ def wish_of(tables: Tables, state: State, move: int) -> int:
     return COPY if state.buffer[tables.access[access, A_BUFFER], S_RESIDENT] == 1 else ACROSS
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _may_be_written_back(tables: Tables, access: int) -> bool:
     """Returns whether the first access in a loop says if the buffer is written back after it."""
     return tables.access[access, A_CARRIED] == READ_LATER
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def is_constant(tables: Tables, access: int) -> bool:
     """Returns whether nothing in the program writes the buffer of an access: `ACROSS` is for these."""
     owner = tables.access[access, A_BUFFER]
@@ -115,6 +116,7 @@ def play_plan(
     tables: Tables, state: State, legal: np.ndarray, following: np.ndarray, plan: np.ndarray, moves: np.ndarray
 ) -> None:
     """Plays a whole game by `plan[A]`; `moves[A]` receives the moves. `following` is that of `next_placeable`."""
+    tables, state = borrowed(tables), borrowed(state)
     reset(tables, state)
     while True:
         state.counters[C_ACCESS] = following[state.counters[C_ACCESS]]
@@ -141,6 +143,7 @@ def plan_of_line(
     tables: Tables, state: State, legal: np.ndarray, line: np.ndarray, count: int, plan: np.ndarray
 ) -> None:
     """Plays the game by a line of `count` decisions, and makes the plan whose wishes are the moves that were made."""
+    tables, state = borrowed(tables), borrowed(state)
     reset(tables, state)
     decisions, before = 0, 0
     going = True

@@ -87,6 +87,21 @@ class Status:
     doing: str
 
 
+class Best(NamedTuple):
+    """The best offer so far.
+
+    Attributes:
+      seconds: judged; infinite before the first offer.
+      plan, clocked: what makes it; None if no plan does.
+      mapping: None if it has not been made yet.
+    """
+
+    seconds: float
+    plan: Plan | None
+    clocked: "Clocked"
+    mapping: Mapping | None
+
+
 Progress = Callable[[Status], None]
 
 
@@ -240,6 +255,15 @@ class Task:
         self.best_s, self.best_plan, self._mapping = seconds, plan.copy(), None
         self.best_clocked = self.clocked
         return True
+
+    @property
+    def best(self) -> Best:
+        """The best offer so far."""
+        return Best(self.best_s, self.best_plan, self.best_clocked, self._mapping)
+
+    def go_back(self, best: Best) -> None:
+        """Takes back what has been offered since `best` was the best offer."""
+        self.best_s, self.best_plan, self.best_clocked, self._mapping = best
 
     def offer_mapping(self, mapping: Mapping) -> float:
         """Judges a mapping that no plan has made, keeps it if it is the best so far; returns its judged seconds."""

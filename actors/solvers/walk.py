@@ -11,6 +11,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ...env.borrowed import borrowed
+from ...env.copying import copy_block
 from ...env.core import COPY, DROP, NO_COPY, catch_up, play, reset
 from ...env.layout import (
     A_BUFFER,
@@ -215,13 +217,14 @@ def _begin(
     moves: np.ndarray,
 ) -> float:
     """Plays `plan` from the beginning and keeps its states in `bank[0]`; returns its seconds."""
+    tables, state = borrowed(tables), borrowed(state)
     reset(tables, state)
     point = 0
     while True:
         state.counters[C_ACCESS] = following[state.counters[C_ACCESS]]
         access = state.counters[C_ACCESS]
         while point < len(points) and access >= points[point]:
-            bank[0, point] = block
+            copy_block(block, bank[0, point])
             rewards[0, point] = state.sums[F_REWARD]
             point += 1
         if not catch_up(tables, state):
@@ -259,6 +262,7 @@ def _steps(
     probe: bool,
 ) -> None:
     """Tries `games` changes. With `probe` they are single ones, none is kept, and `deltas` gets what they make."""
+    tables, state = borrowed(tables), borrowed(state)
     changed = np.zeros(_MOST_CHANGES, np.int64)
     before = np.zeros(_MOST_CHANGES, np.int8)
     behind = np.zeros(_LAGS)
@@ -275,7 +279,7 @@ def _steps(
         if not sure:
             sure = sure_games[0] < _FIRST_SURE or generator.random() < _SURE
         point = first_above(points, first) - 1
-        block[:] = bank[slot[point], point]
+        copy_block(bank[slot[point], point], block)
         passed = point + 1
         lag = 0
         same, over, given_up = True, False, False
@@ -285,7 +289,7 @@ def _steps(
             if same and access > last:
                 break  # the wishes were different, the moves are not
             while passed < len(points) and access >= points[passed]:
-                bank[1 - slot[passed], passed] = block
+                copy_block(block, bank[1 - slot[passed], passed])
                 rewards[1 - slot[passed], passed] = state.sums[F_REWARD]
                 if points[passed] > last and lag < _LAGS:
                     behind[lag] = rewards[slot[passed], passed] - state.sums[F_REWARD]
@@ -318,17 +322,17 @@ def _steps(
             _learn(regained, behind, lag, worse, sure_games[0])
         if worse <= allowed:
             values[0] = seconds
-            moves[points[point] :] = trial_moves[points[point] :]
+            copy_block(trial_moves[points[point] :], moves[points[point] :])
             for k in range(point + 1, len(points)):
                 slot[k] = 1 - slot[k]
             if seconds < values[1]:
                 values[1] = seconds
-                best_plan[:] = plan
+                copy_block(plan, best_plan)
         else:
             _restore(plan, changed, before, count)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _waits_otherwise(
     tables: Tables, plan: np.ndarray, access: int, move: int, changed: np.ndarray, before: np.ndarray, count: int
 ) -> bool:
@@ -357,7 +361,7 @@ def _learn(regained: np.ndarray, behind: np.ndarray, lags: int, worse: float, ga
         regained[0, lag] = max(regained[0, lag], 0.0)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _change(
     tables: Tables,
     free: np.ndarray,
@@ -416,7 +420,7 @@ def _set(plan: np.ndarray, access: int, wish: int, changed: np.ndarray, before: 
     return count + 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _set_onwards(
     tables: Tables,
     plan: np.ndarray,
@@ -439,7 +443,7 @@ def _set_onwards(
     return count
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _other(tables: Tables, plan: np.ndarray, access: int, generator: np.random.Generator, waits: bool) -> int:
     """Returns a wish other than the one that an access has, each as likely."""
     constant = is_constant(tables, access)

@@ -72,7 +72,7 @@ def test_actors_write_to_their_server_and_the_learner_samples_all(tmp_path) -> N
             batch = replay.sample(4, 10)
             batches[float(batch.observation[0, 0, 0])] = (batch.key[:1], float(batch.observation[0, 0, 1]))
         keys = np.concatenate([keys for keys, _ in batches.values()])
-        replay.update_priorities(keys, np.full(2, 1e6))
+        replay.update_priorities(keys, np.full(2, 1e12))  # To the power of 0.5: one draw in 140,000 is another
         replay.flush_priorities(10)
         late: dict[float, list[np.ndarray]] = {1.0: [], 2.0: []}
         while min(map(len, late.values())) < 20:

@@ -3,6 +3,7 @@
 import numpy as np
 from numba import njit
 
+from ....env.borrowed import borrowed
 from . import heap as heaps
 from .crossing import cross_program
 from .efficiency import rule_out_inefficient
@@ -29,6 +30,7 @@ from .state import (
 @njit(cache=True, nogil=True)
 def assign(problem: Problem, state: State, spare: Heap, order: np.ndarray, want: np.ndarray, cross: np.ndarray) -> None:
     """Places the buffers in `order`, after those of `cross` as cross-program prefetches."""
+    problem, state, spare = borrowed(problem), borrowed(state), borrowed(spare)
     reset(state)
     for t in range(len(problem.reserved)):
         if problem.reserved[t] > 0:

@@ -48,7 +48,7 @@ def longest_fit(problem: Problem, state: State, buffer: int, use: int, first: in
     return best
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def fit_at(problem: Problem, state: State, buffer: int, first: int, last: int, slices: int, wanted: int) -> int:
     """Returns `wanted` if the buffer fits there over `first..last`, else `NO_ROOM`."""
     offset = _fit(problem, state, buffer, first, last, slices, wanted)
@@ -56,7 +56,7 @@ def fit_at(problem: Problem, state: State, buffer: int, first: int, last: int, s
     return offset
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _fit(problem: Problem, state: State, buffer: int, first: int, last: int, slices: int, wanted: int) -> int:
     size = problem.buffer[buffer, B_SIZE]
     if slices == 0:

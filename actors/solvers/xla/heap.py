@@ -148,7 +148,7 @@ def best_gap(problem: Problem, heap: Heap, count: int, size: int) -> int:
     return offset if offset + size <= problem.limit[L_FAST] else NO_ROOM
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def is_free(problem: Problem, heap: Heap, first: int, last: int, offset: int, size: int) -> bool:
     """Returns whether bytes are free over all of `first..last`, within fast memory."""
     if offset + size > problem.limit[L_FAST]:
@@ -156,7 +156,7 @@ def is_free(problem: Problem, heap: Heap, first: int, last: int, offset: int, si
     return latest_free(heap, first, last, offset, size) >= last
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def latest_free(heap: Heap, first: int, last: int, offset: int, size: int) -> int:
     """Returns the last time up to which bytes are free from `first` on, `first - 1` for none, at most `last`."""
     low = max(first, 0)
@@ -176,7 +176,7 @@ def latest_free(heap: Heap, first: int, last: int, offset: int, size: int) -> in
     return last
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def fit(problem: Problem, heap: Heap, first: int, last: int, size: int, wanted: int) -> int:
     """Returns an offset for `size` bytes over `first..last`, `wanted` alone unless it is negative; or `NO_ROOM`."""
     if wanted >= 0:
@@ -186,7 +186,7 @@ def fit(problem: Problem, heap: Heap, first: int, last: int, size: int, wanted: 
     return best_gap(problem, heap, gather(problem, heap, first, last, 0), size)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def has_bytes(problem: Problem, heap: Heap, first: int, last: int, size: int) -> bool:
     """Returns whether there are enough free bytes at each time, wherever they are: a quick no."""
     most = problem.limit[L_FAST] - size

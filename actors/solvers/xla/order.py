@@ -45,31 +45,32 @@ def lifetimes(program: Program, problem: Problem, times: Times) -> NDArray[np.in
 
     XLA orders ties by such counts and not by times (`HeapSimulator`).
     """
-    spans = []
-    for buffer in range(program.num_buffers):
-        first, last = problem.buffer[buffer, B_FIRST], problem.buffer[buffer, B_LAST]
-        if first == last:
-            spans.append((0, 0))
-            continue
-        values = problem.value[first:last]
-        uses = problem.use[values[0, V_FIRST] : values[-1, V_LAST], U_TIME]
-        if program.definition[buffer] < 0:  # an input is held through the program
-            spans.append((-1, times.end + 1))
-            continue
-        start = int(values[0, V_TIME])
-        spans.append((start, int(max(uses.max(initial=start), values[:, V_TIME].max()))))
-    events = sorted(
-        [(start, 0, buffer) for buffer, (start, _) in enumerate(spans)]
-        + [(end, 1, buffer) for buffer, (_, end) in enumerate(spans)]
-    )
-    table = np.zeros((program.num_buffers, 3), np.int64)
-    for count, (_, kind, buffer) in enumerate(events):
-        table[buffer, kind] = count
-    for buffer in np.flatnonzero(problem.buffer[:, B_FIRST] < problem.buffer[:, B_LAST]).tolist():
-        first, last = problem.buffer[buffer, :2]
-        uses = problem.use[problem.value[first, V_FIRST] : problem.value[last - 1, V_LAST], U_TIME]
-        table[buffer, 2] = uses.max(initial=0)
-    return table
+    first, last = problem.buffer[:, B_FIRST], problem.buffer[:, B_LAST]
+    lived = first < last
+    none = np.zeros(len(first), np.int64)
+    begin, end = none.copy(), none.copy()
+    begin[lived], end[lived] = problem.value[first[lived], V_FIRST], problem.value[last[lived] - 1, V_LAST]
+    used = problem.use[:, U_TIME]
+    start, stop = none.copy(), none.copy()
+    start[lived] = problem.value[first[lived], V_TIME]
+    stop = np.maximum(_latest(used, begin, end, start), _latest(problem.value[:, V_TIME], first, last, start))
+    held = lived & (program.definition < 0)  # an input is held through the program
+    start[held], stop[held] = -1, times.end + 1
+    buffers = np.arange(program.num_buffers)
+    kind = np.repeat([0, 1], program.num_buffers)
+    order = np.lexsort((np.tile(buffers, 2), kind, np.concatenate([start, stop])))
+    count = np.empty(len(order), np.int64)
+    count[order] = np.arange(len(order))
+    return np.column_stack([*count.reshape(2, -1), _latest(used, begin, end, none)])
+
+
+def _latest(
+    times: NDArray[np.int64], begin: NDArray[np.int64], end: NDArray[np.int64], least: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Returns `[N]` the largest of `times[begin:end]` and `least`, for every row of these."""
+    padded = np.append(times, np.iinfo(np.int64).min)
+    found: NDArray[np.int64] = np.maximum.reduceat(padded, np.column_stack([begin, end]).ravel())[::2]
+    return np.where(begin < end, np.maximum(found, least), least)
 
 
 def _operand(program: Program) -> NDArray[np.int64]:

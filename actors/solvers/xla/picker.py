@@ -12,7 +12,7 @@ _RETRY = np.float32(2.0)  # how much longer a write-back may take at the next at
 P_EARLIEST, P_LATEST, P_UP, P_DOWN, P_RISING, P_END = range(6)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def elapsed(problem: Problem, start: int, end: int) -> np.float32:
     """Returns the seconds between two times, both excluded; loops inside count with their weight."""
     if start >= end:
@@ -28,13 +28,13 @@ def elapsed(problem: Problem, start: int, end: int) -> np.float32:
     return seconds / problem.weight[least]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def may_stay(problem: Problem, start: int, end: int) -> bool:
     """Returns whether a buffer may stay in fast memory from one time to the next at which it is used."""
     return problem.ratio[R_LONGEST] > elapsed(problem, start, end)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def write_back_end(problem: Problem, copy_s: float, start: int, last: int, retry: int) -> int:
     """Returns the time by which a write-back that starts at `start` should be done, `last + 1` at most."""
     wanted = (np.float32(1.0) + _RETRY * np.float32(retry)) * problem.ratio[R_PREFERRED] * copy_s
@@ -44,7 +44,7 @@ def write_back_end(problem: Problem, copy_s: float, start: int, last: int, retry
     return end
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _level(problem: Problem, t: int) -> int:
     return problem.nest[min(max(t, 0), len(problem.nest) - 1)]
 
@@ -136,7 +136,7 @@ def preferred_start(problem: Problem, copy_s: float, earliest: int, latest: int,
     return best
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def is_done(picker: np.ndarray) -> bool:
     """Returns whether all starts have been tried."""
     return picker[P_UP] > picker[P_LATEST] and picker[P_DOWN] < picker[P_EARLIEST]

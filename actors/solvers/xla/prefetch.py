@@ -121,13 +121,13 @@ def prefetch(problem: Problem, state: State, value: int, buffer: int, use: int, 
     return DONE
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _hold(state: State, number: int) -> None:
     """Makes the stay the holder of the chunk that was committed last."""
     state.heap.chunk[state.heap.counts[heaps.N_CHUNKS] - 1, heaps.C_HOLDER] = number
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _check_whole(
     problem: Problem, state: State, buffer: int, use: int, start: int, end: int, need: int
 ) -> tuple[int, int]:

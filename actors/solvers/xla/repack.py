@@ -87,19 +87,19 @@ def repack(problem: Problem, state: State, spare: Heap) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _reserve(problem: Problem, heap: Heap) -> None:
     for t in range(len(problem.reserved)):
         if problem.reserved[t] > 0:
             heaps.commit(heap, t, t, 0, problem.reserved[t], -1)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _size(problem: Problem, state: State, number: int) -> int:
     return problem.buffer[problem.value[state.stay[number, A_VALUE], V_BUFFER], B_SIZE]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _negative_sizes(problem: Problem, state: State, numbers: np.ndarray) -> np.ndarray:
     sizes = np.empty(len(numbers), np.int64)
     for index in range(len(numbers)):
@@ -107,7 +107,7 @@ def _negative_sizes(problem: Problem, state: State, numbers: np.ndarray) -> np.n
     return sizes
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _full_from(state: State, number: int, parts: np.ndarray) -> int:
     """Returns the time from which all bytes of a stay are held."""
     row = state.stay[number]
@@ -131,7 +131,7 @@ def _commit(problem: Problem, state: State, heap: Heap, number: int, offset: int
         heap.exact[max(row[A_START], 0)] -= size
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _place(problem: Problem, state: State, heap: Heap, number: int, after: np.ndarray, parts: np.ndarray) -> int:
     """Returns an offset for a stay and those that share it, or `NO_ROOM`; slices may come in another order."""
     row = state.stay[number]

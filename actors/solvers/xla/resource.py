@@ -59,7 +59,7 @@ def clear(queue: Queue) -> None:
     queue.ended[:] = 0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _upper(queue: Queue, start: int) -> int:
     """Returns the number of copies that begin at `start` or before."""
     low, high = 0, queue.counts[N_COPIES]
@@ -72,7 +72,7 @@ def _upper(queue: Queue, start: int) -> int:
     return low
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _set_delay(queue: Queue, t: int, delay: int) -> None:
     if queue.delay[t] != delay:
         at = queue.counts[N_LOGGED]
@@ -84,7 +84,7 @@ def _set_delay(queue: Queue, t: int, delay: int) -> None:
         queue.delay[t] = delay
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def take_back(queue: Queue, logged: int) -> None:
     """Undoes all changes of delays but the first `logged`."""
     while queue.counts[N_LOGGED] > logged:
@@ -127,7 +127,7 @@ def consume(queue: Queue, supply: np.ndarray, start: int, end: int, need: int) -
         following += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def enough(queue: Queue, supply: np.ndarray, start: int, end: int, need: int) -> bool:
     """Returns whether one more copy would leave all of them done in time."""
     logged = queue.counts[N_LOGGED]
@@ -154,7 +154,7 @@ def _sum(tree: np.ndarray, t: int) -> int:
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def outstanding(queue: Queue, first: int, last: int) -> int:
     """Returns how many copies are in flight at some time of `first..last`."""
     return _sum(queue.begun, last) - _sum(queue.ended, first - 1)

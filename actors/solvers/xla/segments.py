@@ -71,14 +71,14 @@ def place_buffer(problem: Problem, state: State, buffer: int, retry: int, want: 
     return result
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _must_begin(problem: Problem, state: State, value: int) -> int:
     if problem.value[value, V_HBM] or state.stay_out[value]:
         return HBM
     return state.begin[value, 0]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _hand_on(problem: Problem, state: State, value: int, use: int, following: int) -> bool:
     """Has the next value, written in place, begin where this use finds the buffer; returns whether it may."""
     held = live_at(state, value, problem.use[use, U_TIME])
@@ -96,7 +96,7 @@ def _hand_on(problem: Problem, state: State, value: int, use: int, following: in
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def live_at(state: State, value: int, time: int) -> int:
     """Returns the last stay of a value that includes a time, or -1."""
     for number in range(state.span[value, 1] - 1, state.span[value, 0] - 1, -1):
@@ -105,7 +105,7 @@ def live_at(state: State, value: int, time: int) -> int:
     return -1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _last_in(state: State, value: int, fast: int) -> int:
     for number in range(state.span[value, 1] - 1, state.span[value, 0] - 1, -1):
         if state.stay[number, A_FAST] == fast:

@@ -123,7 +123,7 @@ def reset(state: State) -> None:
     state.use_out[:] = False
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def add_stay(state: State, value: int, fast: int, start: int, end: int, offset: int, group: int) -> int:
     """Adds a stay without a copy and returns its number. A `group` of -1: one of its own."""
     number = state.counts[N_STAYS]
@@ -136,7 +136,7 @@ def add_stay(state: State, value: int, fast: int, start: int, end: int, offset: 
     return number
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def add_copy(problem: Problem, state: State, outward: int, begin: int, done: int, need: int, sliced: int) -> None:
     """Adds a copy to the queue of its direction. Slices count as in flight one time sooner."""
     queue = state.write_backs if outward else state.prefetches
@@ -157,7 +157,7 @@ def is_full(state: State) -> bool:
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def part_need(problem: Problem, buffer: int, size: int, whole: int) -> int:
     """Returns the scaled seconds of a copy of `size` of the `whole` bytes of a buffer."""
     return int(problem.buffer[buffer, B_COPY] * (size / whole))

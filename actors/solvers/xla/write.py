@@ -39,8 +39,8 @@ class Writer:
         self._buffer_of_use = problem.value[value_of, V_BUFFER]
         times = np.arange(len(problem.nest) + 2)
         at = program.schedule_index.astype(np.int64)
-        self._last_until: list[int] = (np.searchsorted(at, times, side="right") - 1).tolist()
-        self._first_from: list[int] = np.searchsorted(at, times, side="left").tolist()
+        self._last_until: NDArray[np.int64] = np.searchsorted(at, times, side="right") - 1
+        self._first_from: NDArray[np.int64] = np.searchsorted(at, times, side="left")
 
     def mapping(self, state: State) -> Mapping:
         """Returns the mapping of a finished assignment."""
@@ -54,15 +54,12 @@ class Writer:
         born = stays[(stays[:, A_FAST] == FAST) & (stays[:, A_COPY] == 0), A_VALUE]
         written = self._accesses.values[born]
         fast[written[written >= 0]] = True
-        residencies: list[list[int]] = []
-        rows_of: dict[int, list[list[int]]] = {}  # of the stays that share an offset
-        copies: list[tuple[int, ...]] = []
         size = problem.buffer[buffer, B_SIZE]
-        for row, own, whole in zip(stays.tolist(), buffer.tolist(), size.tolist(), strict=True):
-            if row[A_FAST]:
-                self._reside(residencies, rows_of.setdefault(row[A_GROUP], []), state, row, own, whole)
-            if row[A_COPY]:
-                self._copy(copies, state, row, own, whole)
+        residencies = self._residencies(state, stays, buffer, size)
+        copies: list[tuple[int, ...]] = []
+        copied = stays[:, A_COPY] > 0
+        for row, own, whole in zip(*(column[copied].tolist() for column in (stays, buffer, size)), strict=True):
+            self._copy(copies, state, row, own, whole)
         _part(copies)
         # Of copies that start together write-backs go first, then what is due first.
         copies.sort(key=lambda copy: (copy[-2], copy[1] != WRITE_BACK, copy[-1]))
@@ -74,29 +71,44 @@ class Writer:
             {"solver": "xla"},
         )
 
-    def _reside(
-        self,
-        table: list[list[int]],
-        before: list[list[int]],
-        state: State,
-        row: list[int],
-        buffer: int,
-        size: int,
-    ) -> None:
-        """Adds the rows of a stay, or prolongs those of the stays `before` it in the same place."""
-        last = min(self._last_until[min(row[A_END], len(self._last_until) - 1)], self._program.num_instructions - 1)
-        first = self._first_from[row[A_START]]
-        joined = [known for known in before if known[2] >= first]
-        if joined:
-            for known in joined:
-                known[2] = max(known[2], last)
-            return
-        for low, part, start in self._parts(state, row, size):
-            first = self._first_from[start]
-            if first <= last:
-                added = [buffer, first, last, row[A_OFFSET], low, low + part]
-                table.append(added)
-                before.append(added)
+    def _residencies(
+        self, state: State, stays: NDArray[np.int64], buffer: NDArray[np.int64], size: NDArray[np.int64]
+    ) -> list[list[int]]:
+        """Returns the rows of all stays in fast memory; one prolongs those of the stays before it in the same place."""
+        fast = stays[:, A_FAST] > 0
+        stays = stays[fast]
+        until = self._last_until[np.minimum(stays[:, A_END], len(self._last_until) - 1)]
+        columns = (
+            stays[:, A_GROUP],
+            buffer[fast],
+            self._first_from[stays[:, A_START]],
+            np.minimum(until, self._program.num_instructions - 1),
+            stays[:, A_OFFSET],
+            size[fast],
+            stays[:, A_SLICES],
+        )
+        table: list[list[int]] = []
+        rows_of: dict[int, list[list[int]]] = {}  # of the stays that share an offset
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        for number, (group, own, first, last, offset, whole, slices) in enumerate(rows):
+            before = rows_of.setdefault(group, [])
+            joined = [known for known in before if known[2] >= first]
+            if joined:
+                for known in joined:
+                    known[2] = max(known[2], last)
+                continue
+            if slices:
+                parts = self._parts(state, stays[number].tolist(), whole)
+                added = [
+                    [own, begin, last, offset, low, low + part]
+                    for low, part, start in parts
+                    if (begin := int(self._first_from[start])) <= last
+                ]
+            else:
+                added = [[own, first, last, offset, 0, whole]] if first <= last else []
+            table += added
+            before += added
+        return table
 
     def _parts(self, state: State, row: list[int], size: int) -> list[tuple[int, int, int]]:
         """Returns lowest byte, bytes and first time of each part that a stay is made of."""
@@ -106,18 +118,18 @@ class Writer:
         return [(part[S_LOW], part[S_SIZE], part[S_BEGIN] + 1) for part in parts.tolist()]
 
     def _copy(self, table: list[tuple[int, ...]], state: State, row: list[int], buffer: int, size: int) -> None:
-        end = self._first_from[row[A_DONE]]
+        end = int(self._first_from[row[A_DONE]])
         direction = PREFETCH if row[A_FAST] else WRITE_BACK
         if row[A_CROSS] == 1:
             table.append((buffer, CROSS_PROGRAM, -1, end, 0, size, buffer, -1, -1, row[A_DONE]))
             return
         if row[A_SLICES] == 0:
             begin = row[A_BEGIN]
-            first = self._last_until[begin] if begin >= 0 else -1
+            first = int(self._last_until[begin]) if begin >= 0 else -1
             table.append((buffer, direction, first, end, 0, size, buffer, -1, begin, row[A_DONE]))
             return
         for low, part, start in self._parts(state, row, size):
-            first = self._last_until[start - 1] if start > 0 else -1
+            first = int(self._last_until[start - 1]) if start > 0 else -1
             table.append((buffer, direction, first, end, low, low + part, buffer, -1, start - 1, row[A_DONE]))
 
 

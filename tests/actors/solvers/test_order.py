@@ -51,7 +51,7 @@ def test_own_keys_are_xlas_order() -> None:
     task = task_of()
     evaluator = Evaluator(task)
     decoder = evaluator.decoder(Flags())
-    own = evaluator.own_keys()
+    own = evaluator.own_keys
     np.testing.assert_array_equal(decoder.order(), decoder.order()[np.argsort(own[decoder.order()])])
     mapping = decoder.decode(own)
     assert task.game.judge.judge(mapping) == task.game.judge.judge(decoder.decode())
@@ -147,3 +147,36 @@ def test_only_legal_mappings_are_offered(program, seed: int) -> None:
     assert task._mapping is not None
     assert verify(program, program.target, task._mapping) == []
     assert task.game.judge.judge(task._mapping) == pytest.approx(task.best_s, rel=1e-12)
+
+
+def test_what_is_illegal_is_taken_back_and_refused_from_then_on() -> None:
+    task = task_of()
+    evaluator = Evaluator(task)
+    legal = evaluator.decoder(Flags(cross_program=False)).decode()
+    impossible = replace(legal, access_fast=np.ones_like(legal.access_fast))
+    better = replace(impossible, copies=legal.copies[:0])
+    legal_s = evaluator.judge(legal)
+    assert evaluator.judge(impossible) < legal_s
+    assert evaluator.judge(better) <= task.best_s
+    evaluator.settle()
+    assert task.best_s == legal_s
+    assert task.best.mapping is legal
+    assert evaluator.judge(better) == np.inf
+    assert task.best_s == legal_s
+    assert task.evaluations == 4
+
+
+def test_an_interrupted_search_leaves_a_legal_mapping() -> None:
+    task = task_of(games=60)
+
+    def interrupt() -> bool:
+        if task.evaluations >= 30:
+            raise KeyboardInterrupt
+        return False
+
+    task._stop = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        order_search(task)
+    mapping = task.best.mapping
+    assert mapping is not None
+    assert verify(task.game.program, task.game.judge.target, mapping) == []
