@@ -77,7 +77,7 @@ def _plan_outcomes(
         play(tables, state, choose(tables, state, legal, plan[access]))
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(cache=True, nogil=True)
 def move_outcomes(
     tables: Tables,
     scoring: Scoring,

@@ -94,7 +94,7 @@ def forward(tables: Tables, state: State, legal: np.ndarray, actions: np.ndarray
         step(tables, state, action, legal)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(cache=True, nogil=True)
 def rush(tables: Tables, state: State, legal: np.ndarray, following: np.ndarray, wishes: np.ndarray) -> None:
     """Plays to the end as `play_on` does, without telling decisions from forced moves, which takes half the time."""
     tables, state = borrowed(tables), borrowed(state)

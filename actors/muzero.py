@@ -51,8 +51,8 @@ class MuZeroConfig:
         lower where there are fewer games per access than `games_per_access`.
     """
 
-    start_share: float = 0.06
-    knapsack_share: float = 0.06
+    start_share: float = 0.03
+    knapsack_share: float = 0.03
     order_least: float = 0.1
     order_most: float = 0.5
     climb_share: float = 0.08
@@ -208,10 +208,11 @@ def _by_order(task: Task, config: MuZeroConfig) -> Mapping | None:
 
 class Promise:
     """Whether a search is worth going on with: while what the second half of its time has gained is more than what it
-    is behind the best that was known before."""
+    is behind the best that was known before, or while nothing is better than production."""
 
     def __init__(self, task: Task, config: MuZeroConfig) -> None:
         self._config, self._to_beat_s = config, task.best_s
+        self._production_s = task.game.judge.production_s
         self._bests: list[tuple[float, float]] = []  # share of its time that was spent, its best
 
     def lost(self, part: Task) -> bool:
@@ -219,6 +220,8 @@ class Promise:
         if not self._bests or part.best_s < self._bests[-1][1]:
             self._bests.append((part.spent, part.best_s))
         if part.spent * self._config.order_most < self._config.order_least:
+            return False
+        if self._production_s is not None and min(self._to_beat_s, part.best_s) >= self._production_s:
             return False
         before_s = next((s for at, s in reversed(self._bests) if at <= 0.5 * part.spent), self._bests[0][1])
         return not before_s - part.best_s > max(part.best_s - self._to_beat_s, 0.0)

@@ -36,8 +36,8 @@ def trained(standing: Standing) -> list[str]:
         return ["No run yet."]
     lines = [
         "| program | split | minutes | tuned | best known | bound | first line | policy alone | policy with search "
-        "| ours | to tuned | of the possible gain | no instruction replaced |",
-        "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+        "| ours | to tuned | of the possible gain |",
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for name in sorted(found, key=lambda name: (name not in standing.contended, name)):
         entry, runs = standing.references[name], found[name]
@@ -50,7 +50,6 @@ def trained(standing: Standing) -> list[str]:
         cells += [
             f"{100 * (ours / standing.tuned(name) - 1.0):+.2f} %",
             f"{100 * captured(ours, entry['bound']):.0f} %",
-            "-" if entry["unreplaced"] is None else f"{100 * captured(ours, entry['unreplaced']):.0f} %",
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return lines

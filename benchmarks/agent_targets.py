@@ -35,8 +35,7 @@ def targets(standing: Standing) -> list[Target]:
     trained = [
         _beats_tuned(standing, None, standing.contended, 0.9),
         *_controls(standing),
-        _captured(standing, "bound", "of the possible gain"),
-        _captured(standing, "unreplaced", "of the gain that is possible with no instruction replaced by a copy"),
+        _captured(standing),
     ]
     rivals = [_against(standing, None, rival, standing.contended, 0.5) for rival in STRONG]
     if min(standing.trained_s.values(), default=0.0) < TRAINED_S:  # what was not reached in less time may be in more
@@ -111,15 +110,14 @@ def _controls(standing: Standing) -> list[Target]:
     ]
 
 
-def _captured(standing: Standing, bound: str, which: str) -> Target:
+def _captured(standing: Standing) -> Target:
     shares = []
     for name in standing.contended:
-        ratio, limit = standing.trained_ratio(name), standing.references[name][bound]
+        ratio, limit = standing.trained_ratio(name), standing.references[name]["bound"]
         if ratio is not None and limit is not None:
             shares.append(captured(ratio, limit))
     total = len(standing.contended)
-    how = _how(standing, None)
-    words = f"{how}: {which} at least 80 %, geometric mean over contended programs"
+    words = f"{_how(standing, None)}: of the possible gain at least 80 %, geometric mean over contended programs"
     if not shares:
         return Target(words, None, f"not run on {total} of {total}")
     mean = float(np.exp(np.mean(np.log(shares)))) if min(shares) > 0 else 0.0

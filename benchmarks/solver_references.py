@@ -3,15 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-from json_lines import ROOT
 from mallocmuzero.env import workloads
 from mallocmuzero.env.objective import make_judge
 from mallocmuzero.env.program import Program
-from mallocmuzero.env.workloads.bounds import PATH, judged_by, known
+from mallocmuzero.env.workloads.bounds import judged_by, known
 
 CONTENDED_ROOM = 0.01
-# Bounds for mappings in which no copy replaces an instruction: none of XLA's does, and the game cannot.
-UNREPLACED = ROOT / "docs" / "results" / "bounds-unreplaced.json"
 
 
 def reference(program: Program, objective: str | None = None) -> dict[str, Any]:
@@ -19,8 +16,7 @@ def reference(program: Program, objective: str | None = None) -> dict[str, Any]:
     judge = make_judge(program, objective)
     production_s, tuned = judge.production_s, judge.tuned()
     unit = 1.0 if judge.objective == "robust" else production_s
-    bounds = [known(program, path).get(judge.objective) for path in (PATH, UNREPLACED)]
-    bound, unreplaced = (found.bound / unit if found is not None and unit else None for found in bounds)
+    found = known(program).get(judge.objective)
     return {
         "program": program.name,
         "program_sha256": program.sha256[:12],
@@ -31,8 +27,7 @@ def reference(program: Program, objective: str | None = None) -> dict[str, Any]:
         "accesses": program.num_accesses,
         "production_us": None if production_s is None else production_s * 1e6,
         "tuned": None if tuned is None or not production_s else judge.seconds(tuned) / production_s,
-        "bound": bound,
-        "unreplaced": unreplaced,
+        "bound": found.bound / unit if found is not None and unit else None,
     }
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .mapping import CROSS_PROGRAM, PREFETCH, WRITE_BACK, replaced_pair
+from .mapping import CROSS_PROGRAM, PREFETCH, REPLACEABLE_OPCODES, WRITE_BACK, replaced_pair
 from .program import OPERAND, Program
 from .violation import DIRECTION_NAMES, Kind, Report
 
@@ -161,6 +161,8 @@ def _check_replaces(program: Program, copy: _Copy, accesses_of: list[list[_Acces
     target = copy.replaces
     if replaced_pair(program, target) != (copy.source, copy.buffer):
         trouble = f"replaces {report.instruction(target)}, which is no copy of that one buffer to the other"
+        if program.opcodes[target] in REPLACEABLE_OPCODES:
+            trouble += ", with as many bytes and the same layout"
         report.add(Kind.REPLACES, f"{words} {trouble}.", target, copy.buffer)
     for first, last in zip(program.loop_first.tolist(), program.loop_last.tolist(), strict=True):
         if (first <= target <= last) != (first <= copy.start and copy.end <= last):

@@ -15,7 +15,7 @@ from .cycle_table import CycleTable, table_dict
 from .durable import write_atomically
 from .errors import FormatError
 from .gunzip import gunzip
-from .mapping import COPY_FIELDS, RESIDENCY_FIELDS, Mapping
+from .mapping import COPY_FIELDS, REPLACEABLE_OPCODES, RESIDENCY_FIELDS, Mapping
 from .packed_module import packed, unpacked
 from .program import PROBLEM_FIELDS, Program, problem_dict
 from .target import Target
@@ -60,6 +60,7 @@ def write_program(program: Program, path: str | os.PathLike[str], module: bytes 
         "production": None if program.production is None else _mapping_dict(program.production),
         "compiler": program.compiler,
         "cycles": None if program.cycles is None else table_dict(program.cycles),
+        "keeps_layout": None if program.keeps_layout is None else np.flatnonzero(program.keeps_layout).tolist(),
         "variants": [_variant_dict(variant) for variant in program.variants],
         "provenance": program.provenance,
     }
@@ -92,6 +93,7 @@ def read_program(path: str | os.PathLike[str]) -> Program:
         **values,
     )
     _validate_program(program, door)
+    _set(program, "keeps_layout", _keeps_layout(door, program))
     if program.sha256 != door.get("sha256", str):
         raise door.error("sha256", "does not match the contents: the file was changed")
     production = door.document.get("production")
@@ -120,7 +122,7 @@ def read_module(path: str | os.PathLike[str]) -> bytes | None:
         return unpacked(document["module"])
     except FormatError as error:
         raise FormatError(
-            f"{path}: field `module` {error}; add it again with `mallocmuzero capture --module-only`"
+            f"{path}: field `module` {error}; add it again with `mallocmuzero capture --complete`"
         ) from error
 
 
@@ -320,6 +322,18 @@ def _mapping(door: _Door, program: Program) -> Mapping:
             raise door.error(section, "has columns of different lengths")
         tables.append(np.stack(columns, axis=1))
     return Mapping(refers_to, access_fast, tables[0], tables[1], door.get("origin", dict))
+
+
+def _keeps_layout(door: _Door, program: Program) -> NDArray[np.bool_] | None:
+    if door.document.get("keeps_layout") is None:
+        return None
+    numbers = door.array("keeps_layout", door.get("keeps_layout", list), int, np.int64)
+    keeps = np.zeros(program.num_instructions, bool)
+    for index, number in enumerate(numbers.tolist()):
+        if not 0 <= number < program.num_instructions or program.opcodes[number] not in REPLACEABLE_OPCODES:
+            raise door.error(f"keeps_layout[{index}]", f"is {number}, which is no `copy` or `slice` of the program")
+        keeps[number] = True
+    return keeps
 
 
 def _cycles(door: _Door, program: Program) -> CycleTable | None:

@@ -63,8 +63,11 @@ def all_hbm(program: Program) -> Mapping:
 def replaced_pair(program: Program, instruction: int) -> tuple[int, int] | None:
     """Returns source and result buffer of a synchronous copy that an asynchronous one may replace, or None.
 
-    It is a `copy` or `slice` of one buffer to another that writes as many bytes as it reads.
+    It is a `copy` or `slice` of one buffer to another that writes as many bytes as it reads, and keeps the layout as far
+    as that is known.
     """
+    if program.keeps_layout is not None and not program.keeps_layout[instruction]:
+        return None
     first, last = int(program.access_start[instruction]), int(program.access_start[instruction + 1])
     if program.opcodes[instruction] not in REPLACEABLE_OPCODES or last - first != 2:
         return None

@@ -54,6 +54,9 @@ class Program:
       production: XLA's own mapping, or None.
       compiler: what the compiler printed of that mapping, e.g. its estimates in seconds.
       cycles: the code generator's cycle table, or None.
+      keeps_layout: `[T]` a `copy` or `slice` whose result is laid out as its operand (the tiles of a slice may be
+        smaller), so that an asynchronous copy can do its work (XLA's condition to replace it); None where that is not
+        known, and then any may be replaced.
       variants: what the compiler makes of the program under other options, the default first; empty where not tried.
       provenance: where the program comes from: model, versions, flags.
     """
@@ -86,6 +89,7 @@ class Program:
     production: "Mapping | None" = None
     compiler: dict[str, Any] = field(default_factory=dict)
     cycles: "CycleTable | None" = None
+    keeps_layout: NDArray[np.bool_] | None = None
     variants: "tuple[Variant, ...]" = ()
     provenance: dict[str, Any] = field(default_factory=dict)
 
@@ -119,7 +123,7 @@ class Program:
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of the problem itself: not of its name, its provenance, production mapping or cycle table."""
+        """Hash of the problem itself: not of its name, provenance, production mapping, cycle table or kept layouts."""
         return hashlib.sha256(
             json.dumps(problem_dict(self), sort_keys=True, separators=(",", ":")).encode()
         ).hexdigest()

@@ -73,7 +73,6 @@ class Evaluator:
         self._judge = task.game.judge
         self._decoders: dict[Flags, Decoder] = {}
         self._before: list[Best] = []  # what was best before each offer that has not been verified
-        self._each = False  # verify every offer at once
         program, target = self._judge.program, self._judge.target
         minor = frozenset.intersection(
             *(minor_buffers(program, target, model, _MINOR_SHARE) for model in self._judge.models)
@@ -141,17 +140,11 @@ class Evaluator:
         return self.judge(mapping)
 
     def judge(self, mapping: Mapping) -> float:
-        """Offers a mapping; returns its judged seconds, infinity if it is known to be illegal.
+        """Offers a mapping; returns its judged seconds.
 
-        To verify takes as long as five decodes, so better mappings are verified by `settle`, all at once; once one of
-        them has been illegal, each by itself.
+        To verify takes as long as several decodes, so what is best is verified by `settle`, once.
         """
         task = self._task
-        if self._each:
-            seconds = self._judge.judge(mapping)
-            if seconds < task.best_s and self._is_illegal(mapping):
-                task.evaluations += 1
-                return np.inf
         before = task.best
         seconds = task.offer_mapping(mapping)
         if seconds < before.seconds:
@@ -165,7 +158,6 @@ class Evaluator:
             if mapping is not None and not self._is_illegal(mapping):
                 break
             self._task.go_back(self._before.pop())
-            self._each = True
         self._before.clear()
 
     def _is_illegal(self, mapping: Mapping) -> bool:

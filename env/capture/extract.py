@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import FormatError
+from ..mapping import REPLACEABLE_OPCODES
 from ..program import OPERAND, RESULT, Program
 from ..target import Target
 from .alias import alias_groups
@@ -215,6 +216,7 @@ class _Builder:
             definition=np.array(self.definition, np.int32),
             is_output=is_output,
             fast_allowed=np.array(self.allowed, bool),
+            keeps_layout=np.array([self._keeps_layout(name) for name in self.names], bool),
             **names,
         )
         return Extraction(
@@ -226,6 +228,19 @@ class _Builder:
             left_out_s=self.left_out_s,
             aliased_buffers=len(set(self.groups.values())),
         )
+
+    def _keeps_layout(self, name: str) -> bool:
+        """Whether it only moves bytes that stay laid out as they were, as XLA asks of what it replaces.
+
+        A slice may have smaller tiles, as few rows do: the rows are the same.
+        """
+        instruction = self.values.instructions[name]
+        if instruction.opcode not in REPLACEABLE_OPCODES:
+            return False
+        operand = self.values.instructions[instruction.operands[0]].shape.arranged
+        if instruction.opcode == "slice":
+            return operand[:2] == instruction.shape.arranged[:2]
+        return operand == instruction.shape.arranged
 
     def _compute(self, name: str) -> float:
         return self.log.compute_s.get(name, self.log.elapsed[name])

@@ -38,6 +38,14 @@ class Shape:
             yield from element.leaves((*path, index))
 
     @property
+    def arranged(self) -> tuple[str, str, str]:
+        """An array's element type, order of dimensions and tiles, e.g. `("bf16", "1,0", "T(8,128)(2,1)")`."""
+        match = _ARRAY.match(self.text)
+        element, _, layout = match.groups() if match else ("", "", "")
+        order, _, tiles = _MEMORY_SPACE.sub("", layout or "").partition(":")
+        return element, order, tiles
+
+    @property
     def memory_space(self) -> int:
         """The memory an array lives in: 0 is HBM."""
         match = _MEMORY_SPACE.search(self.text)

@@ -1,5 +1,6 @@
-"""The lowered module of a program: taken from the compiler's worker, and added to a file that lacks it."""
+"""The lowered module of a program, and what files of earlier captures lack."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -60,10 +61,10 @@ def same_problem(one: Program, other: Program) -> bool:
     return known == found
 
 
-def add_module(path: Path, function: str, topology: str, python: Path, working_folder: Path | None = None) -> int:
-    """Adds the lowered module to a program file, if compiling it gives the file's program.
+def complete(path: Path, function: str, topology: str, python: Path, working_folder: Path | None = None) -> int:
+    """Adds what a program file of an earlier capture lacks: the lowered module, and which copies keep their layout.
 
-    Nothing is compiled beyond memory space assignment, and nothing else of the file changes.
+    Only if the module compiles to the file's program. Nothing is compiled beyond memory space assignment, and nothing else of the file changes.
 
     Args:
       path: the program file.
@@ -98,5 +99,5 @@ def add_module(path: Path, function: str, topology: str, python: Path, working_f
             f"{path}: {function} compiles to another program (other code, other versions of jax or libtpu); "
             "capture it again"
         )
-    write_program(program, path, module)
+    write_program(replace(program, keeps_layout=compiled.keeps_layout), path, module)
     return len(module)

@@ -2,8 +2,8 @@
 
 Every finished compilation is kept, so that a run that was stopped goes on where it was, and a run with more `--passes`
 makes only those it lacks. A workload that fails does not stop the others; the failures are listed at the end. With
-`--check` nothing is written and nothing is taken from the cache. With `--modules` the lowered modules alone are made
-and added to the files that lack them, which takes seconds. The exit status is 1 if a workload failed or, with
+`--check` nothing is written and nothing is taken from the cache. With `--complete` files of earlier captures get what
+they lack, the lowered module and which copies keep their layout, which takes seconds each. The exit status is 1 if a workload failed or, with
 `--check`, a file came out differently.
 """
 
@@ -24,7 +24,7 @@ from pathlib import Path
 from ..cache import cache_folder
 from ..capture.archive import Archive
 from ..capture.environment import managed_python
-from ..capture.modules import add_module
+from ..capture.modules import complete
 from ..capture.run import PASSES, capture
 from ..errors import UserError
 from ..files import read_module, read_program
@@ -58,7 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="regenerate", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="workloads; all of the manifest if none is named")
     parser.add_argument("--check", action="store_true", help="compile afresh, compare, write nothing")
-    parser.add_argument("--modules", action="store_true", help="only add the lowered module to files that lack it")
+    parser.add_argument("--complete", action="store_true", help="only add what files of earlier captures lack")
     parser.add_argument("--python", type=Path, help="interpreter of the capture environment")
     parser.add_argument(
         "--jobs", type=int, default=1, metavar="N", help="workloads at a time; each takes one core, 3 GiB"
@@ -85,8 +85,8 @@ def main(arguments: list[str] | None = None) -> int:
     except UserError as error:
         print(f"regenerate: {error}", file=sys.stderr)
         return 2
-    if options.modules:
-        return _add_modules([entry for entry in chosen if entry.path.exists()], python, say)
+    if options.complete:
+        return _complete([entry for entry in chosen if entry.path.exists()], python, say)
     cache = None if options.check else options.cache or cache_folder() / "compilations"
     jobs = [_Job(entry, python, options.check, options.passes, cache) for entry in chosen]
     outcomes: list[Outcome] = []
@@ -105,15 +105,15 @@ def main(arguments: list[str] | None = None) -> int:
     return int(bool(failed) or (options.check and bool(differing)))
 
 
-def _add_modules(chosen: list[Workload], python: Path, say: Callable[[str], None]) -> int:
-    """Adds the lowered module to the files that lack it; returns the exit status."""
+def _complete(chosen: list[Workload], python: Path, say: Callable[[str], None]) -> int:
+    """Adds the lowered module, and which copies keep their layout, to the files that lack one; returns the status."""
     failed = 0
     for entry in chosen:
         try:
-            if read_module(entry.path) is not None:
+            if read_module(entry.path) is not None and read_program(entry.path).keeps_layout is not None:
                 continue
             before = entry.path.stat().st_size
-            size = add_module(entry.path, entry.reference, TOPOLOGIES[entry.target], python, MODELS_PARENT)
+            size = complete(entry.path, entry.reference, TOPOLOGIES[entry.target], python, MODELS_PARENT)
             say(f"{entry.name}: a module of {size:,} bytes; the file has {entry.path.stat().st_size - before:,} more")
         except UserError as error:
             failed += 1

@@ -30,10 +30,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "generator's cycles, which the objectives `cycles` and `robust` need; takes about ten times as long",
     )
     parser.add_argument(
-        "--module-only",
+        "--complete",
         action="store_true",
-        help="only add to FILE, a program of an earlier capture, what it is compiled from again (the lowered module), "
-        "so that `impose` needs no source; takes seconds",
+        help="only add to FILE, a program of an earlier capture, what newer ones have: what it is compiled from again "
+        "(the lowered module), so that `impose` needs no source, and which copies keep their layout; takes seconds",
     )
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave the compiler's dumps and log there")
     parser.set_defaults(run=run)
@@ -42,17 +42,17 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command."""
     from ...env.capture.environment import managed_python
-    from ...env.capture.modules import add_module
+    from ...env.capture.modules import complete
     from ...env.capture.run import PASSES, capture
     from ...env.errors import UserError
     from ...env.target import TOPOLOGIES
 
-    if arguments.module_only:
+    if arguments.complete:
         if arguments.target not in TOPOLOGIES:
             raise UserError(f"no target is called {arguments.target!r}; the targets are {', '.join(TOPOLOGIES)}")
         python = arguments.python or managed_python(print)
-        size = add_module(arguments.output, arguments.function, TOPOLOGIES[arguments.target], python)
-        print(f"added a module of {size:,} bytes to {arguments.output}")
+        size = complete(arguments.output, arguments.function, TOPOLOGIES[arguments.target], python)
+        print(f"{arguments.output} has a module of {size:,} bytes and says which copies keep their layout")
         return 0
     capture(
         arguments.function,

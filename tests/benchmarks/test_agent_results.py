@@ -28,7 +28,7 @@ TRAINED, SOLVED, UNGUIDED = agent_records.MODES
 
 def entry(name: str, split: str, tuned: float = 0.98) -> dict[str, Any]:
     hashes = {"program_sha256": "h", "judged_by": "j"}
-    return {"program": name, "split": split, "tuned": tuned, "bound": 0.9, "unreplaced": 0.91, **hashes}
+    return {"program": name, "split": split, "tuned": tuned, "bound": 0.9, **hashes}
 
 
 REFERENCES = {e["program"]: e for e in (entry(CONTROL, "control", 1.0), entry(HELD, "heldout"), entry(TRAIN, "train"))}
@@ -110,7 +110,6 @@ def test_targets_of_training() -> None:
     assert found(of, "never worse than production").reached is True
     assert found(of, "possible gain at least").reached is True
     assert found(of, "possible gain at least").figures.startswith("85 %")
-    assert found(of, "possible with no instruction replaced").figures.startswith("94 %")
     bad = [run_of(TRAINED, HELD, 1800, 1.1), run_of(TRAINED, TRAIN, 1800, 0.98), run_of(TRAINED, CONTROL, 1800, 1.01)]
     of = standing(bad)
     assert found(of, "better than tuned", "90 %").reached is False

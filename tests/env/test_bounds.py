@@ -307,6 +307,14 @@ KNOWN = {
 }
 
 
+@pytest.mark.parametrize("keeps", [None, True, False])
+def test_a_copy_that_changes_the_layout_is_not_replaced(keeps: bool | None) -> None:
+    program, expected = KNOWN["replaced"]
+    layouts = None if keeps is None else np.array([False, keeps, False])
+    seconds = expected["unreplaced" if keeps is False else "legal"]
+    assert least(dataclasses.replace(program, keeps_layout=layouts)) == pytest.approx(seconds, rel=1e-4)
+
+
 @pytest.mark.parametrize("name", KNOWN)
 def test_a_bound_is_the_optimum_where_that_is_known(name: str) -> None:
     program, expected = KNOWN[name]

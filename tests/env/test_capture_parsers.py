@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from mallocmuzero.env.capture.assemble import assemble
-from mallocmuzero.env.capture.hlo import parse_instruction, read_module
+from mallocmuzero.env.capture.hlo import Shape, parse_instruction, read_module
 from mallocmuzero.env.capture.log import parse_allocation, parse_log, read_log
 from mallocmuzero.env.capture.residencies import fit_to_loops, merge_residencies
 from mallocmuzero.env.errors import FormatError, UserError
@@ -57,8 +57,38 @@ def test_a_compilation_becomes_a_program():
     replacing = production.copies[production.copies[:, 7] >= 0]
     assert [program.instruction_names[i] for i in replacing[:, 7]] == ["slice.4"]
     assert [program.buffer_names[b] for b in replacing[0, [0, 6]]] == ["slice.4", "x.1"]
+    assert program.keeps_layout is not None
+    assert [program.instruction_names[t] for t in np.flatnonzero(program.keeps_layout)] == ["slice.4", "copy.1"]
     printed = program.compiler["estimate_without_copies_s"], program.compiler["estimate_with_copies_s"]
     assert (without_copies(program, production), with_copies(program, production)) == pytest.approx(printed, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("text", "arranged"),
+    [
+        ("bf16[512,1024]{1,0:T(8,128)(2,1)S(1)}", ("bf16", "1,0", "T(8,128)(2,1)")),
+        ("bf16[16,1024]{1,0:T(8,128)(2,1)}", ("bf16", "1,0", "T(8,128)(2,1)")),
+        ("bf16[512,1024]{0,1:T(8,128)(2,1)}", ("bf16", "0,1", "T(8,128)(2,1)")),
+        ("f32[8]{0:S(1)}", ("f32", "0", "")),
+        ("f32[8]{0}", ("f32", "0", "")),
+        ("f32[]", ("f32", "", "")),
+    ],
+)
+def test_how_an_array_is_arranged(text: str, arranged: tuple[str, str, str]):
+    assert Shape(text).arranged == arranged
+
+
+def test_a_transposing_copy_does_not_keep_its_layout(folder: Path):
+    text = (folder / BEFORE).read_text(encoding="utf-8")
+    (line,) = [line for line in text.splitlines() if "%slice.4 = " in line]
+    changed = line.replace("{1,0:", "{0,1:", 1)
+    assert changed != line
+    (folder / BEFORE).write_text(text.replace(line, changed), encoding="utf-8")
+    program = read(folder)
+    assert program.keeps_layout is not None
+    assert [program.instruction_names[t] for t in np.flatnonzero(program.keeps_layout)] == ["copy.1"]
+    assert program.production is None
+    assert program.compiler["inexpressible"]["violation: replaces"] == 1
 
 
 def test_no_hlo(folder: Path):

@@ -14,7 +14,7 @@ import pytest
 from mallocmuzero.env.capture import environment, plan, worker
 from mallocmuzero.env.capture.archive import Archive
 from mallocmuzero.env.capture.compiler import ASSIGNMENT, CODE, LOWERING
-from mallocmuzero.env.capture.modules import add_module
+from mallocmuzero.env.capture.modules import complete
 from mallocmuzero.env.capture.run import capture
 from mallocmuzero.env.errors import FormatError, UserError
 from mallocmuzero.env.files import read_module, read_program, write_program
@@ -305,14 +305,16 @@ def test_the_real_compiler_gives_the_committed_program(tmp_path: Path):
     assert verify(program, program.target, program.production) == []
 
 
-def test_a_module_is_added_to_an_older_file(tmp_path: Path):
+def test_an_older_file_is_completed(tmp_path: Path):
     python, output = recorded(tmp_path), tmp_path / "small.json.gz"
     program = capture("models:my_step", "v5e", output, python=python, progress=lambda line: None)
     whole = output.read_bytes()
-    write_program(program, output)
+    assert program.keeps_layout is not None
+    write_program(replace(program, keeps_layout=None), output)
     assert read_module(output) is None
+    assert read_program(output).keeps_layout is None
     (tmp_path / "requests.txt").unlink()
-    assert add_module(output, "models:my_step", "v5e:1x1", python) == len(b"a module")
+    assert complete(output, "models:my_step", "v5e:1x1", python) == len(b"a module")
     assert output.read_bytes() == whole
     assert [request["through"] for request in requests(tmp_path)] == [LOWERING, ASSIGNMENT]
     # A function that compiles to another program is refused, and the file is as it was.
@@ -320,7 +322,7 @@ def test_a_module_is_added_to_an_older_file(tmp_path: Path):
     write_program(replace(program, compute_s=program.compute_s * 2.0, production=None), other)
     before = other.read_bytes()
     with pytest.raises(UserError, match="models:my_step compiles to another program"):
-        add_module(other, "models:my_step", "v5e:1x1", python)
+        complete(other, "models:my_step", "v5e:1x1", python)
     assert other.read_bytes() == before
 
 

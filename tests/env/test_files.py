@@ -109,6 +109,9 @@ def removing(*place: str) -> Callable[[dict[str, Any]], None]:
         (setting("target", "colour", value="red"), "`target` has the fields"),
         (setting("target", "fast_bytes", value="many"), "`target.fast_bytes` is 'many'"),
         (setting("cycles", value=[1]), "`cycles` is not a dict"),
+        (setting("keeps_layout", value={}), "`keeps_layout` is not a list"),
+        (setting("keeps_layout", value=[99]), "`keeps_layout[0]` is 99, which is no `copy` or `slice`"),
+        (setting("keeps_layout", value=[0]), "`keeps_layout[0]` is 0, which is no `copy` or `slice`"),
         (setting("buffers", "size", 1, value=72), "`sha256` does not match the contents"),
     ],
 )
@@ -121,6 +124,20 @@ def test_a_wrong_program_file_is_refused(edit: Callable[[dict[str, Any]], None],
     assert str(error.value).startswith(f"{path}: ")
     assert any(part in str(error.value) for part in field.split("|")), str(error.value)
     assert "; " in str(error.value), "the message says what to do"
+
+
+def test_kept_layouts_are_read_back_and_may_be_unknown(tmp_path: Path) -> None:
+    path = tmp_path / "program.json.gz"
+    program = replace(small(), opcodes=("fusion", "copy", "slice"))
+    assert program.keeps_layout is None
+    for known in (None, np.array([False, False, False]), np.array([False, True, False])):
+        write_program(replace(program, keeps_layout=known), path)
+        again = read_program(path)
+        assert (again.keeps_layout is None) == (known is None)
+        assert np.array_equal(again.keeps_layout, known)  # type: ignore[arg-type]
+        assert again.sha256 == program.sha256
+    change(path, removing("keeps_layout"))
+    assert read_program(path).keeps_layout is None
 
 
 def priced() -> Program:

@@ -79,6 +79,7 @@ COPY = make_program(
     ],
     {"x": 16, "t": 16, "y": 16, "k": 16, "out": {"size": 16, "output": True}},
 )
+RELAYOUT = replace(COPY, keeps_layout=np.zeros(5, bool))
 COPY_AGAIN = make_program(
     [
         ("make", 1.0, [], ["x"]),
@@ -636,6 +637,15 @@ CASES = [
         {"residencies": [("k", 2, 4, 0)], "copies": [prefetch("k", 1, 4, source="t", replaces="busier")]},
         {"residencies": [("y", 1, 4, 0)], "copies": [prefetch("y", 0, 4, source="x", replaces="copy")],
          "fast": [("use", "y")]},
+    ),
+    Case(
+        "replaces what changes the layout", RELAYOUT, Kind.REPLACES, "copy", "y",
+        {
+            "fast": [("use", "y")],
+            "residencies": [("y", 1, 4, 0)],
+            "copies": [prefetch("y", 0, 3, source="x", replaces="copy")],
+        },
+        {"fast": [("copy", "y"), ("use", "y")], "residencies": [("y", 2, 4, 0)]},
     ),
     Case(
         "replaces, but is complete after the first read", COPY, Kind.FAST_CONTENT, "use", "y",

@@ -255,14 +255,20 @@ def test_a_policy_that_gains_is_asked_as_often_as_may_be(policy: Path, now: list
 
 
 def _searched(to_beat_s: float, bests: list[tuple[float, float]]) -> float:
-    """Returns what a search spent that came to `bests`, shares of its time and seconds, before it was given up."""
+    """Returns what a search spent that came to `bests`, shares of its time and seconds, before it was given up.
+
+    Production takes 200 seconds.
+    """
     task = _task(1000)
-    task.best_s = to_beat_s
+    production_s = task.game.judge.production_s
+    assert production_s is not None
+    unit = production_s / 200.0
+    task.best_s = to_beat_s * unit
     promise = Promise(task, MuZeroConfig(order_least=0.1, order_most=0.5))
     part = _task(1000)
     for evaluations in range(1001):
         part.evaluations = evaluations
-        part.best_s = next((s for at, s in reversed(bests) if at <= evaluations / 1000), np.inf)
+        part.best_s = unit * next((s for at, s in reversed(bests) if at <= evaluations / 1000), np.inf)
         if promise.lost(part):
             return evaluations / 1000
     return 1.0
@@ -275,6 +281,9 @@ def test_orders_are_searched_while_they_could_still_be_better() -> None:
     assert _searched(50.0, steady) == 0.2  # gains, but is far behind
     late = [(0.01, 100.0), (0.15, 97.0)]
     assert _searched(98.0, late) == pytest.approx(0.3, abs=0.01)  # gave up at twice the time of its last gain
+    assert _searched(200.0, [(0.01, 200.0)]) == 1.0  # nothing is better than production yet
+    assert _searched(200.0, [(0.01, 201.0), (0.3, 199.0)]) == pytest.approx(0.6, abs=0.01)
+    assert _searched(199.0, [(0.01, 200.0)]) == 0.2
 
 
 def test_lessons_are_for_budgets_that_they_are_a_small_part_of(policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:

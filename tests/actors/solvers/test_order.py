@@ -149,7 +149,7 @@ def test_only_legal_mappings_are_offered(program, seed: int) -> None:
     assert task.game.judge.judge(task._mapping) == pytest.approx(task.best_s, rel=1e-12)
 
 
-def test_what_is_illegal_is_taken_back_and_refused_from_then_on() -> None:
+def test_what_is_illegal_is_taken_back() -> None:
     task = task_of()
     evaluator = Evaluator(task)
     legal = evaluator.decoder(Flags(cross_program=False)).decode()
@@ -161,9 +161,7 @@ def test_what_is_illegal_is_taken_back_and_refused_from_then_on() -> None:
     evaluator.settle()
     assert task.best_s == legal_s
     assert task.best.mapping is legal
-    assert evaluator.judge(better) == np.inf
-    assert task.best_s == legal_s
-    assert task.evaluations == 4
+    assert task.evaluations == 3
 
 
 def test_an_interrupted_search_leaves_a_legal_mapping() -> None:
