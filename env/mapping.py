@@ -63,8 +63,8 @@ def all_hbm(program: Program) -> Mapping:
 def replaced_pair(program: Program, instruction: int) -> tuple[int, int] | None:
     """Returns source and result buffer of a synchronous copy that an asynchronous one may replace, or None.
 
-    It is a `copy` or `slice` of one buffer to another that writes as many bytes as it reads, and keeps the layout as far
-    as that is known.
+    It is a `copy` or `slice` of one buffer to another that writes as many bytes as it reads, and keeps the layout where
+    that is known.
     """
     if program.keeps_layout is not None and not program.keeps_layout[instruction]:
         return None

@@ -64,7 +64,8 @@ def same_problem(one: Program, other: Program) -> bool:
 def complete(path: Path, function: str, topology: str, python: Path, working_folder: Path | None = None) -> int:
     """Adds what a program file of an earlier capture lacks: the lowered module, and which copies keep their layout.
 
-    Only if the module compiles to the file's program. Nothing is compiled beyond memory space assignment, and nothing else of the file changes.
+    Only if the module compiles to the file's program. Nothing is compiled beyond memory space assignment, and nothing
+    else of the file changes.
 
     Args:
       path: the program file.

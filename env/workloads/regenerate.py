@@ -3,8 +3,8 @@
 Every finished compilation is kept, so that a run that was stopped goes on where it was, and a run with more `--passes`
 makes only those it lacks. A workload that fails does not stop the others; the failures are listed at the end. With
 `--check` nothing is written and nothing is taken from the cache. With `--complete` files of earlier captures get what
-they lack, the lowered module and which copies keep their layout, which takes seconds each. The exit status is 1 if a workload failed or, with
-`--check`, a file came out differently.
+they lack, the lowered module and which copies keep their layout, which takes seconds each. The exit status is 1 if a
+workload failed or, with `--check`, a file came out differently.
 """
 
 import argparse
