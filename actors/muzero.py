@@ -51,8 +51,8 @@ class MuZeroConfig:
         lower where there are fewer games per access than `games_per_access`.
     """
 
-    start_share: float = 0.03
-    knapsack_share: float = 0.03
+    start_share: float = 0.06
+    knapsack_share: float = 0.06
     order_least: float = 0.1
     order_most: float = 0.5
     climb_share: float = 0.08
