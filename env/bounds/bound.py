@@ -22,7 +22,7 @@ from .repair import choice_of, repaired
 from .solve import solve_integer, solve_relaxation
 from .timing import add_time, least_latency, minor_buffers
 
-# Raise it when bounds change: results are kept by it.
+# Raise it when bounds mean something else: results are kept by it. Tighter ones take `benchmarks/bounds.py --again`.
 VERSION = 2
 # A bound within this much of a mapping proves it optimal, for all that the cost models can tell apart.
 PROVED_GAP = 1e-3

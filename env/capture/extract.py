@@ -230,12 +230,12 @@ class _Builder:
         )
 
     def _keeps_layout(self, name: str) -> bool:
-        """Whether it only moves bytes that stay laid out as they were, as XLA asks of what it replaces.
+        """Whether it only moves bytes that stay laid out as they were.
 
-        A slice may have smaller tiles, as few rows do: the rows are the same.
+        Of a copy that is XLA's condition to replace it. Tiles of a slice are not compared: few rows have smaller ones.
         """
         instruction = self.values.instructions[name]
-        if instruction.opcode not in REPLACEABLE_OPCODES:
+        if instruction.opcode not in REPLACEABLE_OPCODES or instruction.shape.elements is not None:
             return False
         operand = self.values.instructions[instruction.operands[0]].shape.arranged
         if instruction.opcode == "slice":

@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import FormatError, UserError
-from ..files import read_program, write_program
+from ..files import read_module, read_program, write_program
 from ..program import Program, problem_dict
+from ..verify import verify
 from .archive import cut_down
 from .assemble import Assembly
 from .compiler import ASSIGNMENT, LOWERING, Compiler
@@ -61,7 +62,7 @@ def same_problem(one: Program, other: Program) -> bool:
     return known == found
 
 
-def complete(path: Path, function: str, topology: str, python: Path, working_folder: Path | None = None) -> int:
+def complete(path: Path, function: str, topology: str, python: Path, working_folder: Path | None = None) -> list[str]:
     """Adds what a program file of an earlier capture lacks: the lowered module, and which copies keep their layout.
 
     Only if the module compiles to the file's program. Nothing is compiled beyond memory space assignment, and nothing
@@ -71,27 +72,34 @@ def complete(path: Path, function: str, topology: str, python: Path, working_fol
       path: the program file.
       function: `PKG.MODULE:FUNCTION` that it was captured from.
       topology: what it was compiled for.
-      python: interpreter with jax, libtpu and whatever the function needs.
+      python: interpreter with jax, libtpu and, unless the file has the module, whatever the function needs.
       working_folder: where the module is looked for first; by default the current folder.
 
     Returns:
-      bytes of the module.
+      What was added, in words; nothing if the file has all.
 
     Raises:
-      UserError: the function cannot be traced or compiled, compiles to another program, or its module is too large.
+      UserError: the function cannot be traced or compiled, compiles to another program, its module is too large, or a
+        mapping in the file replaces what does not keep its layout.
       FormatError: the file is no program file, or the compiler's output is not what capture understands.
     """
-    program = read_program(path)
+    program, module = read_program(path), read_module(path)
+    added = [] if module is not None else ["the lowered module"]
+    if program.keeps_layout is None:
+        added.append("which copies keep their layout")
+    if not added:
+        return added
     given = program.provenance.get("compiler_options") or {}
     options = {key: str(value) for key, value in given.items()} if isinstance(given, dict) else {}
     with work_folder(None) as folder:
-        with Compiler(python, function, topology, folder, working_folder) as compiler:
-            module = lowered(compiler, folder)
+        if module is None:
+            with Compiler(python, function, topology, folder, working_folder) as compiler:
+                module = lowered(compiler, folder)
         stored = folder / MODULE_FILE
         stored.write_bytes(module)
         made = folder / ASSIGNMENT
         made.mkdir()
-        with Compiler(python, str(stored), topology, folder) as compiler:
+        with Compiler(python, str(stored), topology, folder, name=str(path)) as compiler:
             compiler.compile(made, options, ASSIGNMENT, dump=True)
         cut_down(made, dumps=True, costs=True)
         compiled = Assembly(made, program.target, program.name, program.family).program()
@@ -100,5 +108,9 @@ def complete(path: Path, function: str, topology: str, python: Path, working_fol
             f"{path}: {function} compiles to another program (other code, other versions of jax or libtpu); "
             "capture it again"
         )
-    write_program(replace(program, keeps_layout=compiled.keeps_layout), path, module)
-    return len(module)
+    program = replace(program, keeps_layout=compiled.keeps_layout)
+    for mapping in (program.production, *(variant.mapping for variant in program.variants)):
+        if mapping is not None and verify(program, program.target, mapping):
+            raise UserError(f"{path}: holds a mapping that replaces what does not keep its layout; capture it again")
+    write_program(program, path, module)
+    return added

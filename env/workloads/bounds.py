@@ -48,7 +48,12 @@ class Known:
 
 
 def known(program: Program, path: Path = PATH) -> dict[str, Known]:
-    """Returns what is known, by objective: nothing where the file has no record of just this problem and table."""
+    """Returns what is known, by objective: nothing where the file has no record of just this problem and table.
+
+    Nor of a program that does not say which copies keep their layout: more mappings of it are legal than were bounded.
+    """
+    if program.keeps_layout is None:
+        return {}
     found: dict[str, Known] = {}
     for record in _records(path):
         if record["program_sha256"] == program.sha256 and record["bound"] is not None:

@@ -27,7 +27,7 @@ from ..capture.environment import managed_python
 from ..capture.modules import complete
 from ..capture.run import PASSES, capture
 from ..errors import UserError
-from ..files import read_module, read_program
+from ..files import read_program
 from ..program import Program
 from ..target import TOPOLOGIES
 from . import MODELS_PARENT, Workload, all_names, packages, workload
@@ -106,15 +106,14 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _complete(chosen: list[Workload], python: Path, say: Callable[[str], None]) -> int:
-    """Adds the lowered module, and which copies keep their layout, to the files that lack one; returns the status."""
+    """Adds the lowered module, and which copies keep their layout, to files that lack them; returns the exit status."""
     failed = 0
     for entry in chosen:
         try:
-            if read_module(entry.path) is not None and read_program(entry.path).keeps_layout is not None:
-                continue
             before = entry.path.stat().st_size
-            size = complete(entry.path, entry.reference, TOPOLOGIES[entry.target], python, MODELS_PARENT)
-            say(f"{entry.name}: a module of {size:,} bytes; the file has {entry.path.stat().st_size - before:,} more")
+            added = complete(entry.path, entry.reference, TOPOLOGIES[entry.target], python, MODELS_PARENT)
+            if added:
+                say(f"{entry.name}: {' and '.join(added)}, {entry.path.stat().st_size - before:,} bytes more")
         except UserError as error:
             failed += 1
             print(f"failed: {entry.name}: {error}", file=sys.stderr, flush=True)

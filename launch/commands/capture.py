@@ -51,8 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.target not in TOPOLOGIES:
             raise UserError(f"no target is called {arguments.target!r}; the targets are {', '.join(TOPOLOGIES)}")
         python = arguments.python or managed_python(print)
-        size = complete(arguments.output, arguments.function, TOPOLOGIES[arguments.target], python)
-        print(f"{arguments.output} has a module of {size:,} bytes and says which copies keep their layout")
+        added = complete(arguments.output, arguments.function, TOPOLOGIES[arguments.target], python)
+        print(f"added to {arguments.output}: {' and '.join(added)}" if added else f"{arguments.output} lacks nothing")
         return 0
     capture(
         arguments.function,

@@ -314,9 +314,19 @@ def test_an_older_file_is_completed(tmp_path: Path):
     assert read_module(output) is None
     assert read_program(output).keeps_layout is None
     (tmp_path / "requests.txt").unlink()
-    assert complete(output, "models:my_step", "v5e:1x1", python) == len(b"a module")
+    assert complete(output, "models:my_step", "v5e:1x1", python) == [
+        "the lowered module",
+        "which copies keep their layout",
+    ]
     assert output.read_bytes() == whole
     assert [request["through"] for request in requests(tmp_path)] == [LOWERING, ASSIGNMENT]
+    assert complete(output, "models:my_step", "v5e:1x1", python) == []
+    # A module that is there stays, and is what is compiled.
+    write_program(replace(program, keeps_layout=None), output, b"a module")
+    (tmp_path / "requests.txt").unlink()
+    assert complete(output, "models:my_step", "v5e:1x1", python) == ["which copies keep their layout"]
+    assert output.read_bytes() == whole
+    assert [request["through"] for request in requests(tmp_path)] == [ASSIGNMENT]
     # A function that compiles to another program is refused, and the file is as it was.
     other = tmp_path / "other.json.gz"
     write_program(replace(program, compute_s=program.compute_s * 2.0, production=None), other)

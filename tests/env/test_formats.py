@@ -41,20 +41,23 @@ def test_written_files_fit_the_schemas(program: Program, tmp_path: Path) -> None
 
 
 def full_program() -> Program:
-    program = make_program([("a", 1.0, ["w"], ["x"])], {"w": {"size": 8, "input": True}, "x": 8}, loops=[(0, 0, 2)])
-    production = make_mapping(program, [("a", "x")], [("x", 0, 0, 0)], [{"buffer": "x", "start": -1, "end": 1}])
+    program = make_program(
+        [("copy.a", 1.0, ["w"], ["x"])], {"w": {"size": 8, "input": True}, "x": 8}, loops=[(0, 0, 2)]
+    )
+    production = make_mapping(program, [("copy.a", "x")], [("x", 0, 0, 0)], [{"buffer": "x", "start": -1, "end": 1}])
     cycles = build_table(np.array([0], np.int32), {(0, 0): 1500, (0, 3): 1200}, 2)
     variants = (
         Variant({}, {"msa": 2.0, "cycles": None}),
         Variant({"xla_flag": "0.5"}, {"msa": 1.0, "cycles": 1.0}, {"another reason": 1}, production),
     )
     return make_program(
-        [("a", 1.0, ["w"], ["x"])],
+        [("copy.a", 1.0, ["w"], ["x"])],
         {"w": {"size": 8, "input": True}, "x": 8},
         loops=[(0, 0, 2)],
         production=production,
         cycles=cycles,
         variants=variants,
+        keeps_layout=np.array([True]),
         compiler={"estimate_with_copies_s": 1.0},
     )
 
@@ -65,6 +68,7 @@ def test_every_section_filled(tmp_path: Path) -> None:
     document = load(tmp_path / "p.json.gz")
     validator("program").validate(document)
     assert document["production"]["residencies"]["high"] == [8]
+    assert document["keeps_layout"] == [0]
     assert program.production is not None
     write_mapping(program.production, program, tmp_path / "m.json.gz")
     validator("mapping").validate(load(tmp_path / "m.json.gz"))
@@ -84,6 +88,9 @@ def test_every_section_filled(tmp_path: Path) -> None:
         (("cycles", "pairs", "fast"), ["0x1", "1"]),
         (("cycles", "pairs", "cycles"), [-1, 2]),
         (("cycles", "row"), [-2]),
+        (("keeps_layout",), [-1]),
+        (("keeps_layout",), [0, 0]),
+        (("keeps_layout",), [True]),
         (("variants",), [{"options": {}}]),
         (("variants", 1, "options", "xla_flag"), 0.5),
         (("variants", 1, "latency_s", "msa"), -1.0),
@@ -94,6 +101,7 @@ def test_every_section_filled(tmp_path: Path) -> None:
 def test_schema_refuses(tmp_path: Path, place: tuple[str | int, ...], value: Any) -> None:
     write_program(full_program(), tmp_path / "p.json.gz")
     document = load(tmp_path / "p.json.gz")
+    validator("program").validate(document)
     inner = document
     for key in place[:-1]:
         inner = inner[key]

@@ -66,6 +66,7 @@ def test_records_of_another_program_or_table_are_not_taken(tmp_path: Path) -> No
     other = tmp_path / "other.json"
     other.write_text(json.dumps({"records": [{**record, "program_sha256": "0"}]}), encoding="utf-8")
     assert known(program, other) == {}
+    assert known(dataclasses.replace(program, keeps_layout=None), path) == {}
     if CYCLES in available_models(program):
         table = program.cycles
         assert table is not None
