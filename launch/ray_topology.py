@@ -114,8 +114,8 @@ class _Driver:
     def run(self) -> None:
         """Trains until the session is finished. Raises Lost."""
         session = self._session
-        session.start()
         self._learn()
+        self._await_play()
         while not session.finished:
             self._evaluate_if_due()
             self._wait(_WAIT_S, again=True)
@@ -123,6 +123,21 @@ class _Driver:
             session.save_if_due(self._begin_save)
             self._end_save(0.0)
             session.report()
+
+    def _await_play(self) -> None:
+        """Holds the clock until an actor has played: on a new machine they compile the game first. Raises Lost."""
+        session, steps = self._session, self._config.steps
+        session.doing("compiling the game, which takes minutes on a new machine")
+        while not any(self._calls.proven(ACTOR, index) for index in range(self._config.actors)):
+            if session.stop or (steps is not None and session.counters.step >= steps):
+                break
+            self._evaluate_if_due()
+            self._wait(_WAIT_S, again=True)
+            self._check_replay()
+            session.start()
+            session.show()
+        session.start()
+        session.doing("")
 
     def end(self) -> Params:
         """Stops the workers in order, saves, and returns the last parameters."""

@@ -66,6 +66,8 @@ def test_run_loses_an_actor_is_interrupted_and_resumed(tmp_path: Path) -> None:
         assert process.wait(_WAIT_S) == 130, log.read_text()
     assert_all_gone(family)
     text = log.read_text()
+    assert "0:00 · 0 moves" in text
+    assert "compiling the game" in text
     assert "died" in text
     assert "starting another" in text
     assert "Traceback" not in text
