@@ -83,7 +83,11 @@ def complete(path: Path, function: str, topology: str, python: Path, working_fol
         mapping in the file replaces what does not keep its layout.
       FormatError: the file is no program file, or the compiler's output is not what capture understands.
     """
-    program, module = read_program(path), read_module(path)
+    program = read_program(path)
+    try:
+        module = read_module(path)
+    except FormatError:  # Its message says to come here: a damaged module is made anew.
+        module = None
     added = [] if module is not None else ["the lowered module"]
     if program.keeps_layout is None:
         added.append("which copies keep their layout")

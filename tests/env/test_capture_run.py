@@ -1,5 +1,6 @@
 """Running the compiler in another interpreter: everything that can go wrong there says so in one line."""
 
+import gzip
 import importlib.util
 import json
 import os
@@ -327,6 +328,14 @@ def test_an_older_file_is_completed(tmp_path: Path):
     assert complete(output, "models:my_step", "v5e:1x1", python) == ["which copies keep their layout"]
     assert output.read_bytes() == whole
     assert [request["through"] for request in requests(tmp_path)] == [ASSIGNMENT]
+    # One that was damaged is made anew, as the message about it says.
+    document = json.loads(gzip.decompress(whole))
+    document["module"]["sha256"] = "0" * 64
+    output.write_bytes(gzip.compress(json.dumps(document).encode()))
+    with pytest.raises(FormatError, match="capture --complete"):
+        read_module(output)
+    assert complete(output, "models:my_step", "v5e:1x1", python) == ["the lowered module"]
+    assert output.read_bytes() == whole
     # A function that compiles to another program is refused, and the file is as it was.
     other = tmp_path / "other.json.gz"
     write_program(replace(program, compute_s=program.compute_s * 2.0, production=None), other)
