@@ -117,9 +117,7 @@ class _Driver:
         self._learn()
         self._await_play()
         while not session.finished:
-            self._evaluate_if_due()
-            self._wait(_WAIT_S, again=True)
-            self._check_replay()
+            self._turn()
             session.save_if_due(self._begin_save)
             self._end_save(0.0)
             session.report()
@@ -131,13 +129,17 @@ class _Driver:
         while not any(self._calls.proven(ACTOR, index) for index in range(self._config.actors)):
             if session.stop or (steps is not None and session.counters.step >= steps):
                 break
-            self._evaluate_if_due()
-            self._wait(_WAIT_S, again=True)
-            self._check_replay()
+            self._turn()
             session.start()
             session.show()
         session.start()
         session.doing("")
+
+    def _turn(self) -> None:
+        """Waits for what is ready, and goes on with it. Raises Lost."""
+        self._evaluate_if_due()
+        self._wait(_WAIT_S, again=True)
+        self._check_replay()
 
     def end(self) -> Params:
         """Stops the workers in order, saves, and returns the last parameters."""
