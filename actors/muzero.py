@@ -8,7 +8,7 @@ aims, and the game decides (docs/decisions/0008).
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,13 +21,16 @@ from .solvers.anneal import SEARCH, first_temperature, scale_of
 from .solvers.follow import hints_of_mapping, plan_of_mapping, without_times
 from .solvers.greedy_players import random_knapsacks
 from .solvers.order import order_search
-from .solvers.starts import best_starts
+from .solvers.starts import Start, best_starts
 from .solvers.task import Clocked, Plan, Task
 from .solvers.walk import Walk
 
-# Of the ways to follow a mapping, and of the knapsacks, those that are walked from.
+# Of the ways to follow a mapping, and of the knapsacks, those that may be walked from; and of all these those that are.
 _FOLLOWED = 2
 _KNAPSACKS = 2
+_WALKED = 4
+# Shares of a latency that summing up in another order may change.
+_ROUNDING = 1e-9
 
 # What looks at a walk's current plan now and then, and makes the guide better. Returns changes that help, best last.
 Tutor = Callable[[Task, Plan, Guide], list[Wish]]
@@ -165,7 +168,7 @@ def correct(task: Task, walk: GuidedWalk, share: float) -> None:
 def _best_walk(task: Task, guide: Guide | None, config: MuZeroConfig, asking: Asking | None) -> Walk | None:
     """Returns a walk from the best start; None if there is nothing to do, or no time left."""
     production = task.game.program.production
-    starts: list[tuple[Clocked, Plan]] = []
+    starts: list[Start] = []
     if production is not None:
         task.offer_mapping(production)
         starts += _following(task, production, min(1.0, task.spent + 0.5 * config.start_share))
@@ -177,12 +180,11 @@ def _best_walk(task: Task, guide: Guide | None, config: MuZeroConfig, asking: As
     if task.done or not len(task.free):
         return None
     walks = []
-    for clocked, plan in starts:
+    for start in sorted(starts, key=lambda start: start.seconds)[:_WALKED]:
         if task.done:
             return None
-        task.take(clocked)
-        walks.append(make_walk(task, plan, guide))
-    walks = sorted(walks, key=lambda walk: walk.best_s)[:4]
+        task.take(start.clocked)
+        walks.append(make_walk(task, start.plan, guide))
     share = config.climb_share / len(walks)
     for walk in walks:
         task.doing = f"{len(walks)} climbs"
@@ -197,7 +199,8 @@ def _best_walk(task: Task, guide: Guide | None, config: MuZeroConfig, asking: As
 def _by_order(task: Task, config: MuZeroConfig) -> Mapping | None:
     """Searches XLA's orders for as long as they get on well enough; offers the best mapping and returns it."""
     task.doing = "orders"
-    part = _part(task, config.order_most, Promise(task, config))
+    promise = Promise(task, config)
+    part = task.part(config.order_most, lambda: task.done or promise.lost(part))
     order_search(part)
     task.evaluations += part.evaluations
     mapping = part.mapping()
@@ -221,49 +224,32 @@ class Promise:
             self._bests.append((part.spent, part.best_s))
         if part.spent * self._config.order_most < self._config.order_least:
             return False
-        if self._production_s is not None and min(self._to_beat_s, part.best_s) >= self._production_s:
+        best_s = min(self._to_beat_s, part.best_s)
+        if self._production_s is not None and best_s >= (1.0 - _ROUNDING) * self._production_s:
             return False
         before_s = next((s for at, s in reversed(self._bests) if at <= 0.5 * part.spent), self._bests[0][1])
         return not before_s - part.best_s > max(part.best_s - self._to_beat_s, 0.0)
 
 
-def _part(task: Task, share: float, promise: Promise) -> Task:
-    """Returns a task on the same program with a share of the budget, and chance of its own, that ends early without
-    promise."""
-    budget = task.budget
-    seconds = None if budget.seconds is None else share * budget.seconds
-    evaluations = None if budget.evaluations is None else int(share * budget.evaluations)
-    judge = task.game.judge
-    part = Task(
-        judge.program,
-        judge.target,
-        judge.objective,
-        replace(budget, seconds=seconds, evaluations=evaluations),
-        int(task.generator.integers(2**31)),
-        stop=lambda: task.done or promise.lost(part),
-    )
-    return part
-
-
-def _following(task: Task, mapping: Mapping, until: float) -> list[tuple[Clocked, Plan]]:
+def _following(task: Task, mapping: Mapping, until: float) -> list[Start]:
     """Returns plans that follow a mapping, by several clocks and slacks until a share of the budget is spent, those
     that lose least first."""
     plan, hints = plan_of_mapping(task.game.program, mapping), hints_of_mapping(task.game.program, mapping)
     # With the mapping's own times slack matters to few copies.
     ways = [(hints, SLACKS[0], True), *((without_times(hints), slack, False) for slack in SLACKS)]
-    found: list[tuple[float, int, bool, Clocked, Plan]] = []
+    found: list[tuple[Start, bool]] = []
     task.doing = "following"
     for (hinted, slack, timed), msa_share in itertools.product(ways, task.clocks):
         if found and (task.done or task.spent >= until):
             break
         task.take(_with_slack(task, task.following_clock(msa_share, hinted), slack))
-        found.append((task.play(plan), len(found), timed, task.clocked, plan))
-    found.sort(key=lambda entry: entry[:2])
+        found.append((Start(task.play(plan), task.clocked, plan), timed))
+    found.sort(key=lambda entry: entry[0].seconds)
     # Closest first; but what keeps to the mapping's times is closer than it is easy to better.
-    other = next((k for k, entry in enumerate(found) if entry[2] != found[0][2]), None)
+    other = next((k for k, (_, timed) in enumerate(found) if timed != found[0][1]), None)
     if other is not None:
         found.insert(1, found.pop(other))
-    return [(clocked, plan) for *_, clocked, plan in found[:_FOLLOWED]]
+    return [start for start, _ in found[:_FOLLOWED]]
 
 
 def _with_slack(task: Task, clocked: Clocked, slack: float) -> Clocked:

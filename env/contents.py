@@ -128,6 +128,9 @@ def check_contents(
             read_by[copy.source].append(copy)
             exempt |= {(copy.replaces, copy.buffer), (copy.replaces, copy.source)}
     for buffer in range(program.num_buffers):
+        moved = copies_of[buffer] or read_by[buffer]
+        if not moved and _is_plain(program, buffer, accesses_of[buffer], rows_of[buffer]):
+            continue
         accesses = [a for a in accesses_of[buffer] if (a.instruction, buffer) not in exempt]
         walk = _Walk(program, loops, buffer, rows_of[buffer], copies_of[buffer], report)
         walk.run(accesses, read_by[buffer])
@@ -145,6 +148,25 @@ def _accesses(program: Program, access_fast: NDArray[np.bool_]) -> list[list[_Ac
     return found
 
 
+def _is_plain(program: Program, buffer: int, accesses: list[_Access], rows: list[list[int]]) -> bool:
+    """Returns whether a buffer that no copy touches needs no walk: it is written before it is read, if it is no input,
+    and stays in HBM; or it is written and read in one loop, or in none, and fast throughout in its one residency."""
+    written = bool(accesses) and not accesses[0].operands
+    if not rows:
+        in_hbm = not any(True in access.operands or True in access.results for access in accesses)
+        return in_hbm and (written or program.definition[buffer] < 0)
+    _, first, last, _, low, high, _ = rows[0]
+    loops = {program.loop[access.instruction] for access in accesses}
+    if len(rows) > 1 or not written or len(loops) > 1 or program.is_output[buffer]:
+        return False
+    return (
+        (low, high) == (0, program.size[buffer])
+        and first <= accesses[0].instruction
+        and accesses[-1].instruction <= last
+        and not any(False in access.operands or False in access.results for access in accesses)
+    )
+
+
 def _is_whole(copy: _Copy, report: Report) -> bool:
     """Returns whether a copy is one within a buffer, or has all that one which replaces an instruction needs."""
     if (copy.replaces >= 0) == (copy.source != copy.buffer) and (copy.replaces < 0 or copy.direction == PREFETCH):
@@ -160,9 +182,13 @@ def _check_replaces(program: Program, copy: _Copy, accesses_of: list[list[_Acces
     words = f"copy {copy.number} from {report.buffer(copy.source)} to {report.buffer(copy.buffer)}"
     target = copy.replaces
     if replaced_pair(program, target) != (copy.source, copy.buffer):
-        trouble = f"replaces {report.instruction(target)}, which is no copy of that one buffer to the other"
-        if program.opcodes[target] in REPLACEABLE_OPCODES:
-            trouble += ", with as many bytes and the same layout"
+        if program.opcodes[target] not in REPLACEABLE_OPCODES:
+            trouble = f"is a {program.opcodes[target]}, not one of {', '.join(REPLACEABLE_OPCODES)}"
+        elif program.keeps_layout is not None and not program.keeps_layout[target]:
+            trouble = "changes the layout"
+        else:
+            trouble = "does not copy all bytes of that one buffer to the other"
+        trouble = f"replaces {report.instruction(target)}, which {trouble}"
         report.add(Kind.REPLACES, f"{words} {trouble}.", target, copy.buffer)
     for first, last in zip(program.loop_first.tolist(), program.loop_last.tolist(), strict=True):
         if (first <= target <= last) != (first <= copy.start and copy.end <= last):

@@ -206,7 +206,6 @@ def build_tables(
     buffer[:, B_ALIGNED] = -(-program.size // target.alignment) * target.alignment
     buffer[:, B_OUTPUT] = program.is_output
     buffer[:, B_INPUT] = program.definition < 0
-    buffer[:, B_LAST] = -1
     buffer[:, B_LAST_RESULT] = -1
 
     access = np.zeros((accesses, 13), np.int64)
@@ -215,31 +214,13 @@ def build_tables(
     access[:, A_BUFFER] = program.access_buffer
     access[:, A_KIND] = program.access_kind
     access[:, A_INSTRUCTION] = program.access_instruction
-    access[:, A_NEXT] = -1
-    access[:, A_TWIN] = -1
     access_f = np.zeros((accesses, 5))
     access_f[:, AF_BYTES] = program.access_bytes
     access_f[:, AF_BENEFIT], largest = _benefits(program, target, clock)
     held_over, carried = _held_over(program)
     _add_prefetches(program, held_over, access, access_f)
     access[:, A_CARRIED] = carried
-    for index in range(accesses):
-        owner, kind = program.access_buffer[index], program.access_kind[index]
-        previous = buffer[owner, B_LAST]
-        if previous >= 0:
-            access[previous, A_NEXT] = index
-            if held_over[index] >= 0 and held_over[index] == held_over[previous]:
-                access[index, A_TWIN] = previous if access[previous, A_TWIN] < 0 else access[previous, A_TWIN]
-            elif access[previous, A_INSTRUCTION] == access[index, A_INSTRUCTION]:
-                access[index, A_TWIN] = previous
-        buffer[owner, B_LAST] = index
-        if kind == RESULT:
-            buffer[owner, B_LAST_RESULT] = index
-    for index in range(accesses - 1, -1, -1):
-        following = access[index, A_NEXT]
-        access_f[index, AF_AHEAD] = access_f[index, AF_BENEFIT] + (
-            access_f[following, AF_AHEAD] if following >= 0 else 0
-        )
+    first_access = _chain(program, held_over, access, access_f, buffer)
 
     _mark_read_later(program, access, buffer, instruction)
     reserved = target.align(int(program.reserved.max(initial=0)))
@@ -247,10 +228,9 @@ def build_tables(
     used = buffer[:, B_LAST] >= 0
     buffer[:, B_PLAYED] = program.fast_allowed & used & (program.size > 0) & (buffer[:, B_ALIGNED] <= room)
     live = np.zeros(steps + 1)
-    for owner in np.flatnonzero(buffer[:, B_PLAYED]):
-        rows = np.flatnonzero(program.access_buffer == owner)
-        live[access[rows[0], A_DUE]] += buffer[owner, B_ALIGNED]
-        live[access[rows[-1], A_UNTIL] + 1] -= buffer[owner, B_ALIGNED]
+    played = np.flatnonzero(buffer[:, B_PLAYED])
+    np.add.at(live, access[first_access[played], A_DUE], buffer[played, B_ALIGNED])
+    np.subtract.at(live, access[buffer[played, B_LAST], A_UNTIL] + 1, buffer[played, B_ALIGNED])
     instruction_f[:, IF_LIVE] = np.cumsum(live) / target.fast_bytes
     largest_of_buffer = np.bincount(program.access_buffer, weights=largest, minlength=buffers)
     all_hbm_s = all_hbm @ program.weight
@@ -413,6 +393,42 @@ def _held_over(program: Program) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         held_over[low:high][free & (~written | outlives)[owners]] = loop
         carried[low:high][free & (written & outlives)[owners]] = CARRIED
     return held_over, carried
+
+
+def _chain(
+    program: Program,
+    held_over: NDArray[np.int64],
+    access: NDArray[np.int64],
+    access_f: NDArray[np.float64],
+    buffer: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Fills the columns that lead from an access to others of its buffer, and to a buffer's last ones.
+
+    Returns:
+      `[N]` the first access to each buffer, -1 if there is none.
+    """
+    owners, step, held = (column.tolist() for column in (program.access_buffer, program.access_instruction, held_over))
+    accesses, buffers = len(owners), program.num_buffers
+    first, last, following, twin = [-1] * buffers, [-1] * buffers, [-1] * accesses, [-1] * accesses
+    for index, owner in enumerate(owners):
+        previous = last[owner]
+        if previous < 0:
+            first[owner] = index
+        else:
+            following[previous] = index
+            if held[index] >= 0 and held[index] == held[previous]:
+                twin[index] = previous if twin[previous] < 0 else twin[previous]
+            elif step[previous] == step[index]:
+                twin[index] = previous
+        last[owner] = index
+    ahead: list[float] = access_f[:, AF_BENEFIT].tolist()
+    for index in range(accesses - 1, -1, -1):
+        if following[index] >= 0:
+            ahead[index] += ahead[following[index]]
+    access[:, A_NEXT], access[:, A_TWIN], access_f[:, AF_AHEAD], buffer[:, B_LAST] = following, twin, ahead, last
+    results = np.flatnonzero(program.access_kind == RESULT)
+    buffer[program.access_buffer[results], B_LAST_RESULT] = results  # the last one stands
+    return np.array(first, np.int64)
 
 
 def _mark_read_later(

@@ -54,8 +54,8 @@ class Program:
       production: XLA's own mapping, or None.
       compiler: what the compiler printed of that mapping, e.g. its estimates in seconds.
       cycles: the code generator's cycle table, or None.
-      keeps_layout: `[T]` a `copy` or `slice` whose result is laid out as its operand (the tiles of a slice may be
-        smaller), so that an asynchronous copy can do its work (XLA's condition to replace it); None where that is not
+      keeps_layout: `[T]` a `copy` or `slice` whose result is laid out as its operand (tiles of slices are not
+        compared), so that an asynchronous copy can do its work (XLA's condition to replace it); None where that is not
         known, and then any may be replaced.
       variants: what the compiler makes of the program under other options, the default first; empty where not tried.
       provenance: where the program comes from: model, versions, flags.

@@ -50,9 +50,9 @@ def begin(task: Task) -> Walk | None:
     if task.done or not len(task.free):
         return None
     walks = []
-    for clocked, plan in starts:
-        task.take(clocked)
-        walks.append(Walk(task, plan, SEARCH))
+    for start in starts:
+        task.take(start.clocked)
+        walks.append(Walk(task, start.plan, SEARCH))
     rounds = int(np.ceil(np.log2(len(walks))))  # 0 for one
     while len(walks) > 1:
         task.doing = f"{len(walks)} climbs"

@@ -142,7 +142,7 @@ class Evaluator:
     def judge(self, mapping: Mapping) -> float:
         """Offers a mapping; returns its judged seconds.
 
-        To verify takes as long as several decodes, so what is best is verified by `settle`, once.
+        To verify takes as long as several decodes, so what is best is verified by `settle`.
         """
         task = self._task
         before = task.best

@@ -32,8 +32,8 @@ from ...env.layout import (
 )
 from ...env.program import OPERAND
 from .plan import ACROSS, WAIT
-from .starts import good_starts
-from .task import Clocked, Plan, Task
+from .starts import Start, good_starts
+from .task import Plan, Task
 
 # Powers of bytes and of seconds that benefits are divided by: (1, 0) is per byte, (1, 1) per byte-second.
 _POWERS = ((1.0, 1.0), (1.0, 0.0), (1.0, 0.5), (0.5, 0.5), (0.5, 0.0), (0.0, 0.0))
@@ -83,15 +83,15 @@ def greedy(task: Task) -> None:
         _look_ahead(task, make_stays(task.tables, cut))
 
 
-def random_knapsacks(task: Task, share: float, most: int) -> list[tuple[Clocked, Plan]]:
+def random_knapsacks(task: Task, share: float, most: int) -> list[Start]:
     """Fills fast memory as `greedy` does, by clocks, cuts, powers and rooms drawn anew each time, until `share` of the
     budget is spent; offers all.
 
     Returns:
-      The best plans, `most` at most, with the clocks they are to be played by, the best first.
+      The best plans, `most` at most, the best first.
     """
     draw = task.generator
-    found: list[tuple[float, int, Clocked, Plan]] = []
+    found: list[Start] = []
     known: dict[tuple[int, int], Stays] = {}
     while not task.done and task.spent < share:
         clock, cut = int(draw.integers(len(task.clocks))), int(draw.integers(len(_CUTS)))
@@ -102,8 +102,8 @@ def random_knapsacks(task: Task, share: float, most: int) -> list[tuple[Clocked,
         if not len(stays.size):
             return []
         plan = _knapsack(task, stays, _POWERS[int(draw.integers(len(_POWERS)))], float(draw.uniform(0.6, 1.0)))
-        found.append((task.play(plan), len(found), task.clocked, plan))
-    return [(clocked, plan) for _, _, clocked, plan in sorted(found, key=lambda entry: entry[:2])[:most]]
+        found.append(Start(task.play(plan), task.clocked, plan))
+    return sorted(found, key=lambda start: start.seconds)[:most]
 
 
 # ---- what may stay ---------------------------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ class _Search:
         self.evaluator = Evaluator(task)
         self.best: _Member | None = None
         self._finished: _Member | None = None
-        self._next_final = 0.0
+        self._next_final = 1.0 / _FINALS
 
     def judge(self, individual: Individual) -> _Member:
         """Evaluates, and remembers the best."""

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,6 +12,14 @@ from ..greedy import GRID, Rule, play_rule
 from .follow import hints_of_mapping, plan_of_mapping, without_times
 from .plan import plan_of_line
 from .task import Clocked, Plan, Task
+
+
+class Start(NamedTuple):
+    """A plan to search from: judged seconds of its game, what it is to be played on, and the plan."""
+
+    seconds: float
+    clocked: Clocked
+    plan: Plan
 
 
 def good_starts(task: Task, share: float = 1.0) -> list[Plan]:
@@ -29,16 +38,16 @@ def good_starts(task: Task, share: float = 1.0) -> list[Plan]:
     return [plan for _, _, plan in found]
 
 
-def best_starts(task: Task, share: float, given: Iterable[Mapping] = ()) -> list[tuple[Clocked, Plan]]:
+def best_starts(task: Task, share: float, given: Iterable[Mapping] = ()) -> list[Start]:
     """Plays everything-fast, then what follows `given` mappings, and greedy rules, by each clock in turn, until `share`
     of the budget is spent.
 
     Returns:
-      The best plan of each clock, with the clock it is to be played by, the best first.
+      The best plan of each clock, the best first.
     """
     everything = np.full(len(task.tables.access), COPY, np.int8)
     rules = (GRID[number] for number in task.generator.permutation(len(GRID)).tolist())
-    found: dict[int, tuple[float, int, Clocked, Plan]] = {}
+    found: dict[int, Start] = {}
     for start in itertools.chain([everything], given, rules):
         if isinstance(start, Mapping):
             followed, hints = plan_of_mapping(task.game.program, start), hints_of_mapping(task.game.program, start)
@@ -61,11 +70,11 @@ def best_starts(task: Task, share: float, given: Iterable[Mapping] = ()) -> list
             else:
                 plan = start
                 seconds = task.play(plan)
-            if number not in found or seconds < found[number][0]:
-                found[number] = (seconds, number, task.clocked, plan)
-    ordered = sorted(found.values(), key=lambda entry: entry[:2])
-    task.take(ordered[0][2])
-    return [(clocked, plan) for _, _, clocked, plan in ordered]
+            if number not in found or seconds < found[number].seconds:
+                found[number] = Start(seconds, task.clocked, plan)
+    ordered = [found[number] for number in sorted(found, key=lambda number: (found[number].seconds, number))]
+    task.take(ordered[0].clocked)
+    return ordered
 
 
 def rule_plan(task: Task, rule: Rule) -> Plan:

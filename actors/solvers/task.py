@@ -1,8 +1,9 @@
 """One run of a solver: the game it plays, what it may spend, and the best mapping so far."""
 
+import copy
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -192,6 +193,22 @@ class Task:
         """Has plans played on `clocked` from now on. A plan makes another game with another clock."""
         self.clocked = clocked
         self.tables, self.following, self.free = clocked
+
+    def part(self, share: float, stop: Callable[[], bool]) -> "Task":
+        """Returns a task on the same game, with a share of the budget, no offers yet, and chance of its own.
+
+        It plays on the state of this one, so the two take turns. `stop` may ask for an early end.
+        """
+        part, budget = copy.copy(self), self.budget
+        part.budget = replace(
+            budget,
+            seconds=None if budget.seconds is None else share * budget.seconds,
+            evaluations=None if budget.evaluations is None else int(share * budget.evaluations),
+        )
+        part.generator = np.random.default_rng(int(self.generator.integers(2**31)))
+        part.evaluations, part.best_s, part.best_plan, part._mapping = 0, np.inf, None, None
+        part._begin, part._progress, part._stop = self._now(), None, stop
+        return part
 
     @property
     def seconds(self) -> float:

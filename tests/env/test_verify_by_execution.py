@@ -6,10 +6,12 @@ done; and a mapping whose only faults are stale reads must show one when execute
 
 import random
 from collections import defaultdict
+from unittest.mock import patch
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mallocmuzero.env import contents
 from mallocmuzero.env.mapping import COPY_FIELDS, CROSS_PROGRAM, PREFETCH, RESIDENCY_FIELDS, WRITE_BACK, Mapping
 from mallocmuzero.env.program import OPERAND, RESULT, Program
 from mallocmuzero.env.verify import verify
@@ -275,3 +277,12 @@ def test_what_verifies_executes(program: Program, seed: int) -> None:
             assert Machine(program, mapping, eager).run() == []
     elif {violation.kind for violation in violations} <= STALE:
         assert any(Machine(program, mapping, eager).run() for eager in (True, False))
+
+
+@given(programs(max_instructions=7), st.integers(0, 2**32))
+def test_what_needs_no_walk_has_no_violation(program: Program, seed: int) -> None:
+    """Buffers that are passed without a walk are those in which a walk finds nothing."""
+    mapping = random_mapping(program, random.Random(seed))
+    violations = verify(program, program.target, mapping)
+    with patch.object(contents, "_is_plain", lambda *_: False):
+        assert verify(program, program.target, mapping) == violations

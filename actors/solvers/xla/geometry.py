@@ -20,13 +20,16 @@ def slice_sizes(program: Program, options: Options) -> NDArray[np.int64]:
     decision, so it is read off the production mapping where buffers of that size are prefetched in slices; what it
     prefetches and never cuts counts as not to be cut. Other sizes are cut into equal parts, as most are.
     """
+    table = np.zeros((program.num_buffers, 1), np.int64)
+    if options.max_slices < 2:
+        return table
     known, whole = _seen(program)
-    rows = [
-        _sizes(int(size), options, known.get(int(size)), buffer in whole) if allowed else ()
-        for buffer, (size, allowed) in enumerate(zip(program.size, program.fast_allowed, strict=True))
-    ]
-    table = np.zeros((program.num_buffers, max((len(row) for row in rows), default=0) + 1), np.int64)
-    for buffer, row in enumerate(rows):
+    rows = {}
+    for buffer in np.flatnonzero(program.fast_allowed & (program.size >= options.slice_min_bytes)).tolist():
+        size = int(program.size[buffer])
+        rows[buffer] = _sizes(size, options, known.get(size), buffer in whole)
+    table = np.zeros((program.num_buffers, max((len(row) for row in rows.values()), default=0) + 1), np.int64)
+    for buffer, row in rows.items():
         table[buffer, : len(row)] = row
     return table
 
@@ -48,8 +51,6 @@ def born_fast(program: Program) -> NDArray[np.bool_]:
 
 
 def _sizes(size: int, options: Options, seen: tuple[int, ...] | None, whole: bool) -> tuple[int, ...]:
-    if options.max_slices < 2 or size < options.slice_min_bytes:
-        return ()
     part = options.slice_bytes
     if part > 0:
         return (*[part] * (size // part), *([size % part] if size % part else [])) if size > part else ()

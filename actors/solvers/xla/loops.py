@@ -42,16 +42,22 @@ class _Value:
 def optimise(program: Program, target: Target, options: Options, problem: Problem, accesses: Accesses) -> None:
     """Sets modes and preferred starts of the uses in repeated layers."""
     of_access = {access: use for use, access in accesses.links.tolist()}
+    at = dict(zip(program.schedule_index.tolist(), range(program.num_instructions), strict=True))
     for repeat in find_repeats(program, options.loop_min_iterations):
         layer = _Layer(program, target, options, problem, repeat)
         for value in layer.plan():
-            _export(program, problem, of_access, repeat, layer.first, value)
+            _export(program, problem, at, of_access, repeat, layer.first, value)
 
 
 def _export(
-    program: Program, problem: Problem, of_access: dict[int, int], repeat: Repeat, first: int, value: _Value
+    program: Program,
+    problem: Problem,
+    at: dict[int, int],
+    of_access: dict[int, int],
+    repeat: Repeat,
+    first: int,
+    value: _Value,
 ) -> None:
-    at = {int(time): t for t, time in enumerate(program.schedule_index)}
     known = set()
     for index, access in value.uses + [(i, a) for i, a in value.later if i not in {j for j, _ in value.uses}]:
         key = (index, int(program.access_number[access]), program.access_path[access])

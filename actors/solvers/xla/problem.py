@@ -169,18 +169,17 @@ def make_problem(program: Program, target: Target, options: Options) -> tuple[Pr
         supply=(times.seconds.astype(np.float32).astype(np.float64) * SCALE).astype(np.int64),
         buffer=buffer,
         buffer_s=np.full(program.num_buffers, typical / bandwidth, np.float32),
-        value=np.array(rows.values, np.int64).reshape(-1, 7),
-        use=np.array(rows.uses, np.int64).reshape(-1, 7),
-        gain=np.array(rows.gains, np.float32),
-        want=np.full(len(rows.uses), NEVER, np.int64),
+        value=rows.value,
+        use=rows.use.copy(),  # the loop optimiser writes its modes there
+        gain=rows.gain,
+        want=np.full(len(rows.use), NEVER, np.int64),
         slices=sizes,
         limit=limit,
         ratio=np.array(
             [longest, options.min_overlap, options.preferred_overlap, options.inefficient_ratio], np.float32
         ),
     )
-    links = np.array(rows.links, np.int64).reshape(-1, 2)
-    return problem, Accesses(links, np.array(rows.value_access, np.int64))
+    return problem, rows.accesses
 
 
 @lru_cache(maxsize=KEPT)
@@ -200,18 +199,24 @@ class _Touch(NamedTuple):
 
 
 class _Rows:
-    """Splits the accesses of every buffer into values and uses."""
+    """Splits the accesses of every buffer into values and uses, the same under all settings.
+
+    Attributes:
+      spans: `[N, 2]` first value of each buffer, and the one after its last.
+      value, use, gain: as in `Problem`; of `use` a copy is to be taken.
+      accesses: the way back.
+    """
 
     def __init__(self, program: Program, target: Target, times: Times) -> None:
-        self.values: list[tuple[int, ...]] = []
-        self.uses: list[tuple[int, ...]] = []
-        self.gains: list[float] = []
-        self.value_access: list[int] = []
-        self.links: list[tuple[int, int]] = []
+        self._values: list[tuple[int, ...]] = []
+        self._uses: list[tuple[int, ...]] = []
+        self._gains: list[float] = []
+        self._value_access: list[int] = []
+        self._links: list[tuple[int, int]] = []
         self.spans = np.zeros((program.num_buffers, 2), np.int64)
         self._program, self._end = program, times.end
         self._at = program.schedule_index.astype(np.int64)
-        self._gain = gains(program, target)
+        self._saved = gains(program, target)
         self._born_fast = born_fast(program)
         outer = np.arange(len(program.loop_parent) + 1)  # of every loop the outermost one around it
         for loop, parent in enumerate(program.loop_parent):
@@ -222,9 +227,14 @@ class _Rows:
         for access, buffer in enumerate(program.access_buffer.tolist()):
             of_buffer[buffer].append(access)
         for buffer, accesses in enumerate(of_buffer):
-            self.spans[buffer, 0] = len(self.values)
+            self.spans[buffer, 0] = len(self._values)
             self._buffer(buffer, self._touches(buffer, accesses), int(times.inputs[buffer]))
-            self.spans[buffer, 1] = len(self.values)
+            self.spans[buffer, 1] = len(self._values)
+        self.value = np.array(self._values, np.int64).reshape(-1, 7)
+        self.use = np.array(self._uses, np.int64).reshape(-1, 7)
+        self.gain = np.array(self._gains, np.float32)
+        links = np.array(self._links, np.int64).reshape(-1, 2)
+        self.accesses = Accesses(links, np.array(self._value_access, np.int64))
 
     def _touches(self, buffer: int, accesses: list[int]) -> list[_Touch]:
         """Returns the touches in order: one for each loop that the buffer outlives, else one for each instruction."""
@@ -278,23 +288,23 @@ class _Rows:
             return
         program = self._program
         time, written, by_loop = value
-        first, number = len(self.uses), len(self.values)
+        first, number = len(self._uses), len(self._values)
         for touch in touches:
             goes_on = number + 1 if touch is following else -1
             groups = [touch.reads + touch.writes] if touch.whole_loop else [[read] for read in touch.reads]
             for group in groups:
                 moved = int(sum(program.access_bytes[a] for a in group))
-                self.links += [(len(self.uses), a) for a in group]
-                self.uses.append((touch.end, touch.latest, moved, goes_on, 0, M_FREE, touch.start))
-                self.gains.append(0.0 if touch.whole_loop else self._gain[group[0]])
+                self._links += [(len(self._uses), a) for a in group]
+                self._uses.append((touch.end, touch.latest, moved, goes_on, 0, M_FREE, touch.start))
+                self._gains.append(0.0 if touch.whole_loop else self._saved[group[0]])
         at_end = following is None and bool(program.is_output[buffer])
         if at_end and time < self._end:
-            self.uses.append((self._end, self._end, 0, -1, 1, M_FREE, self._end))
-            self.gains.append(0.0)
+            self._uses.append((self._end, self._end, 0, -1, 1, M_FREE, self._end))
+            self._gains.append(0.0)
         at_start = not written or (at_end and time >= self._end) or not self._born_fast[written].all()
         moved = int(program.access_bytes[written[0]]) if written else 0
-        self.values.append((buffer, time, first, len(self.uses), int(at_start), moved, int(bool(written))))
-        self.value_access.append(written[0] if written and not by_loop else -1)
+        self._values.append((buffer, time, first, len(self._uses), int(at_start), moved, int(bool(written))))
+        self._value_access.append(written[0] if written and not by_loop else -1)
 
 
 def gains(program: Program, target: Target) -> NDArray[np.float32]:

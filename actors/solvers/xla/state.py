@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from . import heap as heaps
 from . import resource
 from .heap import Heap
-from .problem import B_COPY, Problem
+from .problem import B_COPY, V_BUFFER, V_FIRST, V_LAST, Problem
 from .resource import Queue
 
 # Columns of `State.stay`: a stretch of a value's life in one memory (XLA: `Allocation`). One that a copy fills begins
@@ -75,19 +75,26 @@ class State(NamedTuple):
     permutation: NDArray[np.int64]
 
 
+def _permutations() -> NDArray[np.int64]:
+    table = np.zeros((_MOST_PERMUTED, 24, _MOST_PERMUTED), np.int64)
+    for size in range(1, _MOST_PERMUTED + 1):
+        for row, found in enumerate(permutations(range(size))):
+            table[size - 1, row, :size] = found
+    return table
+
+
+_PERMUTATIONS = _permutations()
+
+
 def make_state(problem: Problem, factor: int = 1) -> State:
     """Returns a state with room for `factor` times what most programs need."""
     times, values, uses = len(problem.nest), len(problem.value), len(problem.use)
     slices = problem.slices.shape[1]
     sliced = np.count_nonzero(problem.slices, axis=1)
-    owner = problem.value[:, 0]
-    copies = 2 * values + int(sum((sliced[b] + 1) * (v[3] - v[2]) for b, v in zip(owner, problem.value, strict=True)))
+    read = problem.value[:, V_LAST] - problem.value[:, V_FIRST]
+    copies = 2 * values + int((sliced[problem.value[:, V_BUFFER]] + 1) @ read)
     stays = 3 * values + 2 * uses + 16
     chunks = factor * (stays + copies + uses)
-    table = np.zeros((_MOST_PERMUTED, 24, _MOST_PERMUTED), np.int64)
-    for size in range(1, _MOST_PERMUTED + 1):
-        for row, found in enumerate(permutations(range(size))):
-            table[size - 1, row, :size] = found
     return State(
         heap=heaps.make_heap(times, chunks, factor * (6 * chunks + 8 * times)),
         prefetches=resource.make_queue(problem.supply, copies + 16),
@@ -105,7 +112,7 @@ def make_state(problem: Problem, factor: int = 1) -> State:
         starts=np.zeros(slices + 1, np.int64),
         order=np.zeros(slices + 1, np.int64),
         chosen=np.zeros(slices + 1, np.int64),
-        permutation=table,
+        permutation=_PERMUTATIONS,
     )
 
 

@@ -149,6 +149,22 @@ def test_plans_keep_the_clock_they_were_made_by() -> None:
     assert task.game.judge.judge(mapping) <= best_s * (1 + 1e-9)
 
 
+def test_a_part_of_a_task_has_offers_and_a_budget_of_its_own() -> None:
+    task = Task(load("tiny"), None, "msa", Budget(None, 200), 0)
+    plan = good_starts(task, 0.0)[0]
+    best_s, played = task.best_s, task.evaluations
+    part = task.part(0.25, lambda: False)
+    assert part.mapping() is None
+    assert not part.done
+    while not part.done:
+        part.play(random_plan(part.tables, part.generator))
+    assert (part.evaluations, part.best_s < np.inf) == (50, True)
+    assert (task.evaluations, task.best_s) == (played, best_s)
+    assert task.play(plan) == best_s
+    assert task.mapping() is not None
+    assert task.part(0.5, lambda: True).done
+
+
 def test_processor_time_is_not_wall_time() -> None:
     task = Task(load("tiny"), None, "msa", Budget(10.0, clock=PROCESSOR), 0)
     before = task.seconds
