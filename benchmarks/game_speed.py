@@ -3,9 +3,10 @@
     python benchmarks/game_speed.py [WORKLOAD ...] [--seconds S] [--objective robust|msa|cycles]
 
 Columns: a decision with its observation, driven from Python (what an actor pays); without the observation; a whole game
-in one compiled call (what search over lines of play pays); the simulator; the verifier; one changed game of a walk,
-judged (what annealing pays; the same games in every run, whatever the version); an order of buffers decoded by XLA's
-algorithm and judged (what `order-search` pays). The last column holds a decision against the shortest program's: it
+in one compiled call (what search over lines of play pays); the simulator; the verifier; making a game (its tables, by
+one clock); making a decoder of XLA's algorithm, beyond the program's first (a search has sixteen); one changed game of
+a walk, judged (what annealing pays; the same games in every run, whatever the version); an order of buffers decoded by
+XLA's algorithm and judged (what `order-search` pays). The last column holds a decision against the shortest program's: it
 must not get dearer with the length of the program.
 """
 
@@ -17,6 +18,8 @@ import numpy as np
 from mallocmuzero.actors.solvers.decoded import Evaluator, Flags
 from mallocmuzero.actors.solvers.task import PROCESSOR, Budget, Task
 from mallocmuzero.actors.solvers.walk import Walk
+from mallocmuzero.actors.solvers.xla.decoder import Decoder
+from mallocmuzero.actors.solvers.xla.options import production
 from mallocmuzero.env.core import COPY
 from mallocmuzero.env.game import MallocGame, play_line
 from mallocmuzero.env.objective import OBJECTIVES
@@ -82,11 +85,19 @@ def measure(name: str, seconds: float, objective: str | None) -> dict[str, float
         return 1
 
     task = Task(program, None, objective, Budget(None, 10**9, PROCESSOR), 0)
-    evaluator = Evaluator(task)
+    evaluator, options = Evaluator(task), production(program.target)
     individual = evaluator.start(Flags(slices=False))
 
     def decoded() -> int:
         evaluator.seconds(individual)
+        return 1
+
+    def made() -> int:
+        MallocGame(program, objective=objective)
+        return 1
+
+    def decoder() -> int:
+        Decoder(program, program.target, options)
         return 1
 
     whole()
@@ -99,6 +110,8 @@ def measure(name: str, seconds: float, objective: str | None) -> dict[str, float
         "decision in a compiled game, us": per_call(whole, seconds),
         "simulate, us": per_call(simulated, seconds),
         "verify, us": per_call(verified, seconds),
+        "game, us": per_call(made, seconds),
+        "decoder, us": per_call(decoder, seconds),
         "changed game, us": changed_game(task),
         "order, us": per_call(decoded, seconds),
     }
@@ -119,7 +132,7 @@ def main() -> None:
         table.add_row(
             name, *(f"{value:,.1f}" if value % 1 else f"{value:,.0f}" for value in row.values()), f"{ratio:.2f}"
         )
-    Console(width=160).print(table)
+    Console(width=200).print(table)
 
 
 if __name__ == "__main__":
