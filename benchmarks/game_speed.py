@@ -6,8 +6,8 @@ Columns: a decision with its observation, driven from Python (what an actor pays
 in one compiled call (what search over lines of play pays); the simulator; the verifier; making a game (its tables, by
 one clock); making a decoder of XLA's algorithm, beyond the program's first (a search has sixteen); one changed game of
 a walk, judged (what annealing pays; the same games in every run, whatever the version); an order of buffers decoded by
-XLA's algorithm and judged (what `order-search` pays). The last column holds a decision against the shortest program's: it
-must not get dearer with the length of the program.
+XLA's algorithm and judged (what `order-search` pays). The last column holds a decision against the shortest program's:
+it must not get dearer with the length of the program.
 """
 
 import argparse
