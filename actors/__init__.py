@@ -1,1 +1,1 @@
-"""Whatever plays or maps a program: self-play, search, evaluation, reference players."""
+"""Self-play, tree search, evaluation and diagnosis of agents."""

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..env.mapping import Mapping as ProgramMapping
-    from .confirmation import Confirmation
+    from ..env.program.mapping import Mapping as ProgramMapping
+    from ..roundtrip.confirm import Confirmation
 
 _WIDTHS = (34, 14, 14)
 
@@ -18,7 +18,7 @@ def report(confirmation: "Confirmation", wanted: "ProgramMapping") -> dict[str, 
       confirmation: what the compiler said.
       wanted: the mapping that was to be imposed.
     """
-    from .came_true import gains, in_us, realised
+    from ..roundtrip.realised import gains, in_us, realised
 
     program, kept = confirmation.program, confirmation.kept
     default, confirmed = in_us(program, confirmation.default), in_us(program, confirmation.mapping)
@@ -52,7 +52,7 @@ def report(confirmation: "Confirmation", wanted: "ProgramMapping") -> dict[str, 
 
 def attempts(confirmation: "Confirmation") -> list[dict[str, Any]]:
     """Returns what became of each candidate: latencies in microseconds by cost model."""
-    from .came_true import in_us, realised
+    from ..roundtrip.realised import in_us, realised
 
     program, found = confirmation.program, []
     for attempt in confirmation.attempts:

@@ -10,7 +10,7 @@ import numpy as np
 import optax
 from numpy.typing import NDArray
 
-from .networks import Network, Params
+from .networks.network import Network, Params
 
 
 class Lessons(NamedTuple):

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from .batch import TrainingBatch
 from .config import LearnerConfig
-from .networks import Network, Params
+from .networks.network import Network, Params
 from .targets import Targets
 
 _MASKED_LOGIT = -1e9  # finite, so that a target of zero on a masked move gives a loss of zero, not NaN

@@ -6,7 +6,7 @@ import jax
 
 from .batch import TrainingBatch
 from .config import LearnerConfig
-from .networks import Params
+from .networks.network import Params
 
 
 class Searched(Protocol):

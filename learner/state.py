@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from .networks import Network, Params
+from .networks.network import Network, Params
 
 
 class TrainingState(flax.struct.PyTreeNode):

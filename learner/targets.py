@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from .batch import TrainingBatch
 from .config import MAX, STORED, LearnerConfig
-from .networks import Network, Params
+from .networks.network import Network, Params
 
 
 class Targets(NamedTuple):

@@ -10,7 +10,7 @@ from ..replay.segment import Batch
 from .batch import TrainingBatch, training_batch
 from .config import LearnerConfig
 from .loss import unrolled_loss
-from .networks import Network, Params
+from .networks.network import Network, Params
 from .reanalyse import SearchFunction, reanalyse
 from .state import TrainingState
 from .targets import make_targets

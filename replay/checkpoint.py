@@ -11,8 +11,8 @@ from os import PathLike
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from ..env.durable import sha256_of, sync_and_hash, sync_folder
 from ..env.errors import FormatError, UserError
+from ..env.storage.atomic import sha256_of, sync_and_hash, sync_folder
 from .interface import ReplayConfig
 from .segment import SegmentSpec
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from mallocmuzero.launch.cli import make_parser
-from mallocmuzero.launch.config import Overrides, TrainConfig
-from mallocmuzero.launch.ray_nodes import without_room
+from mallocmuzero.launch.config.config import Overrides, TrainConfig
+from mallocmuzero.launch.ray.nodes import without_room
 from rayjob_schema import RAYJOB
 
 yaml = pytest.importorskip("yaml")

@@ -7,13 +7,13 @@ from itertools import chain
 
 import numpy as np
 
-from ..cost import all_hbm_latency
 from ..errors import UserError
-from ..mapping import Mapping, all_hbm
-from ..objective import ROBUST, Judge, make_judge
-from ..program import Program
-from ..target import Target
-from ..verify import verify
+from ..physics.cost import all_hbm_latency
+from ..physics.objective import ROBUST, Judge, make_judge
+from ..program.mapping import Mapping, all_hbm
+from ..program.program import Program
+from ..program.target import Target
+from ..verifier.verify import verify
 from .construct import constructed
 from .history import replaceable
 from .linear import Expression, LinearProgram
@@ -22,7 +22,7 @@ from .repair import choice_of, repaired
 from .solve import solve_integer, solve_relaxation
 from .timing import add_time, least_latency, minor_buffers
 
-# Raise it when bounds mean something else: results are kept by it. Tighter ones take `benchmarks/bounds.py --again`.
+# Raise it when bounds mean something else: results are kept by it. Tighter ones take `benchmarks/bounds/measure.py --again`.
 VERSION = 2
 # A bound within this much of a mapping proves it optimal, for all that the cost models can tell apart.
 PROVED_GAP = 1e-3

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ..mapping import CROSS_PROGRAM, PREFETCH, WRITE_BACK, Mapping
-from ..objective import Judge
 from ..packing.best_fit import best_fit
 from ..packing.repack import groups, packing_of, repack
-from ..program import Program
-from ..simulate import simulate
-from ..target import Target
+from ..physics.objective import Judge
+from ..physics.simulator import simulate
+from ..program.mapping import CROSS_PROGRAM, PREFETCH, WRITE_BACK, Mapping
+from ..program.program import Program
+from ..program.target import Target
 from .history import Touch, touches
 from .linear import Expression
 from .placement import Placement, Stretch

@@ -6,9 +6,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ..mapping import replaced_pair
-from ..program import OPERAND, Program
-from ..target import Target
+from ..program.mapping import replaced_pair
+from ..program.program import OPERAND, Program
+from ..program.target import Target
 
 
 @dataclass(frozen=True)

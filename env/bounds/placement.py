@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..program import Program
-from ..target import Target
+from ..program.program import Program
+from ..program.target import Target
 from .history import Touch, may_be_fast, replaceable, touches
 from .linear import Expression, LinearProgram
 from .slots import SlotTree

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..game import COPY, DROP, NO_COPY, MallocGame
-from ..mapping import CROSS_PROGRAM, Mapping
-from ..program import OPERAND, Program
-from ..target import Target
-from ..verify import verify
+from ..game.game import COPY, DROP, NO_COPY, MallocGame
+from ..program.mapping import CROSS_PROGRAM, Mapping
+from ..program.program import OPERAND, Program
+from ..program.target import Target
+from ..verifier.verify import verify
 from .placement import Placement
 
 # From which share on something counts as chosen; in a fractional solution each gives another mapping.

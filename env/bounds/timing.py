@@ -7,10 +7,10 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from ..cost import CYCLES, all_hbm_latency, cycle_s, instruction_times
-from ..cycles import cycle_model, least_cycles
-from ..program import Program
-from ..target import Target
+from ..physics.cost import CYCLES, all_hbm_latency, cycle_s, instruction_times
+from ..physics.cycles import cycle_model, least_cycles
+from ..program.program import Program
+from ..program.target import Target
 from .history import may_be_fast, replaceable, wait_weights
 from .linear import Expression, LinearProgram
 from .placement import Placement

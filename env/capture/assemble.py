@@ -5,14 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..cost import MODELS, available_models
 from ..errors import FormatError
-from ..mapping import Mapping
-from ..program import Program
-from ..simulate import simulate
-from ..target import Target
-from ..variant import Variant
-from ..verify import verify
+from ..physics.cost import MODELS, available_models
+from ..physics.simulator import simulate
+from ..program.mapping import Mapping
+from ..program.program import Program
+from ..program.target import Target
+from ..program.variant import Variant
+from ..verifier.verify import verify
 from .archive import ASSIGNMENT, BEFORE
 from .cycle_pairs import CyclePairs
 from .extract import Extraction, extract, read_sizes

@@ -6,9 +6,9 @@ from collections import Counter, defaultdict
 
 import numpy as np
 
-from ..cycle_table import CycleTable, build_table
-from ..mapping import COPY_FIELDS, Mapping
-from ..program import RESULT, Program
+from ..program.cycle_table import CycleTable, build_table
+from ..program.mapping import COPY_FIELDS, Mapping
+from ..program.program import RESULT, Program
 from .canonical import Canonical
 from .extract import Extraction
 from .hlo import Instruction, Module, Shape

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from ..cache import cache_folder
 from ..errors import UserError
+from ..storage.cache import cache_folder
 from ..workloads import packages
 
 _COMPLETE = "complete"

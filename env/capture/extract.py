@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import FormatError
-from ..mapping import REPLACEABLE_OPCODES
-from ..program import OPERAND, RESULT, Program
-from ..target import Target
+from ..program.mapping import REPLACEABLE_OPCODES
+from ..program.program import OPERAND, RESULT, Program
+from ..program.target import Target
 from .alias import alias_groups
 from .dataflow import FORWARDING, INPUTS, Values
 from .hlo import Module, path_text

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import FormatError, UserError
-from ..files import read_module, read_program, write_program
-from ..program import Program, problem_dict
-from ..verify import verify
+from ..program.files import read_module, read_program, write_program
+from ..program.program import Program, problem_dict
+from ..verifier.verify import verify
 from .archive import cut_down
 from .assemble import Assembly
 from .compiler import ASSIGNMENT, LOWERING, Compiler

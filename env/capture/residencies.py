@@ -6,8 +6,8 @@ from collections.abc import Set
 import numpy as np
 from numpy.typing import NDArray
 
-from ..mapping import RESIDENCY_FIELDS
-from ..program import Program
+from ..program.mapping import RESIDENCY_FIELDS
+from ..program.program import Program
 
 Row = list[int]
 

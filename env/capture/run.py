@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ..errors import FormatError, UserError
-from ..files import write_program
-from ..mapping import Mapping as ProgramMapping
-from ..packed_module import packed
-from ..program import Program
-from ..target import GENERATIONS, TOPOLOGIES
+from ..program.files import write_program
+from ..program.mapping import Mapping as ProgramMapping
+from ..program.packed_module import packed
+from ..program.program import Program
+from ..program.target import GENERATIONS, TOPOLOGIES
 from . import plan
 from .archive import ANSWER_FILE, Archive, cut_down
 from .assemble import Assembly

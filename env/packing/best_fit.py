@@ -7,7 +7,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ..sorting import ascending
+from ..compiled.sorting import ascending
 from .problem import Packing
 
 

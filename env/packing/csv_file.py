@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..durable import write_atomically
 from ..errors import FormatError, UserError
+from ..storage.atomic import write_atomically
 
 COLUMNS = ("id", "lower", "upper", "size")
 _MOST = 2**62

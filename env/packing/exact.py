@@ -21,7 +21,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ..sorting import ascending
+from ..compiled.sorting import ascending
 from .best_fit import heaviest_section
 from .problem import Packing
 

@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ..sorting import ascending
+from ..compiled.sorting import ascending
 
 # Rounds of one order in which what did not fit moves ahead, and how far apart two offsets are tried.
 _ROUNDS = 24

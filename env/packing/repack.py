@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..mapping import CROSS_PROGRAM, Mapping
-from ..program import Program
-from ..target import Target
-from ..verify import verify
+from ..program.mapping import CROSS_PROGRAM, Mapping
+from ..program.program import Program
+from ..program.target import Target
+from ..verifier.verify import verify
 from .pack import FEASIBLE, INFEASIBLE, Packed, pack
 from .parts import Parts, pack_parts
 from .problem import Packing, make_packing

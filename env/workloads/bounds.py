@@ -1,4 +1,4 @@
-"""What `benchmarks/bounds.py` found out about the committed programs: bounds and best known mappings.
+"""What `benchmarks/bounds/measure.py` found out about the committed programs: bounds and best known mappings.
 
 `bounds.json` is `{"format": "mallocmuzero-bounds", "records": [...]}`, one record per program, objective and version:
 
@@ -23,10 +23,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..cost import MSA
-from ..cycle_table import table_dict
-from ..objective import Judge, make_judge
-from ..program import Program
+from ..physics.cost import MSA
+from ..physics.objective import Judge, make_judge
+from ..program.cycle_table import table_dict
+from ..program.program import Program
 
 FORMAT = "mallocmuzero-bounds"
 PATH = Path(__file__).parent / "bounds.json"

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..durable import write_atomically
+from ..storage.atomic import write_atomically
 from . import MANIFEST, load, names
 
 

@@ -21,15 +21,15 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..cache import cache_folder
 from ..capture.archive import Archive
 from ..capture.environment import managed_python
 from ..capture.modules import complete
 from ..capture.run import PASSES, capture
 from ..errors import UserError
-from ..files import read_program
-from ..program import Program
-from ..target import TOPOLOGIES
+from ..program.files import read_program
+from ..program.program import Program
+from ..program.target import TOPOLOGIES
+from ..storage.cache import cache_folder
 from . import MODELS_PARENT, Workload, all_names, packages, workload
 
 

@@ -7,7 +7,7 @@ from ..json_output import add_json_option, write_json
 
 if TYPE_CHECKING:
     from ...env.bounds.bound import Bound
-    from ...env.program import Program
+    from ...env.program.program import Program
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from ...env import workloads
     from ...env.bounds.bound import bound
-    from ...env.files import write_mapping
+    from ...env.program.files import write_mapping
     from ..console import stdout_console
 
     program = workloads.load(arguments.program)

@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ...env.capture.modules import complete
     from ...env.capture.run import PASSES, capture
     from ...env.errors import UserError
-    from ...env.target import TOPOLOGIES
+    from ...env.program.target import TOPOLOGIES
 
     if arguments.complete:
         if arguments.target not in TOPOLOGIES:

@@ -34,11 +34,11 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command."""
+    from ...actors.diagnosis.diagnose import diagnose
     from ...env import workloads
     from ...env.errors import UserError
     from ..console import stdout_console
     from ..diagnosis.agent import load_agent
-    from ..diagnosis.diagnose import diagnose
     from ..diagnosis.pictures import draw
     from ..diagnosis.tables import heading, tables
 

@@ -27,8 +27,8 @@ def run(arguments: argparse.Namespace) -> int:
     from ...env import workloads
     from ...env.errors import UserError
     from ..console import stdout_console
-    from ..report import evaluate_run, evaluations_table
-    from ..run_url import local_run
+    from ..run.url import local_run
+    from ..train.report import evaluate_run, evaluations_table
 
     names = arguments.workload
     if arguments.split is not None:

@@ -19,8 +19,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command."""
-    from ..export import export
-    from ..run_url import local_run
+    from ..run.export import export
+    from ..run.url import local_run
 
     with local_run(arguments.run_dir) as run_dir:
         info = export(run_dir, arguments.output)

@@ -66,15 +66,15 @@ def run(arguments: argparse.Namespace) -> int:
     from ...env import workloads
     from ...env.capture.compiler import TIME_LIMIT_S
     from ...env.capture.environment import managed_python
-    from ...env.durable import write_atomically
     from ...env.errors import UserError
-    from ...env.files import read_mapping, write_program
-    from ...env.objective import make_judge
-    from ...env.verify import verify
-    from ..confirmation import candidates_of, confirm
-    from ..imposition import imposer
-    from ..source import find_source, program_path
-    from ..translation import translate
+    from ...env.physics.objective import make_judge
+    from ...env.program.files import read_mapping, write_program
+    from ...env.storage.atomic import write_atomically
+    from ...env.verifier.verify import verify
+    from ...roundtrip.compile import imposer
+    from ...roundtrip.confirm import candidates_of, confirm
+    from ...roundtrip.source import find_source, program_path
+    from ...roundtrip.translate import translate
 
     if arguments.seed < 0 or not arguments.seconds >= 0 or arguments.candidates < 1:
         raise UserError("--seed and --seconds are 0 or more, --candidates 1 or more")

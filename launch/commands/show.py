@@ -22,9 +22,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command."""
-    from ...env import picture, workloads
+    from ...env import workloads
     from ...env.errors import UserError
-    from ...env.verify import check
+    from ...env.verifier.verify import check
+    from ...env.viewer import picture
     from ..mappings import read_any_mapping
 
     if arguments.beside is not None and arguments.mapping is None:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from ..json_output import add_json_option, write_json
 
 if TYPE_CHECKING:
-    from ...actors.solvers.solve import Solution, Solver
-    from ...actors.solvers.task import Status, Task
-    from ...env.program import Program
+    from ...env.program.program import Program
+    from ...solvers.common.task import Status, Task
+    from ...solvers.solve import Solution, Solver
 
 _SECONDS = 60.0
 _MUZERO = "muzero"
@@ -52,11 +52,11 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command; 130 or 143 if a signal ended it early, with the best mapping so far written."""
-    from ...actors.solvers.solve import SOLVERS, Solvers, solve
-    from ...actors.solvers.task import Budget
     from ...env import workloads
     from ...env.errors import UserError
-    from ...env.files import write_mapping
+    from ...env.program.files import write_mapping
+    from ...solvers.common.task import Budget
+    from ...solvers.solve import SOLVERS, Solvers, solve
     from ..stop import StopRequest
 
     if arguments.seed < 0:
@@ -98,7 +98,7 @@ class _Late:
 
     def __call__(self, task: "Task") -> None:
         if self._solver is None:
-            from ..muzero import muzero_solver
+            from ..learned import muzero_solver
 
             self._solver = muzero_solver(self._policy)
         self._solver(task)
@@ -106,7 +106,7 @@ class _Late:
 
 def describe(program: "Program", solution: "Solution") -> dict[str, Any]:
     """Returns the JSON object: docs/json.md."""
-    from ...env.objective import latencies, make_judge
+    from ...env.physics.objective import latencies, make_judge
 
     judge = make_judge(program, solution.objective)
     production_s, tuned = judge.production_s, judge.tuned()

@@ -38,8 +38,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command."""
-    from ..config import Overrides
-    from ..train import train
+    from ..config.config import Overrides
+    from ..experiment import train
 
     overrides = Overrides()
     if arguments.config is not None:

@@ -44,10 +44,10 @@ def run(arguments: argparse.Namespace) -> int:
     import json
 
     from ...env.capture.environment import managed_python
-    from ...env.durable import write_atomically
     from ...env.errors import UserError
-    from ..flag_grid import flags_us
-    from ..tuning import tune
+    from ...env.storage.atomic import write_atomically
+    from ...roundtrip.flag_grid import flags_us
+    from ...roundtrip.tune import tune
 
     if arguments.seed < 0 or not arguments.minutes > 0:
         raise UserError("--seed is 0 or more, --minutes more than 0")

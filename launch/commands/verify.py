@@ -21,9 +21,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command; returns 0 if the mapping verifies, else 1."""
     from ...env import workloads
-    from ...env.cost import CYCLES, MODELS, exact
-    from ...env.objective import latencies
-    from ...env.verify import verify
+    from ...env.physics.cost import CYCLES, MODELS, exact
+    from ...env.physics.objective import latencies
+    from ...env.verifier.verify import verify
     from ..mappings import read_any_mapping
 
     program = workloads.load(arguments.program)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ..json_output import add_json_option, write_json
 
 if TYPE_CHECKING:
-    from ...env.program import Program
+    from ...env.program.program import Program
 
 MICRO = 1e6
 
@@ -41,8 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def describe(program: "Program", split: str | None) -> dict[str, Any]:
     """Returns one entry of the JSON list: docs/json.md."""
-    from ...env.cost import MODELS
-    from ...env.game import MallocGame, play_line
+    from ...env.game.game import MallocGame, play_line
+    from ...env.physics.cost import MODELS
     from ...env.workloads.bounds import known
 
     game = MallocGame(program)
@@ -66,8 +66,8 @@ def describe(program: "Program", split: str | None) -> dict[str, Any]:
 
 def latencies_us(program: "Program", model: str) -> dict[str, float | None]:
     """Returns the reference latencies of a program in microseconds, by what they are of; all None without a model."""
-    from ...env.cost import all_hbm_latency, available_models, floor_latency
-    from ...env.simulate import simulate
+    from ...env.physics.cost import all_hbm_latency, available_models, floor_latency
+    from ...env.physics.simulator import simulate
 
     keys = ("all_hbm", "production", "production_cold", "production_waits", "production_tuned", "floor")
     latencies: dict[str, float | None] = dict.fromkeys(keys)
@@ -88,7 +88,7 @@ def latencies_us(program: "Program", model: str) -> dict[str, float | None]:
 
 def tuned_ratio(program: "Program") -> float | None:
     """Returns the best of the flag grid under `robust`: the worse of its ratios to the default; None if not known."""
-    from ...env.objective import ROBUST, make_judge, resolve
+    from ...env.physics.objective import ROBUST, make_judge, resolve
 
     if not program.variants or program.production is None or resolve(program) != ROBUST:
         return None

@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from ...actors.actor_config import ActorConfig
-from ...actors.search import SearchConfig
+from ...actors.search.search import SearchConfig
+from ...actors.self_play.config import ActorConfig
 from ...env.errors import FormatError, UserError
-from ...env.game import NUM_MOVES
-from ...env.observation import OBSERVATION_SIZE
-from ...learner.checkpoint import FORMAT, Checkpoints, load_parameters
-from ...learner.networks import Network, Params
-from ...learner.policy_file import read_policy
-from ..checkpoints import ACTORS, LEARNER, RunCheckpoints
-from ..config import config_from_json
-from ..run_directory import RunDirectory
-from ..session import read_actor_states
+from ...env.game.game import NUM_MOVES
+from ...env.game.observation import OBSERVATION_SIZE
+from ...learner.checkpoints.checkpoint import FORMAT, Checkpoints, load_parameters
+from ...learner.checkpoints.policy_file import read_policy
+from ...learner.networks.network import Network, Params
+from ..config.config import config_from_json
+from ..run.checkpoints import ACTORS, LEARNER, RunCheckpoints
+from ..run.directory import RunDirectory
+from ..train.session import read_actor_states
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from rich.table import Table
 
-from ...env.picture import MIB
-from .changes import Change, Changes, Tally
-from .diagnose import Diagnosis, LineFigures
-from .model import Depth
+from ...actors.diagnosis.changes import Change, Changes, Tally
+from ...actors.diagnosis.diagnose import Diagnosis, LineFigures
+from ...actors.diagnosis.model import Depth
+from ...env.viewer.picture import MIB
 
 # Changes that the terminal shows: the surest, and those with the largest gains and losses. The JSON file has all.
 _SUREST, _LARGEST = 12, 4

@@ -4,10 +4,10 @@ from typing import Any
 
 import jax
 import numpy as np
-from mallocmuzero.actors.search import SearchConfig, greedy, search
-from mallocmuzero.learner.codec import ScalarCodec
+from mallocmuzero.actors.search.search import SearchConfig, greedy, search
 from mallocmuzero.learner.config import LearnerConfig
-from mallocmuzero.learner.networks import Network, NetworkConfig, Params
+from mallocmuzero.learner.networks.codec import ScalarCodec
+from mallocmuzero.learner.networks.network import Network, NetworkConfig, Params
 from mallocmuzero.learner.state import init_state
 from mallocmuzero.learner.update import make_optimiser, make_update
 from mallocmuzero.replay.segment import Batch

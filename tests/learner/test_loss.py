@@ -10,7 +10,7 @@ from learner_cases import make_batch
 from mallocmuzero.learner.batch import TrainingBatch, training_batch
 from mallocmuzero.learner.config import LearnerConfig
 from mallocmuzero.learner.loss import LossOutput, scale_gradient, unrolled_loss
-from mallocmuzero.learner.networks import Network, NetworkConfig, Params
+from mallocmuzero.learner.networks.network import Network, NetworkConfig, Params
 from mallocmuzero.learner.targets import make_targets
 
 CONFIG = LearnerConfig(batch_size=3, unroll_steps=3, td_steps=2)

@@ -7,7 +7,7 @@ import pytest
 from learner_cases import make_batch
 from mallocmuzero.learner.batch import importance_weights, training_batch
 from mallocmuzero.learner.config import LearnerConfig
-from mallocmuzero.learner.networks import Network, NetworkConfig
+from mallocmuzero.learner.networks.network import Network, NetworkConfig
 from mallocmuzero.learner.targets import bootstrap_values, make_targets, n_step_returns
 
 GAMMA = 0.9

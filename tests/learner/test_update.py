@@ -11,7 +11,7 @@ from learner_cases import make_batch
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.learner.batch import training_batch
 from mallocmuzero.learner.config import LearnerConfig
-from mallocmuzero.learner.networks import Network, NetworkConfig
+from mallocmuzero.learner.networks.network import Network, NetworkConfig
 from mallocmuzero.learner.reanalyse import reanalyse
 from mallocmuzero.learner.state import TrainingState, init_state
 from mallocmuzero.learner.update import Update, learning_rate_schedule, make_optimiser, make_update

@@ -7,11 +7,11 @@ import threading
 import numpy as np
 import pytest
 from mallocmuzero.env.errors import FormatError, UserError
-from mallocmuzero.replay.client import ReverbReplay
 from mallocmuzero.replay.interface import ReplayTimeout
-from mallocmuzero.replay.local import LocalReplay
-from mallocmuzero.replay.reverb_import import TABLE
-from mallocmuzero.replay.server import ReplayServer
+from mallocmuzero.replay.local.replay import LocalReplay
+from mallocmuzero.replay.reverb.client import ReverbReplay
+from mallocmuzero.replay.reverb.lazy_import import TABLE
+from mallocmuzero.replay.reverb.server import ReplayServer
 from replay_cases import FREE, PACED, SPEC, contents, episode, expected, play
 
 needs_reverb = pytest.mark.skipif(importlib.util.find_spec("reverb") is None, reason="Reverb is not installed")

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mallocmuzero.env.game import MallocGame
-from mallocmuzero.env.mapping import CROSS_PROGRAM, Mapping
+from mallocmuzero.env.game.game import MallocGame
 from mallocmuzero.env.packing.repack import groups, packing_of, repack
-from mallocmuzero.env.simulate import simulate
-from mallocmuzero.env.verify import verify
+from mallocmuzero.env.physics.simulator import simulate
+from mallocmuzero.env.program.mapping import CROSS_PROGRAM, Mapping
+from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.env.workloads import load
 from programs import TARGET, make_mapping, make_program, programs
 

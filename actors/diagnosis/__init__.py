@@ -1,0 +1,1 @@
+"""Measures where an agent's model, value and policy err."""

@@ -1,0 +1,154 @@
+"""The learned model against the game: imagined along moves that were really played.
+
+Shapes: `S` start states, `K` imagined steps, `A` moves.
+"""
+
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from ...learner.networks.network import Network, Params
+from .inference import Heads, log_policy, project, recurrent
+from .trace import Trace
+
+
+@dataclass(frozen=True)
+class Depth:
+    """Means over the start states after `depth` imagined steps; None where there is nothing to compare.
+
+    Attributes:
+      depth: imagined steps.
+      states: start states whose game is not over by then.
+      reward_error, reward_bias: absolute error and error of the reward of the last imagined step.
+      value_error, value_bias: the same of the imagined value, against the line's true discounted return from there.
+      seen_value_error: absolute error of the value that the network gives the real observation there.
+      backup_error: absolute error, as a value of the start state, of the rewards imagined so far and the value behind
+        them: what a search that looks so far ahead would believe.
+      policy_kl: divergence of the imagined policy from the policy of the real observation, legal moves only, in nats.
+      same_move: share of states in which both like the same legal move best.
+      illegal_mass: what the imagined policy, not masked, gives to moves that are illegal in the real game.
+      cosine: of the imagined latent state and that of the real observation.
+      projected_cosine: of their projections, which is what the consistency loss trains; None without those heads.
+    """
+
+    depth: int
+    states: int
+    reward_error: float | None
+    reward_bias: float | None
+    value_error: float | None
+    value_bias: float | None
+    seen_value_error: float | None
+    backup_error: float | None
+    policy_kl: float | None
+    same_move: float | None
+    illegal_mass: float | None
+    cosine: float | None
+    projected_cosine: float | None
+
+
+@dataclass(frozen=True)
+class ModelErrors:
+    """How far the model can be trusted on a line of play.
+
+    Attributes:
+      starts: start states.
+      constant_reward_error, constant_value_error: mean absolute errors of the best constants: who errs as much has
+        learnt nothing.
+      clipped_rewards: rewards that the network cannot say, because they lie beyond the limit of its codec.
+      depths: by imagined steps, from 0.
+    """
+
+    starts: int
+    constant_reward_error: float
+    constant_value_error: float
+    clipped_rewards: int
+    depths: list[Depth]
+
+
+def compare_model(
+    network: Network,
+    params: Params,
+    trace: Trace,
+    seen: Heads,
+    horizon: int,
+    starts: int,
+    discount: float,
+    seed: int,
+    projects: bool = True,
+) -> ModelErrors:
+    """Imagines `horizon` steps along a line from start states sampled on it.
+
+    Args:
+      network, params: the agent.
+      trace: the line.
+      seen: what the network says of its observations.
+      horizon: imagined steps.
+      starts: start states at most; all decisions where there are no more.
+      discount: per move.
+      seed: of the sample.
+      projects: the parameters have trained heads for the consistency loss.
+    """
+    generator = np.random.default_rng(seed)
+    start = np.sort(generator.choice(len(trace), min(starts, len(trace)), replace=False))
+    latent = jnp.asarray(seen.latent[start])
+    reward, value, logits = np.zeros(len(start)), seen.value[start], seen.logits[start]
+    earned = np.zeros(len(start))
+    depths = []
+    for depth in range(horizon + 1):
+        if depth:
+            before = np.minimum(start + depth - 1, len(trace) - 1)
+            output = recurrent(network, params, latent, jnp.asarray(trace.action[before], jnp.int32))
+            latent = output.latent
+            reward, value, logits = (
+                np.asarray(part, np.float64) for part in (output.reward, output.value, output.policy_logits)
+            )
+            earned = earned + discount ** (depth - 1) * reward
+        alive, made = start + depth < len(trace), start + depth <= len(trace)
+        there = np.minimum(start + depth, len(trace) - 1)
+        projected = None
+        if projects:
+            imagined_there = project(network, params, latent, online=True)
+            seen_there = project(network, params, jnp.asarray(seen.latent[there]), online=False)
+            projected = _cosine(np.asarray(imagined_there), np.asarray(seen_there))
+        legal = trace.legal[there]
+        imagined, real = log_policy(logits, legal), log_policy(seen.logits[there], legal)
+        ratio = np.where(legal, real, 0.0) - np.where(legal, imagined, 0.0)
+        reward_error = reward - trace.reward[np.minimum(start + depth - 1, len(trace) - 1)] if depth else None
+        value_error = value - trace.value[there]
+        depths.append(
+            Depth(
+                depth,
+                int(alive.sum()),
+                _mean(None if reward_error is None else np.abs(reward_error), alive),
+                _mean(reward_error, alive),
+                _mean(np.abs(value_error), alive),
+                _mean(value_error, alive),
+                _mean(np.abs(seen.value[there] - trace.value[there]), alive),
+                _mean(np.abs(earned + discount**depth * value - trace.value[start]), made),
+                _mean((np.exp(real) * ratio).sum(-1), alive),
+                _mean(imagined.argmax(-1) == real.argmax(-1), alive),
+                _mean(np.where(legal, 0.0, np.exp(log_policy(logits))).sum(-1), alive),
+                _mean(_cosine(np.asarray(latent), seen.latent[there]), alive),
+                _mean(projected, alive),
+            )
+        )
+    return ModelErrors(
+        len(start),
+        float(np.abs(trace.reward - np.median(trace.reward)).mean()),
+        float(np.abs(trace.value - np.median(trace.value)).mean()),
+        int((np.abs(trace.reward) > network.config.reward.limit).sum()),
+        depths,
+    )
+
+
+def _cosine(left: NDArray[np.float32], right: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Returns the cosines of rows."""
+    one, other = left.astype(np.float64), right.astype(np.float64)
+    lengths = np.linalg.norm(one, axis=-1) * np.linalg.norm(other, axis=-1)
+    return np.asarray((one * other).sum(-1) / np.maximum(lengths, 1e-12))
+
+
+def _mean(values: np.ndarray | None, where: NDArray[np.bool_]) -> float | None:
+    return None if values is None or not where.any() else float(values[where].mean())

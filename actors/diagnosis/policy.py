@@ -1,0 +1,88 @@
+"""The policy against the legal moves: how sure it is, and whether it is sure of what the line does."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...env.game.game import MOVE_NAMES, NUM_MOVES
+from .inference import log_policy
+from .trace import Trace
+
+SURE = 0.9
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Decisions with as many legal moves.
+
+    Attributes:
+      legal: legal moves.
+      decisions: how many.
+      entropy: mean entropy of the policy over the legal moves, in nats; None without such decisions.
+      uniform: that of a policy that knows nothing.
+      sure: share of decisions in which one move has more than 0.9.
+      agreement: share of decisions in which the line made the policy's first choice.
+    """
+
+    legal: int
+    decisions: int
+    entropy: float | None
+    uniform: float
+    sure: float | None
+    agreement: float | None
+
+
+@dataclass(frozen=True)
+class PolicyFigures:
+    """The policy along a line of play.
+
+    Attributes:
+      decisions: how many.
+      sure, agreement: see `Choices`, over all decisions.
+      probability: mean probability of the line's moves.
+      illegal_mass: mean of what the policy, not masked, gives to illegal moves. The game masks them at the root.
+      by_legal: by the number of legal moves.
+      moves: decisions by the line's move and the policy's first choice, both by name.
+    """
+
+    decisions: int
+    sure: float
+    agreement: float
+    probability: float
+    illegal_mass: float
+    by_legal: list[Choices]
+    moves: dict[str, dict[str, int]]
+
+
+def entropies(logits: NDArray[np.float64], legal: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Returns the entropy `[D]` of the policy over legal moves, in nats."""
+    log = log_policy(logits, legal)
+    return np.asarray(-(np.exp(log) * np.where(legal, log, 0.0)).sum(-1))
+
+
+def describe_policy(trace: Trace, logits: NDArray[np.float64]) -> PolicyFigures:
+    """Describes the policy `[D, A]` (logits, not masked) along a line."""
+    probability = np.exp(log_policy(logits, trace.legal))
+    entropy, favourite = entropies(logits, trace.legal), probability.argmax(-1)
+    sure, agrees = probability.max(-1) > SURE, favourite == trace.action
+    count = trace.legal.sum(-1)
+    by_legal = []
+    for legal in range(2, NUM_MOVES + 1):
+        here = count == legal
+        figures = [float(f[here].mean()) if here.any() else None for f in (entropy, sure, agrees)]
+        by_legal.append(Choices(legal, int(here.sum()), figures[0], float(np.log(legal)), figures[1], figures[2]))
+    return PolicyFigures(
+        len(trace),
+        float(sure.mean()),
+        float(agrees.mean()),
+        float(probability[np.arange(len(trace)), trace.action].mean()),
+        float(np.where(trace.legal, 0.0, np.exp(log_policy(logits))).sum(-1).mean()),
+        by_legal,
+        {
+            made: {
+                liked: int(((trace.action == line) & (favourite == own)).sum()) for own, liked in enumerate(MOVE_NAMES)
+            }
+            for line, made in enumerate(MOVE_NAMES)
+        },
+    )

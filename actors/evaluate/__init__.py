@@ -1,0 +1,1 @@
+"""Plays programs with an agent, beside the reference players."""

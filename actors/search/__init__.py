@@ -1,0 +1,1 @@
+"""Gumbel MuZero search over the learned model."""

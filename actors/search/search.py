@@ -1,0 +1,188 @@
+"""Batched Gumbel MuZero search (Danihelka et al., ICLR 2022) over the learned model, with mctx.
+
+Shapes: `B` batch, `D` observation size, `A` actions.
+"""
+
+import dataclasses
+import functools
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import mctx
+import numpy as np
+from jax.typing import ArrayLike
+
+from ...env.errors import UserError
+from ...learner.networks.network import Network, Params
+
+GAP = "gap"
+MCTX = "mctx"
+
+
+@dataclass(frozen=True)
+class SearchConfig:
+    """How the search looks ahead. Hashable: one compilation per configuration and batch size.
+
+    Attributes:
+      simulations: network evaluations per move.
+      max_considered: moves that sequential halving considers at the root.
+      gumbel_scale: scale of the exploring noise at the root; 0 makes the search deterministic, for evaluation.
+      discount: per move; the same as the learner's.
+      q_epsilon: gap between two Q-values, in units of return, that counts as clear: see `transform_q`. About what the
+        values of a network that has learned for some minutes err by; with less the search follows their noise.
+      value_scale, maxvisit_init: a Q-value that is worse than the best by much more than `q_epsilon` loses up to
+        `value_scale * (maxvisit_init + visits of the most visited move)` in logits.
+      max_depth: longest line of play inside the tree, or None for no limit but `simulations`.
+      q_transform: how Q-values become logits: `gap`, by `transform_q`, or `mctx`, by mctx's own
+        `qtransform_completed_by_mix_value` with the same scale, to compare with.
+    """
+
+    simulations: int = 8
+    max_considered: int = 3
+    gumbel_scale: float = 1.0
+    discount: float = 1.0
+    q_epsilon: float = 0.3
+    value_scale: float = 0.1
+    maxvisit_init: float = 50.0
+    max_depth: int | None = None
+    q_transform: str = GAP
+
+    def __post_init__(self) -> None:
+        for name in ("simulations", "max_considered"):
+            if getattr(self, name) < 1:
+                raise UserError(f"search: {name} must be at least 1, not {getattr(self, name)}")
+        if self.max_depth is not None and self.max_depth < 1:
+            raise UserError(f"search: max_depth must be at least 1 or None, not {self.max_depth}")
+        for name in ("gumbel_scale", "value_scale", "maxvisit_init"):
+            if not getattr(self, name) >= 0.0:
+                raise UserError(f"search: {name} must not be negative, not {getattr(self, name)}")
+        if not 0.0 < self.discount <= 1.0:
+            raise UserError(f"search: discount must be in (0, 1], not {self.discount}")
+        if not self.q_epsilon > 0.0:
+            raise UserError(f"search: q_epsilon must be positive, not {self.q_epsilon}")
+        if self.q_transform not in (GAP, MCTX):
+            raise UserError(f"search: q_transform must be {GAP} or {MCTX}, not {self.q_transform!r}")
+
+    def quiet(self) -> "SearchConfig":
+        """The same search without exploring noise, for evaluation."""
+        return dataclasses.replace(self, gumbel_scale=0.0)
+
+
+class SearchResult(NamedTuple):
+    """What the search found for a batch of positions.
+
+    action: `[B]` int32, the move to play, always legal.
+    action_weights: `[B, A]` float32, the improved policy: the target for the policy head, zero on illegal moves.
+    value: `[B]` float32, value of the root under the improved policy.
+    """
+
+    action: jax.Array
+    action_weights: jax.Array
+    value: jax.Array
+
+
+def search(
+    network: Network, params: Params, key: jax.Array, observations: ArrayLike, legal: ArrayLike, config: SearchConfig
+) -> SearchResult:
+    """Searches from observations `[B, D]` with legal moves `[B, A]` (bool).
+
+    Raises `ValueError` if a row has no legal move and `legal` is a NumPy array; inside `jax.jit`, where it cannot be
+    looked at, such a row silently gets action 0.
+    """
+    _check_legal(legal)
+    return _search(network, params, key, jnp.asarray(observations), jnp.asarray(legal), config)
+
+
+def greedy(network: Network, params: Params, observations: ArrayLike, legal: ArrayLike) -> jax.Array:
+    """The most probable legal move `[B]` (int32) by the policy head alone. Errors as in `search`."""
+    _check_legal(legal)
+    return _greedy(network, params, jnp.asarray(observations), jnp.asarray(legal))
+
+
+def transform_q(tree: Any, node_index: Any, *, config: SearchConfig) -> jax.Array:
+    """Turns the Q-values at a node (unbatched, as mctx calls it) into additions to its prior logits, `[A]`.
+
+    With `d` the distance of a move's Q-value to the best one's, the move loses `d / (d + q_epsilon)` of the scale.
+    mctx's own `qtransform_completed_by_mix_value` divides by the range of the Q-values at the node. Here most moves
+    hardly matter: if all Q-values agree up to noise, that division makes the noise a confident target, and beside one
+    disastrous move it hides the difference between two good ones. This form does neither: distances far below
+    `q_epsilon` vanish, and beyond it they saturate.
+    """
+    completed = _completed_q(tree, node_index)
+    invalid = jnp.logical_and(tree.root_invalid_actions, node_index == tree.ROOT_INDEX)
+    best = jnp.max(jnp.where(invalid, -jnp.inf, completed))
+    distance = jnp.maximum(0.0, best - completed)
+    scale = config.value_scale * (config.maxvisit_init + jnp.max(tree.children_visits[node_index]))
+    return -scale * distance / (distance + config.q_epsilon)
+
+
+def _transform(config: SearchConfig) -> Any:
+    """Returns the transformation of Q-values that is configured."""
+    if config.q_transform == GAP:
+        return functools.partial(transform_q, config=config)
+    return functools.partial(
+        mctx.qtransform_completed_by_mix_value, value_scale=config.value_scale, maxvisit_init=config.maxvisit_init
+    )
+
+
+def _completed_q(tree: Any, node_index: Any) -> jax.Array:
+    """Q-values `[A]` of a node, those of unvisited moves replaced by mctx's mixed value."""
+    # With these arguments mctx multiplies them by 1 + the largest visit count, and does nothing else.
+    scaled = mctx.qtransform_completed_by_mix_value(
+        tree, node_index, value_scale=1.0, maxvisit_init=1.0, rescale_values=False
+    )
+    return jnp.asarray(scaled) / (1.0 + jnp.max(tree.children_visits[node_index]))
+
+
+def _check_legal(legal: ArrayLike) -> None:
+    if isinstance(legal, np.ndarray) and not legal.any(axis=-1).all():
+        rows = np.flatnonzero(~legal.any(axis=-1)).tolist()
+        raise ValueError(f"search: no legal move in rows {rows}")
+
+
+@functools.partial(jax.jit, static_argnames=("network", "config"))
+def _search(
+    network: Network, params: Params, key: jax.Array, observations: jax.Array, legal: jax.Array, config: SearchConfig
+) -> SearchResult:
+    def expand(params: Any, key: jax.Array, action: Any, latent: jax.Array) -> tuple[mctx.RecurrentFnOutput, jax.Array]:
+        del key
+        output = network.recurrent_inference(params, latent, action)
+        # No discount of zero after the last move: the learner trains the states behind it to reward 0 and value 0.
+        expanded = mctx.RecurrentFnOutput(
+            reward=output.reward,
+            discount=jnp.full_like(output.reward, config.discount),
+            prior_logits=output.policy_logits,
+            value=output.value,
+        )
+        return expanded, output.latent
+
+    output = network.initial_inference(params, observations)
+    policy: Any = mctx.gumbel_muzero_policy(
+        params,
+        key,
+        mctx.RootFnOutput(prior_logits=output.policy_logits, value=output.value, embedding=output.latent),
+        expand,
+        num_simulations=config.simulations,
+        invalid_actions=jnp.logical_not(legal),
+        max_depth=config.max_depth,
+        qtransform=_transform(config),
+        max_num_considered_actions=min(config.max_considered, legal.shape[-1]),
+        gumbel_scale=config.gumbel_scale,
+    )
+    completed = jax.vmap(_completed_q, in_axes=(0, None))(policy.search_tree, policy.search_tree.ROOT_INDEX)
+    value = jnp.sum(policy.action_weights * completed, axis=-1)
+    return SearchResult(policy.action.astype(jnp.int32), policy.action_weights, value)
+
+
+@functools.partial(jax.jit, static_argnames=("network",))
+def _greedy(network: Network, params: Params, observations: jax.Array, legal: jax.Array) -> jax.Array:
+    return jnp.argmax(log_policy(network, params, observations, legal), axis=-1).astype(jnp.int32)
+
+
+@functools.partial(jax.jit, static_argnames=("network",))
+def log_policy(network: Network, params: Params, observations: ArrayLike, legal: ArrayLike) -> jax.Array:
+    """Log-probabilities `[B, A]` of the policy head alone; minus infinity for moves that are not legal."""
+    logits = network.initial_inference(params, jnp.asarray(observations)).policy_logits
+    return jax.nn.log_softmax(jnp.where(jnp.asarray(legal), logits, -jnp.inf), axis=-1)

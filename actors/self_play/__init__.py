@@ -1,0 +1,1 @@
+"""The self-play actor: episodes, branches, the best line of play per program."""

@@ -1,0 +1,243 @@
+"""The self-play actor: many games at once, each move by one batched search, steps streamed to the replay."""
+
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ...env.errors import UserError
+from ...env.game.game import NUM_MOVES
+from ...env.game.observation import OBSERVATION_SIZE
+from ...env.program.program import Program
+from ...learner.networks.network import Network, Params
+from ...replay.interface import SegmentWriter
+from ...replay.segment import Step
+from ..search.search import SearchConfig, search
+from .branch import Branches
+from .config import ActorConfig
+from .episode import EpisodeResult, Player, WholeGames, unreported
+from .played_programs import PlayedPrograms
+from .polish import Polish
+
+
+@dataclass(frozen=True)
+class PlayReport:
+    """What a call of `SelfPlayActor.play` did, and where its time went, in seconds."""
+
+    moves: int
+    version: int
+    seconds: float
+    search_seconds: float
+    game_seconds: float
+    replay_seconds: float
+    polish_seconds: float = 0.0
+    episodes: list[EpisodeResult] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _End:
+    """No more steps of an episode follow, though the game goes on if it is cut."""
+
+    cut: bool
+
+
+class SelfPlayActor:
+    """Plays `config.games` games side by side, branches (`branch.py`) among them. Which program a slot plays next goes
+    round by slot and episode."""
+
+    def __init__(
+        self,
+        programs: Sequence[Program],
+        network: Network,
+        search_config: SearchConfig,
+        config: ActorConfig,
+        writers: Sequence[SegmentWriter],
+        seed: int,
+        segment_length: int = 1,
+    ) -> None:
+        """Begins all games.
+
+        Args:
+          programs: what is played; at least one with a decision to make.
+          network: the network; its parameters come by `set_parameters`.
+          search_config: how it searches.
+          config: how it plays.
+          writers: one per game.
+          seed: of all its randomness.
+          segment_length: steps of a segment; branches record as many more that each searched one gets a whole one.
+
+        Raises:
+          UserError: a program leaves nothing to decide, or there are too few writers.
+        """
+        if len(writers) != config.games:
+            raise UserError(f"actor: {config.games} games need as many writers, not {len(writers)}")
+        self._network = network
+        self._search_config = search_config
+        self._writers = list(writers)
+        self._key = jax.random.key(seed)
+        self._params: Params | None = None
+        self._version = -1
+        self._moves = 0
+        self._programs = PlayedPrograms([config.game(program) for program in programs], config.followed)
+        self._polish_config, self._seed = config.polish, seed
+        self._polish: dict[int, Polish] = {}
+        self._slices = 0
+        # Slot `i` plays programs i, i + 1, ... in turn, so that all are played at any time.
+        whole = config.games - round(config.games * config.branch.share)
+        tail = segment_length - 1
+        self._slots: list[Player] = [
+            WholeGames(self._programs, slot, config.branch.opponent)
+            if slot < whole
+            else Branches(self._programs, slot, config.branch, tail, seed + slot)
+            for slot in range(config.games)
+        ]
+        self._observations = np.zeros((config.games, OBSERVATION_SIZE), np.float32)
+        self._legal = np.zeros((config.games, NUM_MOVES), np.bool_)
+        self._pending: deque[tuple[int, Step | _End]] = deque()
+        self._episodes: list[EpisodeResult] = []
+
+    @property
+    def moves(self) -> int:
+        """Moves made so far, those of branches that only follow a line not counted."""
+        return self._moves
+
+    def set_parameters(self, params: Params, version: int) -> None:
+        """Plays on with these parameters; `version` is the learner's step."""
+        self._params = params
+        self._version = version
+
+    def offer_lines(self, lines: Mapping[str, tuple[float, Sequence[int]]]) -> None:
+        """Takes over lines of play, seconds and moves by program, where they are better than the best it knows.
+
+        Raises:
+          UserError: a line is not legal.
+        """
+        for name, (latency_s, actions) in lines.items():
+            self._programs.offer(name, latency_s, actions)
+
+    def play(self, moves: int) -> PlayReport:
+        """Makes at least `moves` moves, a multiple of the number of games.
+
+        Raises:
+          ReplayTimeout: the replay takes no more for now. Nothing is lost: call again.
+          ValueError: there are no parameters yet.
+        """
+        if self._params is None:
+            raise ValueError("set_parameters comes before play")
+        begin = time.perf_counter()
+        made = 0
+        search_seconds = game_seconds = 0.0
+        self._hand_over()
+        replay_seconds = time.perf_counter() - begin
+        while made < moves:
+            started = time.perf_counter()
+            for index, slot in enumerate(self._slots):
+                slot.game.observe(self._observations[index])
+                self._legal[index] = slot.game.legal
+            observed = time.perf_counter()
+            key = jax.random.fold_in(self._key, self._moves)
+            result = search(self._network, self._params, key, self._observations, self._legal, self._search_config)
+            actions, policies, values = jax.device_get((result.action, result.action_weights, result.value))
+            searched = time.perf_counter()
+            search_seconds += searched - observed
+            game_seconds += observed - started
+            for index, slot in enumerate(self._slots):
+                moved = slot.move(
+                    self._observations[index], int(actions[index]), policies[index], float(values[index]), self._version
+                )
+                self._pending.extend((index, step) for step in moved.steps)
+                if moved.ends:
+                    self._pending.append((index, _End(cut=moved.steps[-1].discount != 0.0)))
+                if moved.result is not None:
+                    self._episodes.append(moved.result)
+            stepped = time.perf_counter()
+            game_seconds += stepped - searched
+            self._moves += len(self._slots)
+            made += len(self._slots)
+            self._hand_over()
+            replay_seconds += time.perf_counter() - stepped
+        polish_seconds = self._polish_one()
+        episodes, self._episodes = self._episodes, []
+        return PlayReport(
+            made,
+            self._version,
+            time.perf_counter() - begin,
+            search_seconds,
+            game_seconds,
+            replay_seconds,
+            polish_seconds,
+            episodes,
+        )
+
+    def _polish_one(self) -> float:
+        """Anneals the next program for a while; returns the seconds it took."""
+        if not self._polish_config.accesses:
+            return 0.0
+        begin = time.perf_counter()
+        index = self._slices % len(self._programs)
+        self._slices += 1
+        if index not in self._polish:
+            self._polish[index] = Polish(self._programs[index], self._polish_config, self._seed + index)
+        self._polish[index].step()
+        result = unreported(self._programs[index], self._version)
+        if result is not None:
+            self._episodes.append(result)
+        return time.perf_counter() - begin
+
+    def _hand_over(self) -> None:
+        """Gives the steps in line to their writers; those it cannot give yet stay in line."""
+        while self._pending:
+            index, step = self._pending[0]
+            if isinstance(step, _End):
+                self._writers[index].end_episode(step.cut)
+            else:
+                self._writers[index].append(step)
+            self._pending.popleft()
+
+    def state(self) -> dict[str, Any]:
+        """Returns where the actor stands as plain JSON values; `restore` continues from there bit for bit.
+
+        Steps that a `ReplayTimeout` has left in line are not part of it.
+        """
+        return {
+            "moves": self._moves,
+            "key": np.asarray(jax.random.key_data(self._key)).tolist(),
+            "lines": self._programs.lines(),
+            "slots": [slot.state() for slot in self._slots],
+            "slices": self._slices,
+            "polish": {str(index): polish.state() for index, polish in self._polish.items()},
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Goes to where `state` says. The writers must be those of the same moment, or new.
+
+        Raises:
+          UserError: the state is not of an actor with as many games on these programs.
+        """
+        if "slots" not in state:
+            raise UserError("actor: the saved state is of an older version, which played otherwise; start a new run")
+        if len(state["slots"]) != len(self._slots):
+            raise UserError(
+                f"actor: the saved state has {len(state['slots'])} games, the configuration {len(self._slots)}"
+            )
+        self._moves = int(state["moves"])
+        self._key = jax.random.wrap_key_data(jnp.asarray(state["key"], jnp.uint32))
+        self._programs.restore(state["lines"])
+        self._slices = int(state["slices"])
+        for name, where in state["polish"].items():
+            polish = self._polish[int(name)] = Polish(self._programs[int(name)], self._polish_config, self._seed)
+            polish.restore(where)
+        for index, (slot, where) in enumerate(zip(self._slots, state["slots"], strict=True)):
+            try:
+                slot.restore(where)
+            except (KeyError, ValueError) as error:
+                raise UserError(
+                    f"actor: the saved line of play of game {index} is not legal on program "
+                    f"{slot.game.program.name!r}: the program, the rules or actor.branch.share have changed; start a "
+                    "new run"
+                ) from error

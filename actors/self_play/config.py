@@ -1,0 +1,127 @@
+"""How an actor plays: the rules of its games, and what they begin from."""
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from ...env.errors import UserError
+from ...env.game.game import DEFAULT_MAX_WINDOW, DEFAULT_MSA_SHARE, DEFAULT_TRIVIAL_SHARE, MallocGame
+from ...env.physics.objective import ROBUST, Judge, check_objective, make_judge, resolve
+from ...env.program.mapping import Mapping
+from ...env.program.program import Program
+from ...solvers.common.follow import hints_of_mapping
+from ...solvers.common.slack import PATIENCE, SLACKS, take_best_rules
+from ...solvers.order.production import ordered_mapping
+from .branch import BranchConfig
+from .played_program import PlayedProgram
+from .polish import PolishConfig
+
+
+@dataclass(frozen=True)
+class ActorConfig:
+    """How an actor plays.
+
+    Attributes:
+      games: games played at once; one search serves them all.
+      objective: what mappings are judged by: `robust`, `msa` or `cycles`; None for `robust` on programs that `cycles`
+        can price, and `msa` on others.
+      max_window: longest copy window in instructions.
+      trivial_share: the game itself plays buffers whose benefits sum to less than this share of the latency.
+      msa_share: weight of the `msa` model in the clock that games of `robust` count in; the rest is that of `cycles`.
+      window_slack, patience: of the game (`MallocGame`); None for 1, but under `robust` for the slack that follows
+        production best (`slack.py`), and a patience for long prefetches, which `msa` waits for and `cycles` hides.
+      follow: games prefer the offsets of XLA's production mapping, and what follows it is the first line of play if it
+        beats the greedy player's.
+      orders: mappings that XLA's algorithm makes beforehand, with buffers in other orders (`ordered.py`); games follow
+        the best of them instead of production if that comes to less. 0 for production alone.
+      place_trivial: the game places those buffers by its own rule; else they stay in HBM while it is played, and fill
+        what room is left at the end.
+      branch: how some games branch off from the best line.
+      polish: how much annealing improves that line besides.
+    """
+
+    games: int = 32
+    objective: str | None = None
+    max_window: int = DEFAULT_MAX_WINDOW
+    trivial_share: float = DEFAULT_TRIVIAL_SHARE
+    msa_share: float = DEFAULT_MSA_SHARE
+    window_slack: float | None = None
+    patience: float | None = None
+    follow: bool = True
+    orders: int = 0
+    place_trivial: bool = False
+    branch: BranchConfig = field(default_factory=BranchConfig)
+    polish: PolishConfig = field(default_factory=PolishConfig)
+
+    def __post_init__(self) -> None:
+        if self.games < 1:
+            raise UserError(f"actor: games must be at least 1, not {self.games}")
+        if self.max_window < 1:
+            raise UserError(f"actor: max_window must be at least 1, not {self.max_window}")
+        if self.orders < 0:
+            raise UserError(f"actor: orders must not be negative, not {self.orders}")
+        if self.orders and not self.follow:
+            raise UserError("actor: orders are searched for a mapping to follow; set follow to true, or orders to 0")
+        if not 0.0 <= self.trivial_share < 1.0:
+            raise UserError(f"actor: trivial_share must be in [0, 1), not {self.trivial_share}")
+        if not 0.0 <= self.msa_share <= 1.0:
+            raise UserError(f"actor: msa_share must be in [0, 1], not {self.msa_share}")
+        if self.place_trivial and (self.polish.accesses or self.branch.share):
+            raise UserError(
+                "actor: place_trivial goes with whole games alone; set branch.share and polish.accesses to 0, or "
+                "place_trivial to false"
+            )
+        for name, least in (("window_slack", 1.0), ("patience", 0.0)):
+            value = getattr(self, name)
+            if value is not None and not value >= least:
+                raise UserError(f"actor: {name} must be at least {least:g}, not {value}")
+        if self.objective is not None:
+            check_objective(self.objective)
+
+    def game(self, program: Program) -> MallocGame:
+        """Returns a new game on `program`."""
+        return _game(self, program, self.followed(program))
+
+    def followed(self, program: Program) -> Mapping | None:
+        """Returns the mapping whose offsets games prefer, and that the first line of play may follow; or None."""
+        if not (self.follow and self.orders):
+            return program.production if self.follow else None
+        return _better_followed(self, program)
+
+    def ordered(self, program: Program) -> Mapping | None:
+        """Returns the best mapping that XLA's algorithm makes with buffers in other orders, None where not tried."""
+        return ordered_mapping(program, self.objective, self.orders) if self.orders else None
+
+    def judge(self, program: Program) -> Judge:
+        """Returns what judges mappings of `program`."""
+        return make_judge(program, self.objective)
+
+
+def _game(config: ActorConfig, program: Program, followed: Mapping | None) -> MallocGame:
+    robust = resolve(program, config.objective) == ROBUST
+    slack, patience = (SLACKS[0], PATIENCE) if robust else (1.0, 1.0)
+    game = MallocGame(
+        program,
+        None,
+        config.objective,
+        config.max_window,
+        config.trivial_share,
+        config.msa_share,
+        config.place_trivial,
+        slack if config.window_slack is None else config.window_slack,
+        patience if config.patience is None else config.patience,
+        None if followed is None else hints_of_mapping(program, followed),
+    )
+    if robust and config.window_slack is None and followed is not None and not config.place_trivial:
+        take_best_rules(game, followed)
+    return game
+
+
+@lru_cache(maxsize=256)
+def _better_followed(config: ActorConfig, program: Program) -> Mapping | None:
+    """Returns the mapping, production or that of other orders, whose first line of play comes to less."""
+    known = [mapping for mapping in (program.production, config.ordered(program)) if mapping is not None]
+    return min(
+        known,
+        key=lambda mapping: PlayedProgram(_game(config, program, mapping), mapping).best[0],
+        default=None,
+    )

@@ -1,1 +1,0 @@
-"""Solvers: whatever turns a program into a mapping within a budget."""

@@ -1,0 +1,248 @@
+"""A training run that faults are done to: started, watched from outside, resumed, and held to its promises."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+from mallocmuzero.launch.run.checkpoints import RunCheckpoints
+from mallocmuzero.launch.run.directory import RunDirectory
+
+PROGRAM = "tiny"
+ACTORS = 2
+CALL_TIMEOUT_S = 30.0
+# Small, so that a fault finds everything under way: games, updates, evaluations and checkpoints, all the time.
+SETTINGS = {
+    "network.width": 16,
+    "network.projection_width": 16,
+    "network.grid_channels": [4],
+    "learner.batch_size": 8,
+    "learner.unroll_steps": 2,
+    "learner.td_steps": 3,
+    "actor.games": 4,
+    "search.simulations": 2,
+    "replay.capacity": 2000,
+    "replay.min_size": 20,
+    "replay.samples_per_insert": 2.0,
+    "replay.error_buffer": 20.0,
+    "replay.insert_timeout_s": 1.0,
+    "schedule.slice_moves": 16,
+    "schedule.publish_period": 3,
+    "schedule.evaluate_period": 100,
+    "schedule.evaluate_simulations": 0,
+    "schedule.report_seconds": 0.5,
+    "schedule.checkpoint_minutes": 0.1,
+    "ray.restarts": 1000,
+}
+# What never goes back, from one line of the metric file to the next.
+_GROWING = ("time", "minutes", "step", "play/moves", "play/episodes", "replay/inserts", "restarts/actor",
+            "restarts/evaluator", "blocked/actors_s", "blocked/learner_s")  # fmt: skip
+_END_S = 120.0
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far a run is, by its metric file.
+
+    Attributes:
+      step, moves: of the last line; -1 for none.
+      best_us: latency of the best mapping, by the file of the mapping itself; None if there is none.
+      checkpoint: number of the last checkpoint.
+    """
+
+    step: int
+    moves: int
+    best_us: float | None
+    checkpoint: int
+
+
+class Run:
+    """One run directory, and the process that trains in it now, if any.
+
+    Attributes:
+      path: the run directory.
+      status: exit status of the last process that ended, or None.
+    """
+
+    def __init__(self, path: Path, console: Path, call_timeout_s: float = CALL_TIMEOUT_S) -> None:
+        self.path = path
+        self._settings = {**SETTINGS, "ray.call_timeout_s": call_timeout_s}
+        self.status: int | None = None
+        self._console = console
+        self._directory = RunDirectory(path)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._family: dict[int, psutil.Process] = {}
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process that trains is there; a zombie is not."""
+        if self._process is None:
+            return False
+        if self._process.poll() is None:
+            return True
+        self.status, self._process = self._process.returncode, None
+        return False
+
+    def start(self) -> None:
+        """Begins the run, or goes on with it: the one command that a user gives."""
+        arguments = ["train", "--run-dir", str(self.path)]
+        if self._directory.manifest_file.exists():
+            arguments.append("--resume")
+        else:
+            arguments += ["--workload", PROGRAM, "--topology", "ray", "--actors", str(ACTORS)]
+            for name, value in self._settings.items():
+                arguments += ["--set", f"{name}={json.dumps(value)}"]
+        with self._console.open("ab") as console:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "mallocmuzero.launch.cli", *arguments],
+                stdout=console,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self._family = {}
+
+    def look(self) -> None:
+        """Takes note of all processes that stem from the one that trains, before they could be left behind."""
+        if self._process is not None:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                root = psutil.Process(self._process.pid)
+                for process in (root, *root.children(recursive=True)):
+                    self._family.setdefault(process.pid, process)
+
+    def processes(self, text: str) -> list[psutil.Process]:
+        """The processes of the run whose command line contains `text`, oldest first; not those that are stopped."""
+        self.look()
+        found = []
+        for process in self._living():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                at_work = process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_STOPPED)
+                if at_work and text in " ".join(process.cmdline()):
+                    found.append(process)
+        return sorted(found, key=lambda process: process.create_time())
+
+    @property
+    def driver(self) -> psutil.Process:
+        """The process that the user started."""
+        assert self._process is not None
+        return psutil.Process(self._process.pid)
+
+    def family(self) -> list[psutil.Process]:
+        """The processes seen to stem from the one that trains, those included that have ended."""
+        return list(self._family.values())
+
+    def stop(self) -> int:
+        """Stops the run as Ctrl-C does; returns its exit status."""
+        self.look()
+        if self._process is not None:
+            self._process.send_signal(signal.SIGINT)
+            try:
+                self._process.wait(_END_S)
+            except subprocess.TimeoutExpired:
+                os.killpg(self._process.pid, signal.SIGKILL)
+                self._process.wait()
+        assert not self.alive
+        return -1 if self.status is None else self.status
+
+    def standing(self) -> Standing:
+        """How far the run is."""
+        lines = list(self._lines())
+        numbers = RunCheckpoints(self._directory.checkpoints, 1).numbers()
+        return Standing(
+            max((line["step"] for line in lines), default=-1),
+            max((int(line.get("play/moves", -1)) for line in lines), default=-1),
+            self.best_us(),
+            max(numbers, default=0),
+        )
+
+    def best_us(self) -> float | None:
+        """Latency of the best mapping on the disk, by the last line of figures if there is one."""
+        from mallocmuzero.actors.self_play.config import ActorConfig
+        from mallocmuzero.env.program.files import read_mapping
+        from mallocmuzero.env.workloads import load
+
+        path = self._directory.best / f"{PROGRAM}.mapping.json.gz"
+        if not path.exists():
+            return None
+        program = load(PROGRAM)
+        return ActorConfig().judge(program).judge(read_mapping(path, program)) * 1e6
+
+    def log_size(self) -> int:
+        """Bytes of the log."""
+        return self._directory.log_file.stat().st_size if self._directory.log_file.exists() else 0
+
+    def log_since(self, offset: int) -> list[str]:
+        """What the log has said since, without the time."""
+        with contextlib.suppress(OSError), self._directory.log_file.open("rb") as file:
+            file.seek(offset)
+            text = file.read().decode("utf-8", "replace")
+            return [line.partition(": ")[2] for line in text.splitlines() if ": " in line]
+        return []
+
+    def console_since(self, offset: int) -> list[str]:
+        """What the terminal has shown since."""
+        return self._console.read_bytes()[offset:].decode("utf-8", "replace").splitlines()
+
+    def console_size(self) -> int:
+        """Bytes that the terminal has shown."""
+        return self._console.stat().st_size if self._console.exists() else 0
+
+    def broken_promises(self) -> list[str]:
+        """What in the metric file goes back, or is there twice, though nothing should.
+
+        Evaluations have lines of their own, with the step of the parameters that were evaluated.
+        """
+        found: list[str] = []
+        last, times, evaluated = dict.fromkeys(_GROWING, float("-inf")), set(), set()
+        for number, line in enumerate(self._lines(), 1):
+            if "play/moves" not in line:
+                if line["step"] in evaluated:
+                    found.append(f"line {number}: a second evaluation of step {line['step']}")
+                evaluated.add(line["step"])
+                continue
+            if line["time"] in times:
+                found.append(f"line {number}: a second line of the same time")
+            times.add(line["time"])
+            for name in _GROWING:
+                if name in line:
+                    if line[name] < last[name]:
+                        found.append(f"line {number}: {name} goes from {last[name]} to {line[name]}")
+                    last[name] = line[name]
+        return found
+
+    def _lines(self) -> Iterator[dict[str, Any]]:
+        if self._directory.metrics_file.exists():
+            for line in self._directory.metrics_file.read_bytes().split(b"\n")[:-1]:
+                yield json.loads(line)
+
+    def _living(self) -> Iterable[psutil.Process]:
+        return [process for process in self._family.values() if process.is_running()]
+
+
+def end_all(processes: list[psutil.Process], within_s: float) -> list[str]:
+    """Ends what is left of a run whose driver is gone after so many seconds; returns what that was."""
+    _, left = psutil.wait_procs(processes, timeout=within_s)
+    names = []
+    for process in left:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if process.status() != psutil.STATUS_ZOMBIE:
+                names.append(f"{' '.join(process.cmdline())[:80]} ({process.status()})")
+                process.kill()
+    return names
+
+
+def wait_until(condition: Any, timeout_s: float, every_s: float = 0.3) -> bool:
+    """Waits until a condition holds; returns whether it does."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(every_s)
+    return True

@@ -1,0 +1,131 @@
+"""How much of XLA's own mappings mallocGame can express: each replayed as a line of play, and what is lost, by reason.
+
+    python -m benchmarks.representability.measure [WORKLOAD ...] [--again]
+
+Goes through the committed programs and follows each production mapping four times: with its offsets named and every
+buffer a decision, so and with hints at when its copies run, with its offsets named where trivial buffers are the
+game's, and with the game's offsets.
+Writes docs/results/representability.json and the table in docs/representability.md. Programs that are in the file
+already, unchanged, are left as they are.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from mallocmuzero.env.game.game import MallocGame
+from mallocmuzero.env.game.replay_mapping import LOST, follow, report
+from mallocmuzero.env.program.program import Program
+from mallocmuzero.env.storage.atomic import write_atomically
+from mallocmuzero.env.verifier.verify import check
+from mallocmuzero.env.workloads import PROGRAMS_FOLDER, load
+from mallocmuzero.solvers.common.follow import hints_of_mapping
+from rich.progress import track
+
+DOCS = Path(__file__).parents[2] / "docs"
+RESULTS = DOCS / "results" / "representability.json"
+PAGE = DOCS / "representability.md"
+# Key of the line, settings of its game, whether it names offsets, whether the game hints at the mapping's times.
+LINES: tuple[tuple[str, dict[str, float], bool, bool], ...] = (
+    ("every", {"trivial_share": 0.0}, True, False),
+    ("timed", {"trivial_share": 0.0}, True, True),
+    ("named", {}, True, False),
+    ("own", {}, False, False),
+)
+BEGIN, END = "<!-- table -->", "<!-- end of table -->"
+
+
+def measure(program: Program) -> dict[str, Any]:
+    """Returns what the lines that follow the production mapping come to."""
+    assert program.production is not None
+    entry: dict[str, Any] = {"sha256": program.sha256, "loops": len(program.loop_trips)}
+    for key, settings, name_offsets, timed in LINES:
+        hints = hints_of_mapping(program, program.production) if timed else None
+        game = MallocGame(program, objective="msa", hints=hints, **settings)  # type: ignore[arg-type]
+        line = follow(game, program.production, name_offsets)
+        check(program, game.target, line.mapping)
+        entry[key] = report(line, game)
+    return entry
+
+
+def change(entry: dict[str, Any], key: str, model: str) -> float | None:
+    """Returns by how much the line is slower than the mapping it follows, or None."""
+    seconds = entry[key]["latency_s"].get(model)
+    return None if seconds is None else seconds["line"] / seconds["mapping"] - 1.0
+
+
+def best(entry: dict[str, Any]) -> float:
+    """Returns by how much the best of the lines is slower than the mapping under `msa`."""
+    return min(change(entry, key, "msa") or 0.0 for key, *_ in LINES)
+
+
+def table(entries: dict[str, Any]) -> str:
+    """Returns the page's table, the worst replay first."""
+    heads = [
+        "program",
+        "decisions",
+        "XLA, us",
+        "best line",
+        "every buffer",
+        "XLA's times",
+        "trivial by rule",
+        "own offsets",
+        "cycles",
+        "cycles, XLA's times",
+        "bytes alike",
+    ]
+    heads += [*LOST, "slices"]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for name, entry in sorted(entries.items(), key=lambda item: -best(item[1])):
+        line = entry["every"]
+        lost = [line["lost"].get(reason) for reason in LOST]
+        columns = (
+            *((key, "msa") for key, *_ in LINES),
+            ("every", "cycles"),
+            ("timed", "cycles"),
+        )
+        cells = [
+            name,
+            f"{line['decisions']}",
+            f"{line['latency_s']['msa']['mapping'] * 1e6:,.1f}",
+            _percent(best(entry)),
+            *(_percent(change(entry, *column)) for column in columns),
+            f"{line['bytes_alike']:.1%}",
+            *("" if cell is None else f"{cell['accesses']} ({cell['benefit_s'] * 1e6:,.1f})" for cell in lost),
+            f"{line['features']['slices'] or ''}",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else f"{value:+.2%}"
+
+
+def main() -> None:
+    """Measures what is missing, and writes the file after each program, the page in the end."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("workload", nargs="*", help="names or files; all committed programs without any")
+    parser.add_argument("--again", action="store_true", help="measure also what the file holds already")
+    arguments = parser.parse_args()
+    entries: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    known = [path.name.removesuffix(".json.gz") for path in sorted(PROGRAMS_FOLDER.glob("*.json.gz"))]
+    if not arguments.workload:
+        entries = {name: entry for name, entry in entries.items() if name in known}
+    for name in track(arguments.workload or known):
+        program = load(name)
+        if program.production is None:
+            continue
+        held = entries.get(program.name)
+        if held is not None and held["sha256"] == program.sha256 and not arguments.again:
+            continue
+        entries[program.name] = measure(program)
+        write_atomically(RESULTS, (json.dumps(entries, indent=1, sort_keys=True) + "\n").encode())
+    head, _, rest = PAGE.read_text().partition(BEGIN)
+    tail = rest.partition(END)[2]
+    write_atomically(PAGE, f"{head}{BEGIN}\n{table(entries)}\n{END}{tail}".encode())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""Makes the tables of docs/round-trip-results.md from the runs of benchmarks/round_trip/measure.py.
+
+python -m benchmarks.round_trip.page [--runs FILE]
+"""
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import mean
+
+from ..common.json_lines import ROOT, Record
+from ..common.marked_page import fill_marks
+from .records import RESULTS, TARGETS, programs, read
+
+PAGE = ROOT / "docs" / "round-trip-results.md"
+MODELS = ("msa", "cycles")
+# A difference in the worse ratio to XLA's default below which two placements are equally good.
+_SAME = 1e-6
+
+
+def render(page: str, runs: Sequence[Record], wanted: Sequence[str]) -> str:
+    """Returns the page with its tables made anew.
+
+    Args:
+      page: its text.
+      runs: one per program at most.
+      wanted: the programs that should be run.
+
+    Raises:
+      SystemExit: the page has no place for a table.
+    """
+    known = {run["program"]: run for run in runs}
+    chosen = [known[name] for name in wanted if name in known]
+    missing = [name for name in wanted if name not in known]
+    made = (("summary", summary(chosen, missing)), ("programs", table(chosen)), ("candidates", kinds(chosen)))
+    return fill_marks(page, made, "benchmarks/round_trip/page.py", PAGE)
+
+
+def gain(run: Record, over: str, model: str, what: str = "confirmed_us") -> float:
+    """Returns the gain in percent under a model of what was promised or confirmed over XLA's default or flags."""
+    before = float(run[over][model])
+    return 100.0 * (before - float(run[what][model])) / before
+
+
+def ratio(run: Record, what: str) -> float:
+    """Returns the worse of the two ratios to XLA's default, which `robust` judges by."""
+    return max(float(run[what][model]) / float(run["default_us"][model]) for model in MODELS)
+
+
+def beats_flags(run: Record) -> bool:
+    """Returns whether what was confirmed is better than the best of the flag grid."""
+    return ratio(run, "confirmed_us") < ratio(run, "flags_us") - _SAME
+
+
+def summary(runs: Sequence[Record], missing: Sequence[str]) -> list[str]:
+    """Returns what all runs together say, and which are missing."""
+    lines = [f"{len(runs)} of {len(runs) + len(missing)} contended programs for {' and '.join(TARGETS)} have been run."]
+    if runs:
+        against = sum(beats_flags(run) for run in runs)
+        behind = [run["program"] for run in runs if ratio(run, "confirmed_us") > ratio(run, "flags_us") + _SAME]
+        lines.append(f"Confirmed better than the best of the flag grid by the worse ratio: {against} of {len(runs)}.")
+        lines.append(f"Confirmed worse than it: {_listed(behind)}.")
+        mixed = [
+            f"{run['program']} ({model} {gain(run, 'flags_us', model):+.2f} %)"
+            for run in runs
+            for model in MODELS
+            if gain(run, "flags_us", model) < -100 * _SAME
+        ]
+        lines.append(f"Worse than it under one model: {_listed(mixed)}.")
+        for over, name in (("default_us", "XLA's default"), ("flags_us", "the best of the flag grid")):
+            means = ", ".join(f"{mean(gain(run, over, model) for run in runs):+.2f} % in `{model}`" for model in MODELS)
+            lines.append(f"Mean confirmed gain over {name}: {means}.")
+        lines.append(f"XLA's default stays on: {_listed([run['program'] for run in runs if run['kept'] is None])}.")
+        split = [run["program"] for run in runs if min(gain(run, "default_us", model) for model in MODELS) < -1e-4]
+        lines.append(f"Kept although one model calls it worse than the default: {_listed(split)}.")
+    lines.append(f"Not run yet: {_listed(missing)}.")
+    return [f"- {line}" for line in lines]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names) if names else "none"
+
+
+def table(runs: Sequence[Record]) -> list[str]:
+    """Returns a line per program."""
+    lines = [
+        "| program | split | target | default, us | promised | confirmed | of flags "
+        "| default, us | promised | confirmed | of flags | kept | as foreseen | cycles | seconds |",
+        "|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---|---:|---|---|",
+        "| | | | **msa** | | | | **cycles** | | | | | | | |",
+    ]
+    for run in runs:
+        cells = [f"`{run['program']}`", run["split"], run["target"]]
+        for model in MODELS:
+            cells += [
+                f"{run['default_us'][model]:,.1f}",
+                f"{gain(run, 'default_us', model, 'promised_us'):+.2f}",
+                f"{gain(run, 'default_us', model):+.2f}",
+                f"{gain(run, 'flags_us', model):+.2f}",
+            ]
+        alike = run["decoded_as_foreseen"]
+        cells += [run["kept"] or "default", "" if alike is None else f"{100 * alike['bytes']:.1f}"]
+        cells += [run["cycles_are"] or "", f"{run['solve_s']:g} + {run['translate_s']:g}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def kinds(runs: Sequence[Record]) -> list[str]:
+    """Returns a line per kind of options: how often the compiler was asked, did as foreseen, and it was kept."""
+    lines = [
+        "| kind | asked | not done | better than the default | kept | did as foreseen |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    tried = [(run, entry) for run in runs for entry in run["candidates"]]
+    for kind in sorted({entry["kind"] for _, entry in tried}):
+        mine = [(run, entry) for run, entry in tried if entry["kind"] == kind]
+        done = [(run, entry) for run, entry in mine if entry["confirmed_us"] is not None]
+        better = sum(ratio({**run, **entry}, "confirmed_us") < 1.0 - _SAME for run, entry in done)
+        count: Callable[[str], int] = lambda key, mine=mine: sum(bool(entry[key]) for _, entry in mine)  # noqa: E731
+        alike = sum(entry["as_foreseen"] is not None and entry["as_foreseen"]["bytes"] > 0.999 for _, entry in done)
+        lines.append(f"| {kind} | {len(mine)} | {count('error')} | {better} | {count('kept')} | {alike} |")
+    return lines
+
+
+def main() -> None:
+    """Writes the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=Path, default=RESULTS, metavar="FILE")
+    arguments = parser.parse_args()
+    runs = {run["program"]: run for run in read([arguments.runs]).values()}
+    page = render(PAGE.read_text(encoding="utf-8"), list(runs.values()), programs())
+    PAGE.write_text(page, encoding="utf-8")
+    print(f"wrote {PAGE}: {len(runs)} runs")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""Renders docs/solver-results.md from docs/results/solvers.jsonl (`python -m benchmarks.solvers.measure` fills it).
+
+    python -m benchmarks.solvers.page [--runs FILE]
+
+What the runs are held against (production, the best of the compiler's flags, bounds) is computed from the committed
+programs and kept beside the runs, in docs/results/solver-references.json, so that the page says what these two files
+say, which a test checks. docs/agent-results.md and docs/ablations.md show some of these figures too: `agent_page.py`
+and `ablation_page.py` make those anew.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from mallocmuzero.env import workloads
+from mallocmuzero.env.storage.atomic import write_atomically
+
+from ..common.marked_page import fill_marks
+from .records import RESULTS, ROOT, Key, Record, is_current, read
+from .references import reference
+from .tables import Board, means, overview, picks, programs
+
+PAGE = ROOT / "docs" / "solver-results.md"
+REFERENCES = RESULTS.with_name("solver-references.json")
+
+
+def render(page: str, board: Board) -> str:
+    """Returns the page with its tables made anew.
+
+    Raises:
+      SystemExit: the page has no place for a table.
+    """
+    tables = {"overview": overview, "means": means, "pick": picks, "programs": programs}
+    made = ((mark, table(board)) for mark, table in tables.items())
+    return fill_marks(page, made, "benchmarks/solvers/page.py", PAGE)
+
+
+def make_board(runs: dict[Key, Record], references: list[dict[str, Any]], old: int) -> Board:
+    """Returns the runs of the programs as they are in `references`; `old` of them are of solvers' earlier code."""
+    by_key = {(r["program"], r["program_sha256"], r["judged_by"], r["objective"]): r for r in references}
+    kept = [run for key, run in runs.items() if key[:4] in by_key]
+    return Board(kept, {entry["program"]: entry for entry in references}, old)
+
+
+def main() -> None:
+    """Writes the page and the references."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=Path, default=RESULTS, metavar="FILE")
+    arguments = parser.parse_args()
+    references = [reference(workloads.load(name)) for name in workloads.names()]
+    runs = read([arguments.runs])
+    old = sum(not is_current(run) for run in runs.values())
+    lines = ",\n ".join(json.dumps(entry, sort_keys=True) for entry in references)
+    write_atomically(REFERENCES, f'{{"old_code": {old}, "programs": [\n {lines}\n]}}\n'.encode())
+    board = make_board(runs, references, old)
+    page = render(PAGE.read_text(encoding="utf-8"), board)
+    PAGE.write_text(page, encoding="utf-8")
+    print(f"wrote {PAGE} and {REFERENCES}: {len(board.runs)} of {len(runs)} runs")
+
+
+if __name__ == "__main__":
+    main()

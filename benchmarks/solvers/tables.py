@@ -1,0 +1,249 @@
+"""The tables of docs/solver-results.md: means with intervals, wins and losses, all programs, what to pick."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .records import SEEDLESS, Record
+from .references import CONTENDED_ROOM, room
+
+_DRAWS = 10_000
+# Mappings within this share of each other are taken for equally good.
+TIE = 1e-3
+Entry = dict[str, Any]
+GROUPS: dict[str, Callable[[Entry], bool]] = {
+    "all": lambda entry: True,
+    "contended": lambda entry: (room(entry) or 0.0) >= CONTENDED_ROOM,
+    "contended, inference": lambda entry: GROUPS["contended"](entry) and not entry["training"],
+    "contended, training": lambda entry: GROUPS["contended"](entry) and bool(entry["training"]),
+    "contended, train split": lambda entry: GROUPS["contended"](entry) and entry["split"] == "train",
+    "contended, held-out": lambda entry: GROUPS["contended"](entry) and entry["split"] == "heldout",
+    "not contended": lambda entry: not GROUPS["contended"](entry),
+}
+_SIZES = ((0, 700), (700, 2000), (2000, 10**9))
+
+
+@dataclass(frozen=True, eq=False)
+class Board:
+    """Runs and what they are held against.
+
+    Attributes:
+      runs: of the programs in `references`.
+      references: by name of program (`solver_references.reference`).
+      old: runs that a solver's earlier code has made.
+    """
+
+    runs: list[Record]
+    references: dict[str, Entry]
+    old: int
+
+    @cached_property
+    def budgets(self) -> list[float]:
+        """Budgets in seconds, least first."""
+        return sorted({float(run["budget_s"]) for run in self.runs})
+
+    @cached_property
+    def _ratios(self) -> dict[tuple[str, str], list[tuple[float, int, bool, float]]]:
+        found: dict[tuple[str, str], list[tuple[float, int, bool, float]]] = {}
+        for run in self.runs:
+            if run["ratio"] is not None:
+                entry = (float(run["budget_s"]), int(run["seed"]), bool(run["ended"]), float(run["ratio"]))
+                found.setdefault((run["solver"], run["program"]), []).append(entry)
+        return found
+
+    def ratio(self, solver: str, program: str, budget: float) -> float | None:
+        """Returns latency over production, the mean over seeds; what ended by itself earlier stands for more time."""
+        by_seed: dict[int, tuple[float, float]] = {}
+        for seconds, seed, ended, ratio in self._ratios.get((solver, program), []):
+            usable = seconds == budget or (ended and seconds < budget)
+            if usable and (seed not in by_seed or seconds > by_seed[seed][0]):
+                by_seed[seed] = (seconds, ratio)
+        if solver in SEEDLESS and 0 in by_seed:
+            by_seed = {0: by_seed[0]}
+        return float(np.mean([ratio for _, ratio in by_seed.values()])) if by_seed else None
+
+    def programs(self, budget: float) -> list[str]:
+        """Returns the programs that any solver has run with a budget, most room first."""
+        found = {run["program"] for run in self.runs if float(run["budget_s"]) == budget}
+        return sorted(found, key=lambda name: (-(room(self.references[name]) or 0.0), name))
+
+    def solvers(self, budget: float) -> list[str]:
+        """Returns the solvers that have run with a budget, best first on the contended programs that all have."""
+        programs = [name for name in self.programs(budget) if GROUPS["contended"](self.references[name])]
+        found = {run["solver"] for run in self.runs if float(run["budget_s"]) == budget}
+        found |= {run["solver"] for run in self.runs if run["ended"] and float(run["budget_s"]) < budget}
+
+        def order(solver: str) -> tuple[int, float, str]:
+            ratios = [self.ratio(solver, name, budget) for name in programs]
+            known = [ratio for ratio in ratios if ratio is not None]
+            mean = float(np.mean(np.log(known))) if known else np.inf
+            return (len(programs) - len(known), mean, solver)
+
+        return sorted(found, key=order)
+
+
+def geometric_mean(ratios: list[float]) -> tuple[float, float, float]:
+    """Returns the geometric mean and its 95 % bootstrap interval over programs."""
+    mean, low, high = mean_of([float(np.log(ratio)) for ratio in ratios])
+    return float(np.exp(mean)), float(np.exp(low)), float(np.exp(high))
+
+
+def mean_of(values: list[float]) -> tuple[float, float, float]:
+    """Returns the mean and its 95 % bootstrap interval."""
+    array = np.array(values)
+    draws = np.random.default_rng(0).choice(array, (_DRAWS, len(array))).mean(1)
+    low, high = np.quantile(draws, [0.025, 0.975])
+    return float(array.mean()), float(low), float(high)
+
+
+def captured(ratio: float, bound: float) -> float:
+    """Returns the share of what the bound leaves below production that a mapping wins; production is kept if better."""
+    return max(0.0, (1.0 - ratio) / (1.0 - bound))
+
+
+def versus(ratio: float, other: float) -> int:
+    """Returns 1 for better, 0 for as good, -1 for worse."""
+    return 0 if abs(ratio / other - 1.0) <= TIE else (1 if ratio < other else -1)
+
+
+def overview(board: Board) -> list[str]:
+    """Returns what was run."""
+    runs = board.runs
+    late = max((run["seconds"] / run["budget_s"] for run in runs if run["budget_s"] > 0), default=0.0)
+    machines = sorted({run["machine"] for run in runs})
+    lines = [
+        f"{len(runs)} runs of {len({run['solver'] for run in runs})} solvers on "
+        f"{len({run['program'] for run in runs})} programs, machines {', '.join(machines)}; {board.old} of them by a "
+        "solver's earlier code.",
+        f"The longest of its budget that a run has taken, as a multiple: {late:.2f}.",
+        "",
+        "| budget | programs | solvers | runs | seeds |",
+        "|---:|---:|---:|---:|---:|",
+    ]
+    for budget in board.budgets:
+        mine = [run for run in runs if float(run["budget_s"]) == budget]
+        seeds = len({run["seed"] for run in mine})
+        solvers = len({run["solver"] for run in mine})
+        lines.append(f"| {budget:g} s | {len(board.programs(budget))} | {solvers} | {len(mine)} | {seeds} |")
+    return lines
+
+
+def means(board: Board) -> list[str]:
+    """Returns a table per budget: a row per solver that ran on all programs of a group."""
+    lines: list[str] = []
+    for budget in board.budgets:
+        names = board.programs(budget)
+        groups = {what: [n for n in names if test(board.references[n])] for what, test in GROUPS.items()}
+        groups = {what: members for what, members in groups.items() if members}
+        lines += ["", f"### {budget:g} s", ""]
+        lines.append("| solver | " + " | ".join(f"{what} ({len(m)})" for what, m in groups.items()) + " |")
+        lines.append("|---|" + "---|" * len(groups))
+        lines.append(_row("tuned", groups.values(), lambda name: board.references[name]["tuned"]))
+        lines.append(_row("bound", groups.values(), lambda name: board.references[name]["bound"]))
+        for solver in board.solvers(budget):
+            lines.append(_row(f"`{solver}`", groups.values(), lambda name, s=solver, b=budget: board.ratio(s, name, b)))
+        lines += _against(board, budget, groups.get("contended", []))
+    return lines[1:]
+
+
+def _row(heading: str, groups: Iterable[list[str]], ratio_of: Callable[[str], float | None]) -> str:
+    cells = [heading]
+    for members in groups:
+        ratios = [ratio for name in members if (ratio := ratio_of(name)) is not None]
+        if len(ratios) < len(members):
+            cells.append(f"({len(ratios)} run)")
+        else:
+            mean, low, high = geometric_mean(ratios)
+            cells.append(f"{100 * mean:.2f} ({100 * low:.1f}-{100 * high:.1f})")
+    return "| " + " | ".join(cells) + " |"
+
+
+def _against(board: Board, budget: float, members: list[str]) -> list[str]:
+    """Returns the table of wins, ties and losses on contended programs."""
+    if not members:
+        return []
+    lines = [
+        "",
+        f"| solver, {len(members)} contended programs | better than tuned | as good | worse | of the possible gain |",
+        "|---|---:|---:|---:|---|",
+    ]
+    for solver in board.solvers(budget):
+        ratios = {n: r for n in members if (r := board.ratio(solver, n, budget)) is not None}
+        if len(ratios) < len(members):
+            continue
+        found = [versus(ratio, board.references[n]["tuned"] or 1.0) for n, ratio in ratios.items()]
+        share, low, high = mean_of([captured(ratio, board.references[n]["bound"]) for n, ratio in ratios.items()])
+        counts = " | ".join(str(found.count(value)) for value in (1, 0, -1))
+        lines.append(f"| `{solver}` | {counts} | {100 * share:.0f} % ({100 * low:.0f}-{100 * high:.0f}) |")
+    return lines
+
+
+def programs(board: Board) -> list[str]:
+    """Returns a table per budget: programs by solvers, the best in bold."""
+    lines: list[str] = []
+    for budget in board.budgets:
+        solvers = board.solvers(budget)
+        lines += ["", f"### {budget:g} s, every program", ""]
+        lines.append("| program | split | tuned | bound | " + " | ".join(f"`{s}`" for s in solvers) + " | gain |")
+        lines.append("|---|---|---:|---:|" + "---:|" * (len(solvers) + 1))
+        for name in board.programs(budget):
+            entry = board.references[name]
+            ratios = [board.ratio(solver, name, budget) for solver in solvers]
+            best = min((ratio for ratio in ratios if ratio is not None), default=None)
+            cells = [f"`{name}`", entry["split"], _percent(entry["tuned"]), _percent(entry["bound"])]
+            cells += [
+                f"**{_percent(ratio)}**"
+                if ratio is not None and best is not None and ratio <= best * (1 + TIE)
+                else _percent(ratio)
+                for ratio in ratios
+            ]
+            gain = "-"
+            if best is not None and entry["bound"] is not None and entry["bound"] < 1.0 - CONTENDED_ROOM:
+                gain = f"{100 * captured(best, entry['bound']):.0f} %"
+            lines.append("| " + " | ".join([*cells, gain]) + " |")
+    return lines[1:]
+
+
+def picks(board: Board) -> list[str]:
+    """Returns the table of what is best where: by class and by size of the program."""
+    classes: dict[str, Callable[[Entry], bool]] = {
+        "contended, inference": GROUPS["contended, inference"],
+        "contended, training": GROUPS["contended, training"],
+        "not contended": GROUPS["not contended"],
+    }
+    for low, high in _SIZES:
+        what = f"{low} to {high} accesses" if high < 10**9 else f"{low} accesses and more"
+        classes[f"contended, {what}"] = lambda e, least=low, past=high: (
+            GROUPS["contended"](e) and least <= e["accesses"] < past
+        )
+    lines = [
+        "| programs | budget | best mean | second | best on most programs | best of all solvers, geometric mean |",
+        "|---|---:|---|---|---|---:|",
+    ]
+    for what, test in classes.items():
+        for budget in board.budgets:
+            members = [name for name in board.programs(budget) if test(board.references[name])]
+            ratios = {s: [board.ratio(s, name, budget) for name in members] for s in board.solvers(budget)}
+            full = {s: [r for r in row if r is not None] for s, row in ratios.items() if None not in row}
+            if not members or not full:
+                continue
+            table = np.array(list(full.values()))
+            mean = np.exp(np.log(table).mean(1))
+            order = np.argsort(mean, kind="stable")
+            solvers = list(full)
+            wins = (table <= table.min(0) * (1 + TIE)).sum(1)
+            most = int(np.argmax(wins))
+            cells = [f"{what} ({len(members)})", f"{budget:g} s"]
+            cells += [f"`{solvers[k]}` {100 * mean[k]:.2f}" for k in order[:2]]
+            cells += [""] * (4 - len(cells))
+            cells.append(f"`{solvers[most]}`, {wins[most]} of {len(members)}")
+            cells.append(f"{100 * np.exp(np.log(table.min(0)).mean()):.2f}")
+            lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def _percent(ratio: float | None) -> str:
+    return "-" if ratio is None else f"{100 * ratio:.2f}"

@@ -1,0 +1,1 @@
+"""Helpers for code that Numba compiles, and the cache of that code."""

@@ -1,0 +1,318 @@
+"""A mapping replayed as a line of play: the nearest the game comes to it, and what it could not follow, by reason."""
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..physics.cost import available_models
+from ..physics.simulator import simulate
+from ..program.mapping import CROSS_PROGRAM, WRITE_BACK, Mapping
+from ..program.program import OPERAND, RESULT
+from . import rules as core
+from .game import MallocGame
+from .offsets import find_offset
+from .rules import COPY, DROP, NO_COPY, NUM_MOVES
+from .state import (
+    A_CARRIED,
+    A_DUE,
+    A_NEXT,
+    A_TWIN,
+    A_UNTIL,
+    AF_AHEAD,
+    AF_BENEFIT,
+    B_PLAYED,
+    B_TRIVIAL,
+    C_ACCESS,
+    C_CROSS,
+    F_PLAN_STALL,
+    IF_WEIGHT,
+    L_RESERVED,
+    READ_LATER,
+    S_RESIDENT,
+)
+
+# Why the line serves an access from HBM that the mapping serves from fast memory.
+NEVER = "never"  # the game never places the buffer: it is forbidden, empty or too large
+TRIVIAL = "trivial"  # the game plays the buffer itself
+ROOM = "room"  # no offset is free for it
+WAIT = "wait"  # its prefetch would wait longer than it gains, or no window is open
+EARLIER = "earlier"  # its value was there, had an earlier access been followed
+TWIN = "twin"  # another access decides it, of the instruction or the first in a loop
+# Why the line serves an access from fast memory that the mapping serves from HBM.
+HELD = "held"  # fast memory holds the only copy of the value
+LOST = (NEVER, TRIVIAL, ROOM, WAIT, EARLIER, TWIN)
+GAINED = (HELD, TRIVIAL, TWIN)
+# Gaps tried for a buffer that cannot lie where the mapping has it.
+_TRIED_GAPS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """A game played to follow a mapping. Shapes: `K` decisions, `A` accesses of the program.
+
+    Attributes:
+      moves: `[K]` the moves made: played again, with their offsets, they give the same game.
+      offsets: `[K]` the offset that each names; None for the game's own choice.
+      mapping: the mapping that the line ends in.
+      wanted: `[A]` the accesses that the followed mapping serves from fast memory.
+      lost, gained: access numbers by reason: served from HBM though wanted, from fast memory though not.
+      elsewhere: decisions that place a buffer at another offset than the followed mapping.
+      latency_s: of the followed mapping and of the line's, steady seconds by cost model.
+      features: what the followed mapping has that a line says otherwise or not at all: how often.
+    """
+
+    moves: list[int]
+    offsets: list[int | None]
+    mapping: Mapping
+    wanted: NDArray[np.bool_]
+    lost: dict[str, list[int]]
+    gained: dict[str, list[int]]
+    elsewhere: int
+    latency_s: dict[str, tuple[float, float]]
+    features: dict[str, int] = field(default_factory=dict)
+
+    def replay(self, game: MallocGame) -> None:
+        """Plays the line on a game of the same program and settings.
+
+        Raises:
+          ValueError: a move is not legal there.
+        """
+        game.reset()
+        for move, offset in zip(self.moves, self.offsets, strict=True):
+            game.step(move, offset)
+
+
+def follow(game: MallocGame, mapping: Mapping, name_offsets: bool = True) -> Line:
+    """Plays `game` to its end, each move the nearest to what a mapping does.
+
+    An access comes out as the mapping has it, fast or not, if any legal move does that; a result that the mapping
+    writes back is copied. Windows and waits are the game's.
+
+    Args:
+      game: the game; it is over afterwards.
+      mapping: a legal mapping of its program.
+      name_offsets: name the mapping's own offsets where they are legal; else the game picks all.
+    """
+    return _Follower(game, mapping, name_offsets).run()
+
+
+def report(line: Line, game: MallocGame) -> dict[str, Any]:
+    """Returns what a line of `game`, which it has ended, could follow and what not, as plain JSON values.
+
+    Times are seconds, sizes bytes; `benefit_s` adds up what each access saves alone by the game's clock.
+    """
+    program, tables = game.program, game.tables
+    alike = line.wanted == line.mapping.access_fast
+
+    def count(by_reason: dict[str, list[int]]) -> dict[str, Any]:
+        return {
+            reason: {
+                "accesses": len(rows),
+                "bytes": int(program.access_bytes[rows].sum()),
+                "benefit_s": float(tables.access_f[rows, AF_BENEFIT].sum()),
+            }
+            for reason, rows in by_reason.items()
+        }
+
+    return {
+        "decisions": len(line.moves),
+        "offsets_named": sum(offset is not None for offset in line.offsets),
+        "offsets_elsewhere": line.elsewhere,
+        "accesses": program.num_accesses,
+        "accesses_alike": int(alike.sum()),
+        "bytes_alike": float(program.access_bytes[alike].sum() / max(program.access_bytes.sum(), 1.0)),
+        "lost": count(line.lost),
+        "gained": count(line.gained),
+        "features": line.features,
+        "latency_s": {model: {"mapping": was, "line": now} for model, (was, now) in line.latency_s.items()},
+    }
+
+
+class _Follower:
+    """Plays one line."""
+
+    def __init__(self, game: MallocGame, mapping: Mapping, name_offsets: bool) -> None:
+        self.game, self.mapping, self.name_offsets = game, mapping, name_offsets
+        self.tables, self.state = game.tables, game.state
+        self.program = game.program
+        self.moves: list[int] = []
+        self.offsets: list[int | None] = []
+        self.lost: dict[str, list[int]] = defaultdict(list)
+        self.gained: dict[str, list[int]] = defaultdict(list)
+        self.elsewhere = 0
+        self.touched = np.full(self.program.num_buffers, -1)  # instruction of the last access
+        self.places: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+        for buffer, start, end, offset, *_ in mapping.residencies.tolist():
+            self.places[buffer].append((start, end, offset))
+        self.fetches: dict[int, list[int]] = defaultdict(list)
+        self.write_backs: dict[int, list[int]] = defaultdict(list)
+        for buffer, direction, start, end, *_ in mapping.copies.tolist():
+            if direction == WRITE_BACK:
+                self.write_backs[buffer].append(start)
+            else:
+                self.fetches[buffer].append(end)
+        self.crosses = set(mapping.copies[mapping.copies[:, 1] == CROSS_PROGRAM, 0].tolist())
+        self.next_write = _next_writes(game)
+        self.top = game.target.fast_bytes
+
+    def run(self) -> Line:
+        """Walks the accesses as `core.advance` does, and chooses where it would stop."""
+        game, tables, state = self.game, self.tables, self.state
+        game.reset()
+        core.reset(tables, state)
+        legal = np.zeros(NUM_MOVES, np.bool_)
+        while core.catch_up(tables, state):
+            access = int(state.counters[C_ACCESS])
+            buffer = int(self.program.access_buffer[access])
+            choices = core.legal_moves(tables, state, legal)
+            if choices > 1 and not tables.buffer[buffer, B_TRIVIAL]:
+                move, offset = self._choose(access, buffer, legal)
+                self.moves.append(move)
+                self.offsets.append(offset)
+                game.plan(offset)
+                self._note(access, buffer, move)
+                core.step_over(tables, state, move)
+            else:
+                move = core.own_move(tables, state, legal)
+                self._note(access, buffer, move)
+                core.play(tables, state, move)
+            self.touched[buffer] = self.program.access_instruction[access]
+        game.take_over(self.moves)
+        return self._line()
+
+    def _line(self) -> Line:
+        program, mapping, game = self.program, self.mapping, self.game
+        copies = mapping.copies
+        features = Counter(
+            {
+                "slices": int(np.sum((copies[:, 4] > 0) | (copies[:, 5] < program.size[copies[:, 0]]))),
+                "replaced_copies": int(np.sum(copies[:, 7] >= 0)),
+                "cross_program_prefetches": len(self.crosses),
+                "cross_program_prefetches_followed": int(int(self.state.counters[C_CROSS]) in self.crosses),
+            }
+        )
+        made = game.mapping()
+        latency_s = {
+            model: tuple(simulate(program, game.target, m, model).latency_s for m in (mapping, made))
+            for model in available_models(program)
+        }
+        return Line(
+            self.moves,
+            self.offsets,
+            made,
+            mapping.access_fast,
+            dict(self.lost),
+            dict(self.gained),
+            self.elsewhere,
+            latency_s,  # type: ignore[arg-type]
+            dict(features),
+        )
+
+    def _choose(self, access: int, buffer: int, legal: NDArray[np.bool_]) -> tuple[int, int | None]:
+        """Returns the nearest move to what the mapping does at this decision, and the offset it names."""
+        t = int(self.program.access_instruction[access])
+        for move in self._wishes(access, buffer, t):
+            if self.name_offsets and move != DROP:
+                at = next((o for first, last, o in self.places[buffer] if first <= t <= last), None)
+                if at is not None and self.game.allows(move, at):
+                    return move, at
+            if legal[move]:
+                if move == DROP or not self.name_offsets or self.state.buffer[buffer, S_RESIDENT]:
+                    return move, None
+                self.elsewhere += 1
+                return move, self._out_of_the_way(buffer, t, move)
+        raise AssertionError("a decision has a legal move")
+
+    def _out_of_the_way(self, buffer: int, t: int, move: int) -> int | None:
+        """Returns an offset where the mapping leaves room for as long as it keeps the buffer; None if none is legal.
+
+        What takes its room from another one displaces that too, and so on.
+        """
+        rows = self.mapping.residencies
+        until = max((last for first, last, _ in self.places[buffer] if first <= t <= last), default=t)
+        there = rows[(rows[:, 1] <= until) & (rows[:, 2] >= t) & (rows[:, 0] != buffer)]
+        there = there[np.argsort(there[:, 3] + there[:, 4])]
+        align = self.game.target.align
+        size, edge = align(int(self.program.size[buffer])), int(self.tables.limits[L_RESERVED])
+        gaps: list[tuple[int, int]] = []
+        for low, high in [
+            *zip(there[:, 3] + there[:, 4], there[:, 3] + there[:, 5], strict=True),
+            (self.top, self.top),
+        ]:
+            if low - edge >= size:
+                gaps.append((int(low) - edge, edge))
+            edge = max(edge, align(int(high)))
+        for width, low in sorted(gaps)[:_TRIED_GAPS]:
+            for offset in (low, (low + width - size) // self.game.target.alignment * self.game.target.alignment):
+                if self.game.allows(move, offset):
+                    return offset
+        return None
+
+    def _wishes(self, access: int, buffer: int, t: int) -> tuple[int, ...]:
+        if self.program.access_kind[access] == RESULT:
+            if not self.mapping.access_fast[access]:
+                return (DROP, COPY, NO_COPY)
+            return (COPY, NO_COPY, DROP) if self._goes_out(access, buffer) else (NO_COPY, COPY, DROP)
+        if not self.mapping.access_fast[access]:
+            return (DROP, NO_COPY, COPY)
+        if self.state.buffer[buffer, S_RESIDENT] or buffer in self.crosses:
+            carried = self.tables.access[access, A_CARRIED] == READ_LATER
+            return (COPY, NO_COPY, DROP) if carried and self._goes_out(access, buffer) else (NO_COPY, COPY, DROP)
+        return (COPY, DROP, NO_COPY)
+
+    def _goes_out(self, access: int, buffer: int) -> bool:
+        """Whether the mapping writes back what the access leaves, after it or after the loop that carries it."""
+        first, last = int(self.program.access_instruction[access]), access
+        if self.tables.access[access, A_CARRIED]:
+            first = int(self.tables.access[access, A_UNTIL])
+            while (following := self.tables.access[last, A_NEXT]) >= 0 and self.tables.access[
+                following, A_DUE
+            ] <= first:
+                last = int(following)
+        return any(first <= start < self.next_write[last] for start in self.write_backs[buffer])
+
+    def _note(self, access: int, buffer: int, move: int) -> None:
+        """Counts an access that does not come out as in the mapping, with the reason."""
+        wanted = bool(self.mapping.access_fast[access])
+        if wanted == (move != DROP):
+            return
+        reasons = self.lost if wanted else self.gained
+        reasons[self._why_lost(access, buffer) if wanted else self._why_gained(access, buffer)].append(access)
+
+    def _why_gained(self, access: int, buffer: int) -> str:
+        if self.tables.buffer[buffer, B_TRIVIAL]:
+            return TRIVIAL
+        return TWIN if self.tables.access[access, A_TWIN] >= 0 else HELD
+
+    def _why_lost(self, access: int, buffer: int) -> str:
+        tables, state = self.tables, self.state
+        t = int(self.program.access_instruction[access])
+        if not tables.buffer[buffer, B_PLAYED]:
+            return NEVER
+        if tables.buffer[buffer, B_TRIVIAL]:
+            return TRIVIAL
+        if tables.access[access, A_TWIN] >= 0:
+            return TWIN
+        if self.program.access_kind[access] == OPERAND:
+            if not any(self.touched[buffer] < end <= t for end in self.fetches[buffer]):
+                return EARLIER
+            room, _ = find_offset(tables, state, buffer, t, t, access, True, False)
+            return WAIT if room >= 0 else ROOM
+        wait, gain = state.sums[F_PLAN_STALL], tables.access_f[access, AF_AHEAD]
+        return WAIT if wait * tables.instruction_f[t, IF_WEIGHT] >= gain > 0.0 else ROOM
+
+
+def _next_writes(game: MallocGame) -> NDArray[np.int64]:
+    """Returns `[A]` the instruction of the buffer's next result after each access, or `T`."""
+    program = game.program
+    following = np.full(program.num_accesses, program.num_instructions, np.int64)
+    ahead = np.full(program.num_buffers, program.num_instructions, np.int64)
+    for access in range(program.num_accesses - 1, -1, -1):
+        buffer = program.access_buffer[access]
+        following[access] = ahead[buffer]
+        if program.access_kind[access] == RESULT:
+            ahead[buffer] = program.access_instruction[access]
+    return following

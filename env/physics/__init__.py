@@ -1,0 +1,1 @@
+"""Cost models, objective and simulator: the one place that computes latency."""

@@ -1,0 +1,250 @@
+"""The `cycles` cost model: the code generator's cycles, looked up exactly where a placement was seen, else completed.
+
+A seen pair (instruction, set of accesses served from fast memory) is looked up by a key that is the XOR of one random
+number per fast access (Zobrist hashing), so that a game can update it access by access. An unseen pair is *completed*:
+the row's cycles with nothing fast, less one saving per fast access, never outside what was seen of the row. Each access
+is expected to save its share of the bytes, corrected by as little as explains the pairs seen. How good that is, and
+what it was chosen over: docs/decisions/0006-cycles-and-robust.md.
+"""
+
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import UserError
+from ..program.cycle_table import CycleTable
+from ..program.program import Program
+
+# Variance of what additive savings cannot explain, relative to that of what they can.
+_NOISE = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class CycleModel:
+    """A program's cycle table, ready to be asked. `T` instructions, `A` accesses, `R` rows, `P` pairs.
+
+    Attributes:
+      row: `[T]` row of the instruction, -1 where it costs nothing.
+      start_key: `[T]` key of the instruction with nothing fast.
+      access_key: `[A]` what a fast access changes of it, by XOR.
+      keys: `[P]` keys of the pairs seen, ascending.
+      cycles: `[P]` their cycles.
+      base: `[R]` cycles with nothing fast.
+      saving: `[A]` cycles that the completion saves per fast access; may be negative.
+      low, high: `[R]` least and most cycles seen.
+    """
+
+    row: NDArray[np.int32]
+    start_key: NDArray[np.int64]
+    access_key: NDArray[np.int64]
+    keys: NDArray[np.int64]
+    cycles: NDArray[np.float64]
+    base: NDArray[np.float64]
+    saving: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+    def ask(
+        self, row: NDArray[np.int32], keys: NDArray[np.int64], saved: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Returns cycles, and whether they were seen; arguments and results have one shape.
+
+        Args:
+          row: rows, or -1 for what costs nothing.
+          keys: their start keys with the keys of the fast accesses.
+          saved: savings of the fast accesses, summed.
+        """
+        costs = row >= 0
+        if not len(self.keys):
+            return np.zeros(row.shape), ~costs
+        place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        seen = self.keys[place] == keys
+        completed = np.clip(self.base[row] - saved, self.low[row], self.high[row])
+        return np.where(costs, np.where(seen, self.cycles[place], completed), 0.0), seen | ~costs
+
+
+_models: "WeakKeyDictionary[Program, CycleModel]" = WeakKeyDictionary()
+
+
+def cycle_model(program: Program) -> CycleModel:
+    """Returns the cycle model of a program; made once.
+
+    Raises:
+      UserError: the program has no cycle table.
+    """
+    if program.cycles is None:
+        raise UserError(
+            f"program {program.name!r} has no cycle table, so the cost model `cycles` cannot price it; capture it "
+            "again, or take the cost model or objective `msa`"
+        )
+    if program not in _models:
+        _models[program] = _build(program, program.cycles)
+    return _models[program]
+
+
+def instruction_cycles(
+    program: Program, access_fast: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Returns `[T]` cycles of one execution of each instruction, and `[T]` whether that pair was seen.
+
+    Args:
+      program: the program.
+      access_fast: `[A]` accesses served from fast memory.
+
+    Raises:
+      UserError: the program has no cycle table.
+    """
+    model = cycle_model(program)
+    return model.ask(model.row, *_keys(program, model, access_fast))
+
+
+def marginal_cycles(program: Program) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Returns what each access saves by being fast: `[A]` cycles alone, and `[A]` with all others that may be fast.
+
+    Raises:
+      UserError: the program has no cycle table.
+    """
+    model = cycle_model(program)
+    at = program.access_instruction
+    row = model.row[at]
+
+    def toggled(access_fast: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """`[A]` cycles of the access's instruction when that one access is not what `access_fast` says."""
+        keys, saved = _keys(program, model, access_fast)
+        change = np.where(access_fast, -model.saving, model.saving)
+        return model.ask(row, keys[at] ^ model.access_key, saved[at] + change)[0]
+
+    nothing = np.zeros(program.num_accesses, bool)
+    alone = instruction_cycles(program, nothing)[0][at] - toggled(nothing)
+    fast = program.fast_allowed[program.access_buffer]
+    with_all = instruction_cycles(program, fast)[0][at]
+    last = np.where(fast, toggled(fast) - with_all, with_all - toggled(fast))
+    return alone, last
+
+
+def _keys(
+    program: Program, model: CycleModel, access_fast: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Returns `[T]` keys and `[T]` summed savings of a placement."""
+    fast = np.flatnonzero(access_fast)
+    at = program.access_instruction[fast]
+    keys = model.start_key.copy()
+    np.bitwise_xor.at(keys, at, model.access_key[fast])
+    saved = np.zeros(program.num_instructions)
+    np.add.at(saved, at, model.saving[fast])
+    return keys, saved
+
+
+def least_cycles(program: Program) -> NDArray[np.float64]:
+    """Returns `[T]` cycles that no placement can undercut: the least seen, since completion never goes below it."""
+    model = cycle_model(program)
+    least = np.zeros(program.num_instructions)
+    costs = model.row >= 0
+    least[costs] = model.low[model.row[costs]]
+    return least
+
+
+def exact_share(program: Program, access_fast: NDArray[np.bool_], skipped: NDArray[np.int64] | None = None) -> float:
+    """Returns the share of a placement's cycles that comes from pairs that were seen, loop trips counted.
+
+    Args:
+      program: the program.
+      access_fast: `[A]` accesses served from fast memory.
+      skipped: instructions that do not run.
+
+    Raises:
+      UserError: the program has no cycle table.
+    """
+    cycles, seen = instruction_cycles(program, access_fast)
+    if skipped is not None:
+        cycles[skipped] = 0.0
+    total = float(cycles @ program.weight)
+    return float((cycles * seen) @ program.weight) / total if total > 0 else 1.0
+
+
+def fit_savings(
+    moved: NDArray[np.float64], placements: NDArray[np.bool_], cycles: NDArray[np.float64]
+) -> tuple[float, NDArray[np.float64]]:
+    """Completes one row: cycles with nothing fast, and savings per access.
+
+    Expected is that an access saves its share of the bytes. Of all corrections that explain the pairs, the smallest
+    relative to the bytes moved is taken (kriging with a linear kernel): a pair that makes several accesses fast shares
+    its saving among them by their bytes.
+
+    Args:
+      moved: `[K]` bytes of each access.
+      placements: `[P, K]` which accesses were fast.
+      cycles: `[P]` what was seen; at least one.
+
+    Returns:
+      The base and `[K]` savings, in cycles.
+    """
+    nothing = ~placements.any(axis=1)
+    base = float(cycles[nothing][0]) if nothing.any() else float(cycles.max())
+    saved = base - cycles[~nothing]
+    fast = placements[~nothing].astype(np.float64)
+    prior = moved / moved.max(initial=1.0) + 1e-6
+    if not saved.size or not np.abs(saved).max() > 0:
+        return base, np.zeros(len(moved))
+    expected = base * moved / moved.sum() if moved.sum() > 0 else np.zeros(len(moved))
+    gram = (fast * prior) @ fast.T
+    noise = _NOISE * float(np.trace(gram)) / len(saved)
+    correction = np.linalg.solve(gram + noise * np.eye(len(saved)), saved - fast @ expected)
+    return base, expected + prior * (fast.T @ correction)
+
+
+def _build(program: Program, table: CycleTable) -> CycleModel:
+    starts, rows = program.access_start, table.num_rows
+    access_key = _mix(np.arange(program.num_accesses) - starts[program.access_instruction])
+    row_key = _mix(np.arange(rows) + 2**32)
+    costs = table.row >= 0
+    start_key = np.zeros(program.num_instructions, np.uint64)
+    start_key[costs] = row_key[table.row[costs]]
+
+    base, low, high = np.zeros(rows), np.zeros(rows), np.zeros(rows)
+    saving = np.zeros(program.num_accesses)
+    keys: list[np.uint64] = []
+    values: list[np.float64] = []
+    members: dict[int, list[int]] = {}
+    for t in np.flatnonzero(costs).tolist():
+        members.setdefault(int(table.row[t]), []).append(t)
+    for row, instructions in members.items():
+        first, last = table.row_start[row], table.row_start[row + 1]
+        begin, end = starts[instructions[0]], starts[instructions[0] + 1]
+        masks = table.pair_fast[first:last]
+        placements = np.array([[mask >> k & 1 for k in range(end - begin)] for mask in masks], bool)
+        placements = placements.reshape(len(masks), end - begin)
+        cycles = table.pair_cycles[first:last].astype(np.float64)
+        keys += [np.bitwise_xor.reduce(access_key[begin:end][fast], initial=row_key[row]) for fast in placements]
+        values += list(cycles)
+        low[row], high[row] = cycles.min(), cycles.max()
+        base[row], savings = fit_savings(program.access_bytes[begin:end], placements, cycles)
+        for t in instructions:
+            saving[starts[t] : starts[t + 1]] = savings
+    signed = np.array(keys, np.uint64).view(np.int64)
+    order = np.argsort(signed)
+    sorted_keys = signed[order]
+    if np.any(sorted_keys[1:] == sorted_keys[:-1]):
+        raise AssertionError("two pairs of a cycle table have one key")
+    return CycleModel(
+        row=table.row,
+        start_key=start_key.view(np.int64),
+        access_key=access_key.view(np.int64),
+        keys=sorted_keys,
+        cycles=np.array(values, np.float64)[order],
+        base=base,
+        saving=saving,
+        low=low,
+        high=high,
+    )
+
+
+def _mix(values: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Returns 64 well mixed bits of each value (Steele, Lea, Flood 2014: SplitMix64)."""
+    with np.errstate(over="ignore"):
+        mixed = (values.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return mixed ^ (mixed >> np.uint64(31))

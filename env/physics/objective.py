@@ -1,0 +1,170 @@
+"""What a mapping is judged by: one cost model, or the worse of both against XLA's own mapping."""
+
+from dataclasses import dataclass
+
+from ..errors import UserError
+from ..program.mapping import Mapping
+from ..program.program import Program
+from ..program.target import Target
+from .cost import CYCLES, MODELS, MSA, all_hbm_latency, available_models, cycle_s, floor_latency
+from .cycles import cycle_model
+from .simulator import simulate
+
+ROBUST = "robust"
+OBJECTIVES = (ROBUST, MSA, CYCLES)
+
+
+def check_objective(objective: str) -> None:
+    """Raises `UserError` unless `objective` is one."""
+    if objective not in OBJECTIVES:
+        raise UserError(f"objective {objective!r} is not known; choose one of {', '.join(OBJECTIVES)}")
+
+
+def resolve(program: Program, objective: str | None = None) -> str:
+    """Returns the objective to judge `program` by.
+
+    Args:
+      program: the program.
+      objective: what was asked for; None for `robust` where `cycles` can price the program, else `msa`.
+
+    Raises:
+      UserError: the objective is not known, or it needs a cycle table that the program lacks.
+    """
+    if objective is None:
+        return ROBUST if CYCLES in available_models(program) else MSA
+    check_objective(objective)
+    if objective != MSA:
+        cycle_model(program)
+    return objective
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The seconds a game counts in: `msa` times MSA's seconds plus `cycles` times those of the code generator."""
+
+    msa: float = 1.0
+    cycles: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """Judges the mappings of one program.
+
+    Under `robust` a mapping is as good as the worse of its two latencies, each relative to the baseline; in seconds:
+    that ratio times the baseline's `msa` latency. So under every objective less is better, and a ratio of seconds to
+    `production_s` is the ratio to production.
+
+    Attributes:
+      program, target: what is judged.
+      objective: one of `OBJECTIVES`.
+      baseline: steady latency in seconds by cost model of XLA's own mapping, or of everything in HBM where the program
+        has none.
+    """
+
+    program: Program
+    target: Target
+    objective: str
+    baseline: dict[str, float]
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The cost models that count."""
+        return MODELS if self.objective == ROBUST else (self.objective,)
+
+    @property
+    def production_s(self) -> float | None:
+        """What XLA's own mapping comes to, or None."""
+        return None if self.program.production is None else self.seconds(self.baseline)
+
+    def latencies(self, mapping: Mapping) -> dict[str, float]:
+        """Returns the steady latency in seconds of a mapping by cost model, as far as they count."""
+        return {model: simulate(self.program, self.target, mapping, model).latency_s for model in self.models}
+
+    def ratio(self, latencies: dict[str, float]) -> float:
+        """Returns the worst ratio to the baseline."""
+        return max(
+            latencies[model] / self.baseline[model] if self.baseline[model] > 0 else 1.0 for model in self.models
+        )
+
+    def seconds(self, latencies: dict[str, float]) -> float:
+        """Returns what latencies come to in seconds."""
+        if self.objective == ROBUST:
+            return self.ratio(latencies) * self.baseline[MSA]
+        return latencies[self.objective]
+
+    def judge(self, mapping: Mapping) -> float:
+        """Returns what a mapping comes to in seconds: less is better."""
+        return self.seconds(self.latencies(mapping))
+
+    def tuned(self) -> dict[str, float] | None:
+        """Returns the latencies in seconds of the best mapping of the compiler's flag grid; None if not known."""
+        found = []
+        for variant in self.program.variants:
+            known = {model: latency for model, latency in variant.latency_s.items() if latency is not None}
+            if set(self.models) <= set(known):
+                found.append(known)
+        return min(found, key=self.seconds, default=None)
+
+    def floor_s(self) -> float:
+        """Returns seconds that no mapping can undercut."""
+        return self.seconds({model: floor_latency(self.program, self.target, model) for model in self.models})
+
+    def clock(self, msa_share: float) -> Clock:
+        """Returns the clock a game under this objective counts in.
+
+        By duality the best of the worse ratio is the best of some weighted sum of both, so `robust` plays one:
+        `msa_share` of MSA's ratio to the baseline, the rest of the code generator's, in seconds of `msa`.
+        """
+        if self.objective == ROBUST:
+            scale = self.baseline[MSA] / self.baseline[CYCLES] if self.baseline[CYCLES] > 0 else 0.0
+            return Clock(msa_share, (1.0 - msa_share) * scale)
+        return Clock(1.0, 0.0) if self.objective == MSA else Clock(0.0, 1.0)
+
+
+def make_judge(program: Program, objective: str | None = None, target: Target | None = None) -> Judge:
+    """Returns the judge of a program.
+
+    Args:
+      program: the program.
+      objective: one of `OBJECTIVES`; None for `robust` where `cycles` can price the program, else `msa`.
+      target: the hardware; None for the program's own.
+
+    Raises:
+      UserError: the objective is not known, or the program has no cycle table, or its target no clock, where needed.
+    """
+    target = program.target if target is None else target
+    objective = resolve(program, objective)
+    models = MODELS if objective == ROBUST else (objective,)
+    if CYCLES in models:
+        cycle_s(program, target)
+    if program.production is None:
+        baseline = {model: all_hbm_latency(program, target, model) for model in models}
+    else:
+        baseline = {model: simulate(program, target, program.production, model).latency_s for model in models}
+    return Judge(program, target, objective, baseline)
+
+
+def latencies(program: Program, mapping: Mapping) -> dict[str, float | None]:
+    """Returns the steady latency of a mapping in seconds by cost model; None where the program has no cycle table."""
+    known = available_models(program)
+    return {m: simulate(program, program.target, mapping, m).latency_s if m in known else None for m in MODELS}
+
+
+def ratio(program: Program, mapping: Mapping, objective: str | None = None) -> float:
+    """Returns a mapping's latency relative to XLA's own mapping (to everything in HBM if there is none).
+
+    Raises:
+      UserError: as `make_judge`.
+    """
+    judge = make_judge(program, objective)
+    return judge.ratio(judge.latencies(mapping))
+
+
+def better(program: Program, mapping: Mapping, than: Mapping, objective: str | None = None) -> bool:
+    """Returns whether `mapping` is strictly better than another one.
+
+    Raises:
+      UserError: as `make_judge`.
+    """
+    judge = make_judge(program, objective)
+    return judge.judge(mapping) < judge.judge(than)

@@ -1,0 +1,1 @@
+"""Programs, targets and mappings, and the files they are stored in."""

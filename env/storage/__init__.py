@@ -1,0 +1,1 @@
+"""Cache folder, atomic writes, bounded decompression."""

@@ -1,0 +1,1 @@
+"""Checks that a mapping is legal, independently of the game and of every solver."""

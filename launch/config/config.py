@@ -1,0 +1,270 @@
+"""The configuration of a training run: the rooms' own dataclasses, and what only `launch` decides."""
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...actors.search.search import SearchConfig
+from ...actors.self_play.config import ActorConfig
+from ...env.errors import UserError
+from ...env.game.game import NUM_MOVES
+from ...env.game.observation import GRID, OBSERVATION_SIZE
+from ...env.physics.objective import OBJECTIVES
+from ...learner.config import LearnerConfig
+from ...learner.networks.network import NetworkConfig
+from ...replay.interface import ReplayConfig
+from ...replay.segment import SegmentSpec
+from .ray import RayConfig
+from .strict import Source, build, plain
+
+PROCESS = "process"
+RAY = "ray"
+TOPOLOGIES = (PROCESS, RAY)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """When what happens. Updates are the learner's steps.
+
+    Attributes:
+      publish_period: updates between two versions of the parameters that actors play with.
+      slice_moves: moves an actor makes before it looks for new parameters, rounded up to a multiple of its games.
+      checkpoint_minutes: minutes between checkpoints; there is always one at the end.
+      checkpoints_kept: the last so many stay.
+      evaluate_period: updates between evaluations, or 0 for none before the end.
+      evaluate_simulations: simulations per move of the searching evaluation, or 0 for the greedy one alone.
+      report_seconds: seconds between two lines of the metric file.
+    """
+
+    publish_period: int = 10
+    slice_moves: int = 128
+    checkpoint_minutes: float = 5.0
+    checkpoints_kept: int = 2
+    evaluate_period: int = 500
+    evaluate_simulations: int = 8
+    report_seconds: float = 5.0
+
+    def __post_init__(self) -> None:
+        for name in ("publish_period", "slice_moves", "checkpoints_kept"):
+            if getattr(self, name) < 1:
+                raise UserError(f"schedule.{name} is {getattr(self, name)}; it must be at least 1")
+        for name in ("evaluate_period", "evaluate_simulations"):
+            if getattr(self, name) < 0:
+                raise UserError(f"schedule.{name} is {getattr(self, name)}; it must not be negative")
+        for name in ("checkpoint_minutes", "report_seconds"):
+            if not getattr(self, name) > 0:
+                raise UserError(f"schedule.{name} is {getattr(self, name)}; it must be above 0")
+
+
+def _network() -> NetworkConfig:
+    return NetworkConfig(observation_size=OBSERVATION_SIZE, num_actions=NUM_MOVES, grid=GRID)
+
+
+def _replay() -> ReplayConfig:
+    return ReplayConfig(
+        capacity=40_000, min_size=500, samples_per_insert=4.0, error_buffer=2_000.0, insert_timeout_s=1.0
+    )
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Everything a training run depends on, but for the code.
+
+    Attributes:
+      workloads: names of committed workloads, or paths of program files.
+      seed: of all randomness.
+      topology: `process` (all in one process, repeats bit for bit) or `ray`.
+      actors: self-play actors; the topology `process` has one.
+      minutes: training minutes in all, earlier parts of a resumed run included, or None for no limit.
+      steps: learner updates in all, or None for no limit.
+      segment_period: moves between the starts of two segments of a game (`SegmentSpec.period`).
+      network, learner, replay, search, actor: the rooms' own settings.
+      schedule: when what happens.
+      ray: how the Ray topology uses its machines.
+    """
+
+    workloads: tuple[str, ...]
+    seed: int = 0
+    topology: str = PROCESS
+    actors: int = 1
+    minutes: float | None = None
+    steps: int | None = None
+    segment_period: int = 4
+    network: NetworkConfig = field(default_factory=_network)
+    learner: LearnerConfig = field(default_factory=LearnerConfig)
+    replay: ReplayConfig = field(default_factory=_replay)
+    search: SearchConfig = field(default_factory=SearchConfig)
+    actor: ActorConfig = field(default_factory=ActorConfig)
+    schedule: Schedule = field(default_factory=Schedule)
+    ray: RayConfig = field(default_factory=RayConfig)
+
+    def __post_init__(self) -> None:
+        if not self.workloads:
+            raise UserError("workloads is empty; name at least one (`mallocmuzero workloads` lists them)")
+        if len(set(self.workloads)) < len(self.workloads):
+            raise UserError(f"workloads is {list(self.workloads)}; name each once")
+        if self.topology not in TOPOLOGIES:
+            raise UserError(f"topology is {self.topology!r}; it must be one of {', '.join(TOPOLOGIES)}")
+        if not 0 <= self.seed < 2**32:
+            raise UserError(f"seed is {self.seed}; it must be between 0 and 2**32 - 1")
+        if self.actors < 1 or (self.topology == PROCESS and self.actors > 1):
+            raise UserError(
+                f"actors is {self.actors}; it must be at least 1, and exactly 1 in the topology {PROCESS!r}"
+            )
+        for name in ("minutes", "steps"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise UserError(f"{name} is {value}; it must be above 0")
+        for name, needed in (("observation_size", OBSERVATION_SIZE), ("num_actions", NUM_MOVES)):
+            if getattr(self.network, name) != needed:
+                raise UserError(
+                    f"network.{name} is {getattr(self.network, name)}, this version's game has {needed}; leave it out"
+                )
+        if self.learner.discount != self.search.discount:
+            raise UserError(
+                f"learner.discount is {self.learner.discount} and search.discount {self.search.discount}; "
+                "they must be the same"
+            )
+        if self.topology == PROCESS and self.ray.address is not None:
+            raise UserError(f"ray.address is {self.ray.address!r}, but the topology is {PROCESS!r}; choose {RAY!r}")
+        if self.topology == PROCESS and self.replay.servers > 1:
+            raise UserError(f"replay.servers is {self.replay.servers}, but the topology is {PROCESS!r}; choose {RAY!r}")
+        self.replay.check_batch(self.learner.batch_size)
+        _ = self.segment_spec
+
+    @property
+    def segment_spec(self) -> SegmentSpec:
+        """The segments that actors write and the learner reads."""
+        return SegmentSpec(
+            observation_size=OBSERVATION_SIZE,
+            num_actions=NUM_MOVES,
+            unroll_steps=self.learner.unroll_steps,
+            td_steps=self.learner.td_steps,
+            period=self.segment_period,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values that `resolve` reads back into an equal configuration."""
+        values: dict[str, Any] = plain(self)
+        return values
+
+
+class Overrides:
+    """Settings collected from several places; of equal ones the last counts, and each knows where it came from."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, Any] = {}
+        self._sources: dict[str, str] = {}
+
+    def add(self, values: Mapping[str, Any], source: str) -> None:
+        """Adds nested settings that come from `source`."""
+        _merge(self._values, values)
+        self._sources.update(dict.fromkeys(_leaves(values), source))
+
+    def add_file(self, path: str | Path) -> None:
+        """Adds the settings of a TOML or JSON file. Raises UserError if it cannot be read."""
+        path = Path(path)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"{path}: cannot be read ({getattr(error, 'strerror', error)}); check the path") from error
+        try:
+            values = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+        except (json.JSONDecodeError, tomllib.TOMLDecodeError) as error:
+            kind = "JSON" if path.suffix == ".json" else "TOML (a name ending in .json would make it JSON)"
+            raise UserError(f"{path}: is no {kind}: {error}") from error
+        if not isinstance(values, dict):
+            raise UserError(f"{path}: is no JSON object; write the settings as {{...}}")
+        self.add(values, str(path))
+
+    def add_assignment(self, text: str) -> None:
+        """Adds one `section.key=value`; values as in TOML, bare words as texts, `none` for no value."""
+        name, equals, value_text = text.partition("=")
+        keys = name.strip().split(".")
+        if not equals or not all(keys):
+            raise UserError(f"--set {text}: is no assignment; write --set section.key=value")
+        value: Any
+        if value_text.strip().lower() in ("none", "null"):
+            value = None
+        else:
+            try:
+                value = tomllib.loads(f"value = {value_text}")["value"]
+            except tomllib.TOMLDecodeError:
+                value = value_text.strip()
+        for key in reversed(keys):
+            value = {key: value}
+        self.add(value, f"--set {text}")
+
+    def source(self, name: str) -> str:
+        """Where a setting, or a whole `section.`, came from."""
+        found = [
+            source
+            for setting, source in self._sources.items()
+            if setting == name.rstrip(".") or setting.startswith(name if name.endswith(".") or not name else f"{name}.")
+        ]
+        return ", ".join(dict.fromkeys(found)) or "the configuration"
+
+    def resolve(self, base: TrainConfig | None = None) -> TrainConfig:
+        """Returns the configuration: these settings over those of `base`, or over the defaults.
+
+        Raises:
+          UserError: a setting is unknown, or its value cannot be used.
+        """
+        values: dict[str, Any] = {}
+        _merge(values, _defaults() if base is None else base.to_json())
+        _merge(values, self._values)
+        return _build(values, self.source)
+
+    def changed(self, base: TrainConfig, resolved: TrainConfig) -> dict[str, Any]:
+        """Returns dotted names and new values of the settings in which `resolved` differs from `base`."""
+        old, new = _leaves(base.to_json()), _leaves(resolved.to_json())
+        return {name: value for name, value in new.items() if name not in old or old[name] != value}
+
+
+def _defaults() -> dict[str, Any]:
+    # The one setting without a default is left out again, so that leaving it out is an error.
+    values = TrainConfig(workloads=("-",)).to_json()
+    del values["workloads"]
+    return values
+
+
+def _merge(into: dict[str, Any], values: Mapping[str, Any]) -> None:
+    for name, value in values.items():
+        if isinstance(value, Mapping) and isinstance(into.get(name), dict):
+            _merge(into[name], value)
+        elif isinstance(value, Mapping):
+            into[name] = {}
+            _merge(into[name], value)
+        else:
+            into[name] = value
+
+
+def _leaves(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    leaves: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            leaves.update(_leaves(value, f"{prefix}{name}."))
+        else:
+            leaves[prefix + name] = value
+    return leaves
+
+
+def config_from_json(values: Mapping[str, Any], source: str) -> TrainConfig:
+    """Returns the configuration that `TrainConfig.to_json` wrote.
+
+    Raises:
+      UserError: it is not one of this version; the message names `source`.
+    """
+    return _build(values, lambda name: source)
+
+
+def _build(values: Mapping[str, Any], source: Source) -> TrainConfig:
+    actor = values.get("actor")
+    if isinstance(actor, Mapping) and "model" in actor:
+        raise UserError(
+            f"{source('actor.model')}: actor.model is now actor.objective, one of {', '.join(OBJECTIVES)}; rename it"
+        )
+    return build(TrainConfig, values, source)

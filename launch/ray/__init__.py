@@ -1,0 +1,1 @@
+"""The topology `ray`: one driver, actors, a learner, replay servers."""

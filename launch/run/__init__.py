@@ -1,0 +1,1 @@
+"""The run directory on disk: manifest, checkpoints, lock, status."""

@@ -1,0 +1,202 @@
+"""The run directory: what lies where, who may write, and whether it can be resumed.
+
+manifest.json      what the run is: format version, code version, seed, programs and their hashes
+config.json        the resolved configuration
+checkpoints/       step_000001234/: see `checkpoints.py`
+best/              NAME.mapping.json.gz, the best verified mapping of each program, and its picture
+metrics.jsonl      one JSON object per line, see `metrics.py`
+tensorboard/       the same figures
+evaluation.json    the last evaluation, as `mallocmuzero evaluate --json` writes it
+log.txt            what happened, in words
+lock               held while a process trains here: its number, its machine and when it began
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...env.errors import FormatError, UserError
+from .code_version import code_version
+from .json_file import check_format, is_inside, read_json_file, write_json_file
+
+# What only looks at a run needs neither JAX nor the programs.
+if TYPE_CHECKING:
+    from ...env.program.program import Program
+    from ..config.config import TrainConfig
+
+FORMAT = "mallocmuzero-run"
+FORMAT_VERSION = 1
+
+
+class RunDirectory:
+    """One run's folder.
+
+    Attributes:
+      path: the folder.
+      name: what the user calls it: the folder, or the URL that it is a working folder of.
+    """
+
+    def __init__(self, path: str | Path, name: str | None = None) -> None:
+        self.path = Path(path)
+        self.name = str(path) if name is None else name
+        self._lock: int | None = None
+
+    @property
+    def config_file(self) -> Path:
+        """The resolved configuration."""
+        return self.path / "config.json"
+
+    @property
+    def manifest_file(self) -> Path:
+        """What the run is."""
+        return self.path / "manifest.json"
+
+    def program_file(self, name: str) -> Path:
+        """The run's own copy of a program."""
+        return self.path / "programs" / f"{name}.json.gz"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Folder of the checkpoints."""
+        return self.path / "checkpoints"
+
+    @property
+    def best(self) -> Path:
+        """Folder of the best mappings."""
+        return self.path / "best"
+
+    @property
+    def metrics_file(self) -> Path:
+        """The metric file."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def tensorboard(self) -> Path:
+        """Folder of TensorBoard's event files."""
+        return self.path / "tensorboard"
+
+    @property
+    def evaluation_file(self) -> Path:
+        """The last evaluation."""
+        return self.path / "evaluation.json"
+
+    @property
+    def log_file(self) -> Path:
+        """What happened, in words."""
+        return self.path / "log.txt"
+
+    def create(self, config: "TrainConfig", programs: "Sequence[Program]") -> None:
+        """Makes the folder of a new run, the manifest last.
+
+        Raises:
+          UserError: there is a run, or something else, in the folder already; or it cannot be written.
+        """
+        from ...env.program.files import write_program
+
+        if self.manifest_file.exists():
+            raise UserError(f"{self.path}: holds a run already; continue it with --resume, or choose another folder")
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            others = sorted(path.name for path in self.path.iterdir() if path.name != "lock")
+        except OSError as error:
+            raise UserError(
+                f"{self.path}: cannot be made a run directory ({error.strerror}); choose another folder"
+            ) from error
+        # What an interrupted `create` has left may be written again; anything else is not ours.
+        if set(others) - {"config.json", "programs"}:
+            raise UserError(f"{self.path}: holds {others[0]} but no run; choose an empty folder")
+        for program in programs:
+            write_program(program, self.program_file(program.name))
+        write_json_file(self.config_file, config.to_json())
+        manifest = {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "code": code_version(),
+            "seed": config.seed,
+            "programs": [{"name": program.name, "sha256": program.sha256} for program in programs],
+        }
+        write_json_file(self.manifest_file, manifest)
+
+    def open(self) -> tuple["TrainConfig", dict[str, Any]]:
+        """Returns configuration and manifest of an existing run.
+
+        Raises:
+          UserError: there is none.
+          FormatError: it is of another version, or damaged.
+        """
+        from ..config.config import config_from_json
+
+        manifest = self.manifest()
+        config = config_from_json(read_json_file(self.config_file), str(self.config_file))
+        return config, manifest
+
+    def manifest(self) -> dict[str, Any]:
+        """Returns the manifest of an existing run.
+
+        Raises:
+          UserError: there is none.
+          FormatError: it is of another version, or damaged.
+        """
+        if not self.path.is_dir():
+            raise UserError(f"{self.path}: there is no such run directory; check the path")
+        if not self.manifest_file.exists():
+            raise UserError(f"{self.path}: holds no run (manifest.json is missing); check the path")
+        manifest = read_json_file(self.manifest_file)
+        check_format(manifest, FORMAT, FORMAT_VERSION, self.manifest_file)
+        return manifest
+
+    def programs(self, manifest: Mapping[str, Any]) -> "list[Program]":
+        """Returns the programs of the run, in the order of its workloads.
+
+        Raises:
+          FormatError: one is missing, damaged, or not the one that the run began with.
+        """
+        from ...env.program.files import read_program
+
+        programs = []
+        try:
+            entries = [(entry["name"], entry["sha256"]) for entry in manifest["programs"]]
+        except (KeyError, TypeError) as error:
+            raise FormatError(f"{self.manifest_file}: field `programs` is malformed; start a new run") from error
+        for name, sha256 in entries:
+            if not is_inside(name) or Path(name).name != name:
+                raise FormatError(f"{self.manifest_file}: field `programs` names {name!r:.60}, no file's name")
+            program = read_program(self.program_file(name))
+            if program.sha256 != sha256:
+                raise FormatError(f"{self.program_file(name)}: is not the program of this run; restore the file")
+            programs.append(program)
+        return programs
+
+    def lock(self) -> None:
+        """Keeps others from training here until `unlock`, or the end of the process.
+
+        Raises:
+          UserError: another process does already, or the folder cannot be written.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise UserError(f"{self.path}: cannot be written ({error.strerror}); choose another folder") from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            raise UserError(f"{self.path}: another process trains here; stop it, or choose another folder") from error
+        self._lock = descriptor
+        holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": round(time.time(), 3)}
+        with contextlib.suppress(OSError):  # On a full disk the lock holds all the same.
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, json.dumps(holder).encode() + b"\n", 0)
+
+    def unlock(self) -> None:
+        """Lets others train here."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None

@@ -1,0 +1,1 @@
+"""A training session and the topology `process`."""

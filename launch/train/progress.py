@@ -1,0 +1,173 @@
+"""What a training run shows while it runs: a live display in a terminal, else a line now and then."""
+
+import math
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+from rich.console import Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from ..console import stderr_console
+
+_LINE_SECONDS = 10.0
+_REFRESH_SECONDS = 0.5
+# Programs that a line names.
+_MOST_NAMED = 4
+
+
+@dataclass
+class ProgramView:
+    """What is shown of one program. Latencies in microseconds, as the objective counts them; None where there is none.
+
+    Attributes:
+      name: the program.
+      episodes: games finished.
+      recent_us: mean of the games of the last report.
+      best_us: the best verified mapping.
+      production_us: XLA's.
+      objective: what mappings are judged by.
+    """
+
+    name: str
+    episodes: int = 0
+    recent_us: float | None = None
+    best_us: float | None = None
+    production_us: float | None = None
+    objective: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        """Best latency over production latency."""
+        if self.best_us is None or self.production_us is None:
+            return None
+        return self.best_us / self.production_us
+
+
+@dataclass
+class View:
+    """What is shown. Rates are those of the last report; policy lag counts updates."""
+
+    step: int = 0
+    steps_per_s: float = 0.0
+    moves: int = 0
+    moves_per_s: float = 0.0
+    episodes: int = 0
+    samples_per_insert: float | None = None
+    policy_lag: float | None = None
+    seconds: float = 0.0
+    left_s: float | None = None
+    doing: str = ""
+    programs: Sequence[ProgramView] = field(default_factory=list)
+
+    def line(self) -> str:
+        """Everything on one line."""
+        parts = [
+            f"{_clock(self.seconds)}",
+            f"{self.moves:,} moves ({self.moves_per_s:,.0f}/s)",
+            f"{self.episodes:,} episodes",
+            f"{self.step:,} updates ({self.steps_per_s:,.1f}/s)",
+        ]
+        if self.samples_per_insert is not None:
+            parts.append(f"{self.samples_per_insert:.1f} samples/insert")
+        if self.policy_lag is not None:
+            parts.append(f"lag {self.policy_lag:.0f}")
+        found = [program for program in self.programs if program.best_us is not None]
+        parts += [
+            f"{program.name} best {program.best_us:.1f} us ({program.objective})"
+            + ("" if program.ratio is None else f", {100 * program.ratio:.2f} % of production")
+            for program in found[:_MOST_NAMED]
+        ]
+        if len(found) > _MOST_NAMED:
+            ratios = [program.ratio for program in found if program.ratio is not None]
+            mean = (
+                f", mean {100 * math.exp(math.fsum(map(math.log, ratios)) / len(ratios)):.2f} % of production"
+                if ratios
+                else ""
+            )
+            parts.append(f"{len(found)} programs in all{mean}")
+        if self.left_s is not None:
+            parts.append(f"{_clock(self.left_s)} left")
+        if self.doing:
+            parts.append(self.doing)
+        return " · ".join(parts)
+
+
+class Progress:
+    """Shows a `View` on standard error. A context: the display ends with it."""
+
+    def __init__(self) -> None:
+        self._live = Live(console=stderr_console(), auto_refresh=False) if sys.stderr.isatty() else None
+        self._shown_at = -float("inf")
+
+    def __enter__(self) -> Self:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def show(self, view: View, force: bool = False) -> None:
+        """Shows the view, if it is time again or `force` is set."""
+        now = time.monotonic()
+        period = _LINE_SECONDS if self._live is None else _REFRESH_SECONDS
+        if now - self._shown_at < period and not force:
+            return
+        self._shown_at = now
+        if self._live is None:
+            print(view.line(), file=sys.stderr, flush=True)
+        else:
+            self._live.update(_render(view), refresh=True)
+
+    def say(self, text: str) -> None:
+        """Prints a line that stays."""
+        if self._live is None:
+            print(text, file=sys.stderr, flush=True)
+        else:
+            self._live.console.print(Text(text))
+
+
+def _render(view: View) -> Group:
+    figures = Table.grid(padding=(0, 3))
+    figures.add_row(
+        f"moves {view.moves:,} ({view.moves_per_s:,.0f}/s)",
+        f"episodes {view.episodes:,}",
+        f"updates {view.step:,} ({view.steps_per_s:,.1f}/s)",
+    )
+    figures.add_row(
+        f"samples per insert {_number(view.samples_per_insert, '.1f')}",
+        f"policy lag {_number(view.policy_lag, '.0f')}",
+        f"{_clock(view.seconds)} trained" + ("" if view.left_s is None else f", {_clock(view.left_s)} left"),
+    )
+    table = Table()
+    table.add_column("program")
+    table.add_column("objective")
+    for heading in ("episodes", "recent us", "best us", "production us", "best / production"):
+        table.add_column(heading, justify="right")
+    for program in view.programs:
+        table.add_row(
+            program.name,
+            program.objective,
+            f"{program.episodes:,}",
+            _number(program.recent_us, ".1f"),
+            _number(program.best_us, ".1f"),
+            _number(program.production_us, ".1f"),
+            "-" if program.ratio is None else f"{100 * program.ratio:.2f} %",
+        )
+    return Group(figures, table, Text(view.doing))
+
+
+def _number(value: float | None, form: str) -> str:
+    return "-" if value is None else f"{value:{form}}"
+
+
+def _clock(seconds: float) -> str:
+    whole = max(0, round(seconds))
+    hours, rest = divmod(whole, 3600)
+    return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60}:{rest % 60:02d}"

@@ -1,0 +1,169 @@
+"""How the agent stands: beside the reference players and XLA's production mapping."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from ...actors.evaluate.evaluate import Evaluation, evaluate_mapping, evaluate_network, evaluate_references
+from ...actors.self_play.best import BestMappings
+from ...env.physics.cost import MODELS, MSA
+from ...env.physics.objective import ROBUST
+from ...env.program.files import write_mapping
+from ...env.program.program import Program
+from ...env.viewer import picture
+from ...learner.checkpoints.checkpoint import Checkpoints, load_parameters
+from ...learner.networks.network import Network, Params
+from ..config.config import TrainConfig
+from ..console import stdout_console
+from ..run.checkpoints import LEARNER, RunCheckpoints
+from ..run.directory import RunDirectory, write_json_file
+from .learning import evaluation_search
+from .session import Session
+
+BEST_OF_TRAINING = "muzero-best"
+BETTER = "muzero-or-production"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the evaluation: docs/json.md."""
+
+    program: str
+    family: str
+    solver: str
+    model: str
+    latency_us: float
+    production_us: float | None
+    verified: bool
+    seconds: float
+    simulations: int
+    model_us: dict[str, float | None]
+    exact: float | None
+
+    def as_json(self) -> dict[str, Any]:
+        """The entry of the JSON list."""
+        return {**asdict(self), "objective": self.model}
+
+
+def row_of(evaluation: Evaluation) -> Row:
+    """Returns the line of an evaluation."""
+    return Row(**{name: getattr(evaluation, name) for name in Row.__dataclass_fields__})
+
+
+def evaluate_run(run_dir: str | Path, programs: Sequence[Program], simulations: int | None = None) -> list[Row]:
+    """Plays programs with the agent of a run's last checkpoint, beside the reference players.
+
+    Args:
+      run_dir: the run directory.
+      programs: what to play; the agent need not have seen them.
+      simulations: per searched move, or None for what the run is configured for.
+
+    Raises:
+      UserError: there is no whole checkpoint of this version.
+    """
+    run = RunDirectory(run_dir)
+    config, manifest = run.open()
+    folder, _ = RunCheckpoints(run.checkpoints, keep=1).read()
+    learner = folder / LEARNER
+    step = Checkpoints(learner, Network(config.network)).steps()[-1]
+    network, params, _ = load_parameters(learner / f"step_{step:09d}")
+    trained = {program.sha256 for program in run.programs(manifest)}
+    best = BestMappings([program for program in programs if program.sha256 in trained], config.actor)
+    best.load(run.best)
+    return [row_of(e) for e in evaluate_all(config, network, params, programs, best, simulations)]
+
+
+def evaluate_all(
+    config: TrainConfig,
+    network: Network,
+    params: Params,
+    programs: Sequence[Program],
+    best: BestMappings,
+    simulations: int | None,
+) -> list[Evaluation]:
+    """Returns all evaluations, program by program: references, agent, best of training, better of agent and XLA."""
+    if simulations is None:
+        simulations = config.schedule.evaluate_simulations or config.search.simulations
+    search = evaluation_search(config, simulations)
+    policy = evaluate_network(network, params, programs, config.actor, None, config.seed)
+    searched = evaluate_network(network, params, programs, config.actor, search, config.seed)
+    evaluations = []
+    for program, by_policy, by_search in zip(programs, policy, searched, strict=True):
+        agent, judge = [by_policy, by_search], config.actor.judge(program)
+        if program.name in best:
+            agent.append(evaluate_mapping(judge, best[program.name].mapping, BEST_OF_TRAINING))
+        evaluations += [*evaluate_references(program, config.actor, config.seed), *agent]
+        if program.production is not None:
+            production = evaluate_mapping(judge, program.production, "production")
+            mapping = min([production, *agent], key=lambda e: e.latency_us if e.verified else float("inf")).mapping
+            evaluations.append(evaluate_mapping(judge, mapping, BETTER))
+    return evaluations
+
+
+def evaluations_table(rows: Iterable[Row]) -> Table:
+    """Returns the table that people read."""
+    table = Table(title="Evaluation (simulated latency by cost model, steady; ratio to production by the objective)")
+    for heading in ("program", "solver", "objective"):
+        table.add_column(heading, no_wrap=True)
+    for heading in (*(f"{model} us" for model in MODELS), "of production", "seconds", "verified"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    program = None
+    for row in rows:
+        if program not in (None, row.program):
+            table.add_section()
+        program = row.program
+        ratio = "-" if row.production_us is None else f"{100 * row.latency_us / row.production_us:.2f} %"
+        solver = row.solver + (f" ({row.simulations})" if row.simulations else "")
+        verified = "yes" if row.verified else "NO"
+        figures = [row.model_us[model] for model in MODELS]
+        latencies = ("-" if figure is None else f"{figure:,.2f}" for figure in figures)
+        table.add_row(row.program, solver, row.model, *latencies, ratio, f"{row.seconds:.2f}", verified)
+    return table
+
+
+def finish(session: Session, params: Params) -> list[Row]:
+    """Evaluates a run that has ended, prints the table, and writes mappings and pictures to the run directory.
+
+    Raises:
+      UserError: something cannot be written.
+    """
+    run, config = session.run, session.config
+    session.say("evaluating")
+    evaluations = evaluate_all(config, session.network, params, session.programs, session.best, None)
+    rows = [row_of(evaluation) for evaluation in evaluations]
+    write_json_file(run.evaluation_file, [row.as_json() for row in rows])
+    written = []
+    for program in session.programs:
+        written += _write_best(run, program, [e for e in evaluations if e.program == program.name])
+    console = stdout_console()
+    console.print(evaluations_table(rows))
+    for path in written:
+        console.print(f"wrote {path}", soft_wrap=True)
+    return rows
+
+
+def _write_best(run: RunDirectory, program: Program, evaluations: list[Evaluation]) -> list[Path]:
+    """Writes the agent's best mapping of a program, and its picture beside production; returns the paths."""
+    agent = [e for e in evaluations if e.solver.startswith("muzero") and e.solver != BETTER and e.verified]
+    if not agent:
+        return []
+    best = min(agent, key=lambda e: e.latency_us)
+    drawn = MSA if best.model == ROBUST else best.model  # a picture has one axis of time
+    mapping_path, picture_path = run.best / f"{program.name}.mapping.json.gz", run.best / f"{program.name}.png"
+    write_mapping(best.mapping, program, mapping_path)
+    picture.draw(
+        program,
+        best.mapping,
+        picture_path,
+        beside=program.production,
+        names=(_words(best), "XLA's production"),
+        model=drawn,
+    )
+    return [mapping_path, picture_path]
+
+
+def _words(evaluation: Evaluation) -> str:
+    return f"mallocMuZero ({evaluation.solver})"

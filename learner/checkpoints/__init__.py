@@ -1,0 +1,1 @@
+"""Checkpoints of the training state, and policy files."""

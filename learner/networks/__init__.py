@@ -1,0 +1,1 @@
+"""The MuZero networks as pure functions of their parameters."""

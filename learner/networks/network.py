@@ -1,0 +1,166 @@
+"""The network as pure functions of its parameters: what search and learner call.
+
+Shapes: `B` batch, `D` observation size, `W` width of the latent state, `A` actions.
+"""
+
+import dataclasses
+import hashlib
+import json
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ...env.errors import UserError
+from .codec import ScalarCodec
+from .modules import MuZeroModule
+
+Params = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """Sizes of the network. Everything a checkpoint must agree on, and nothing else.
+
+    Attributes:
+      observation_size: `D`, length of the flat float32 observation.
+      num_actions: `A`.
+      grid: `(height, width, channels)` of the image that the observation starts with, row-major, or None.
+      grid_channels: channels of the stride-2 convolutions that read the image.
+      width: `W`, width of the latent state and of every hidden layer.
+      representation_blocks, dynamics_blocks, prediction_blocks: residual blocks in each part. Those of dynamics and
+        prediction run once per simulation and set the speed of the search.
+      projection_width: width of the heads of the consistency loss, used in training only.
+      value: codec of the value head, in units of the episode's return.
+      reward: codec of the reward head. Single rewards are far smaller than returns, hence the finer support.
+    """
+
+    observation_size: int
+    num_actions: int = 3
+    grid: tuple[int, int, int] | None = None
+    grid_channels: tuple[int, ...] = (16, 32, 32)
+    width: int = 256
+    representation_blocks: int = 1
+    dynamics_blocks: int = 1
+    prediction_blocks: int = 1
+    projection_width: int = 256
+    value: ScalarCodec = field(default_factory=lambda: ScalarCodec(limit=20.0, scale=0.3))
+    reward: ScalarCodec = field(default_factory=lambda: ScalarCodec(limit=5.0, scale=0.01))
+
+    def __post_init__(self) -> None:
+        for name in ("observation_size", "num_actions", "width", "projection_width"):
+            if getattr(self, name) < 1:
+                raise UserError(f"network: {name} must be at least 1, not {getattr(self, name)}")
+        for name in ("representation_blocks", "dynamics_blocks", "prediction_blocks"):
+            if getattr(self, name) < 0:
+                raise UserError(f"network: {name} must not be negative, not {getattr(self, name)}")
+        if self.grid is not None:
+            if len(self.grid) != 3 or min(self.grid) < 1:
+                raise UserError(f"network: grid must be (height, width, channels), not {self.grid}")
+            if math.prod(self.grid) > self.observation_size:
+                raise UserError(f"network: grid {self.grid} is larger than observation_size {self.observation_size}")
+
+    def to_json(self) -> dict[str, Any]:
+        """A dictionary of plain values; `from_json` reads it back."""
+        plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self)))
+        return plain
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> "NetworkConfig":
+        """The configuration that `to_json` wrote. Raises `UserError` on unknown or missing fields."""
+        values = dict(values)
+        try:
+            for name in ("value", "reward"):
+                if name in values:
+                    values[name] = ScalarCodec(**values[name])
+            for name in ("grid", "grid_channels"):
+                if values.get(name) is not None:
+                    values[name] = tuple(values[name])
+            return cls(**values)
+        except TypeError as error:
+            raise UserError(f"network: not a network configuration: {error}") from error
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hash of the configuration: parameters fit a network if and only if it agrees."""
+        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()
+
+
+class NetworkOutput(NamedTuple):
+    """What the network says of a batch of latent states.
+
+    latent: `[B, W]`.
+    reward: `[B]` of the transition into this state; zero from `initial_inference`.
+    value: `[B]` discounted return from this state on.
+    policy_logits: `[B, A]`, illegal moves not masked.
+    """
+
+    latent: jax.Array
+    reward: jax.Array
+    value: jax.Array
+    policy_logits: jax.Array
+
+
+@dataclass(frozen=True)
+class Network:
+    """Pure functions of parameters. Hashable, so that it can be a static argument of `jax.jit`."""
+
+    config: NetworkConfig
+
+    @cached_property
+    def _module(self) -> MuZeroModule:
+        config = self.config
+        return MuZeroModule(
+            grid=config.grid,
+            grid_channels=config.grid_channels,
+            num_actions=config.num_actions,
+            width=config.width,
+            representation_blocks=config.representation_blocks,
+            dynamics_blocks=config.dynamics_blocks,
+            prediction_blocks=config.prediction_blocks,
+            projection_width=config.projection_width,
+            reward_bins=config.reward.bins,
+            value_bins=config.value.bins,
+        )
+
+    def init(self, key: jax.Array) -> Params:
+        """Returns fresh parameters. Value and reward start at zero, the policy uniform."""
+        observation = jnp.zeros((1, self.config.observation_size))
+        action = jnp.zeros((1,), jnp.int32)
+        return jax.jit(lambda key: self._module.init(key, observation, action, method="everything")["params"])(key)
+
+    def initial_inference(self, params: Params, observation: jax.Array) -> NetworkOutput:
+        """Observations `[B, D]` to what the network says of them."""
+        latent = self.represent(params, observation)
+        policy_logits, value_logits = self.predict(params, latent)
+        value = self.config.value.decode(value_logits)
+        return NetworkOutput(latent, jnp.zeros_like(value), value, policy_logits)
+
+    def recurrent_inference(self, params: Params, latent: jax.Array, action: jax.Array) -> NetworkOutput:
+        """Latent states `[B, W]` and actions `[B]` int32 to what the network says of the states that follow."""
+        latent, reward_logits = self.transition(params, latent, action)
+        policy_logits, value_logits = self.predict(params, latent)
+        reward = self.config.reward.decode(reward_logits)
+        return NetworkOutput(latent, reward, self.config.value.decode(value_logits), policy_logits)
+
+    def represent(self, params: Params, observation: jax.Array) -> jax.Array:
+        """Observations `[B, D]` to latent states `[B, W]`."""
+        return self._apply(params, "represent", observation)
+
+    def transition(self, params: Params, latent: jax.Array, action: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Latent states `[B, W]` and actions `[B]` to next latent states `[B, W]` and reward logits `[B, bins]`."""
+        return self._apply(params, "transition", latent, action)
+
+    def predict(self, params: Params, latent: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Latent states `[..., W]` to policy logits `[..., A]` and value logits `[..., bins]`."""
+        return self._apply(params, "predict", latent)
+
+    def project(self, params: Params, latent: jax.Array, online: bool) -> jax.Array:
+        """Latent states `[..., W]` to the space of the consistency loss; `online` adds the predictor head."""
+        return self._apply(params, "project_online" if online else "project", latent)
+
+    def _apply(self, params: Params, method: str, *inputs: jax.Array) -> Any:
+        return self._module.apply({"params": params}, *inputs, method=method)

@@ -1,0 +1,1 @@
+"""The replay behind Reverb servers. The only room that imports Reverb and TensorFlow."""

@@ -1,0 +1,63 @@
+"""Brings a stored Reverb table back under today's rate limiter.
+
+Reverb restores the limiter that a checkpoint was written under, whatever the new server was told, and inserts can then
+block for ever (google-deepmind/reverb#103). The limiter's settings are a few fields of the checkpoint's first file, so
+they are rewritten before the server reads it. Layout after Reverb 0.14's `tfrecord_checkpointer.cc`.
+"""
+
+import importlib
+import os
+import shutil
+from pathlib import Path
+
+from ...env.errors import FormatError
+from .. import checkpoint
+from ..interface import ReplayConfig
+from ..local.limiter import balanced_samples, same_limits
+from .lazy_import import import_tensorflow
+
+KIND = "reverb"
+# Folder of the checkpoint that holds Reverb's own files.
+DATA = "table"
+_TABLES, _COMPRESSION = "tables.tfrecord", "ZLIB"
+
+
+def stage(directory: Path, root: Path, config: ReplayConfig) -> None:
+    """Makes `root` a folder from which a server loads the checkpoint, its limiter replaced by that of `config`.
+
+    The large files are linked, not copied, where the file system can.
+
+    Raises:
+      FormatError: Reverb's files are not as Reverb 0.14 writes them.
+    """
+    tensorflow = import_tensorflow()
+    tables_proto = importlib.import_module("reverb.cc.checkpointing.checkpoint_pb2").PriorityTableCheckpoint
+    staged = root / "restored"
+    staged.mkdir()
+    for source in sorted((directory / DATA).iterdir()):
+        if source.name != _TABLES:
+            _link(source, staged / source.name)
+    path = directory / DATA / _TABLES
+    try:
+        records = [r.numpy() for r in tensorflow.data.TFRecordDataset(str(path), compression_type=_COMPRESSION)]
+        (table,) = [tables_proto.FromString(record) for record in records]
+        old_config = ReplayConfig(**checkpoint.load_manifest(directory)["config"])
+    except (tensorflow.errors.OpError, ValueError) as error:
+        raise FormatError(
+            f"{path}: not the tables of a Reverb 0.14 checkpoint ({error}); take another checkpoint"
+        ) from error
+    limiter = table.rate_limiter
+    if not same_limits(old_config, config):
+        limiter.sample_count = balanced_samples(config, limiter.insert_count)
+    limiter.samples_per_insert = config.samples_per_insert
+    limiter.min_size_to_sample = config.min_size
+    limiter.min_diff, limiter.max_diff = config.error_range
+    with tensorflow.io.TFRecordWriter(str(staged / _TABLES), options=_COMPRESSION) as writer:
+        writer.write(table.SerializeToString())
+
+
+def _link(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # Another file system, or one without links.
+        shutil.copyfile(source, target)

@@ -1,0 +1,50 @@
+"""The only place that imports Reverb and TensorFlow, when first asked to."""
+
+import importlib
+import os
+import sys
+import warnings
+from types import ModuleType
+from typing import Any
+
+from ...env.errors import UserError
+
+TABLE = "segments"
+
+
+def import_reverb() -> ModuleType:
+    """Returns the `reverb` module; takes seconds the first time.
+
+    Raises:
+      UserError: Reverb or its TensorFlow is not installed.
+    """
+    reverb = sys.modules.get("reverb")
+    if reverb is not None:
+        return reverb
+    # Read when TensorFlow loads: 2 leaves errors. The user's own choice stands.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    fresh = "tensorflow" not in sys.modules
+    try:
+        with warnings.catch_warnings():
+            # Reverb 0.14 compares versions with distutils (google-deepmind/reverb#145 tracks its ageing installation).
+            warnings.filterwarnings("ignore", "distutils Version classes are deprecated", DeprecationWarning)
+            warnings.filterwarnings("ignore", "The distutils package is deprecated", DeprecationWarning)
+            tensorflow = importlib.import_module("tensorflow")
+            reverb = importlib.import_module("reverb")
+    except ImportError as error:
+        raise UserError(
+            f"the Reverb replay needs dm-reverb and TensorFlow ({error}): use Python 3.11 and "
+            "`pip install mallocmuzero[cluster]`, or the single-process topology"
+        ) from error
+    if fresh:
+        # TensorFlow only moves bytes here: the accelerator and the processor's threads belong to JAX.
+        tensorflow.config.set_visible_devices([], "GPU")
+        tensorflow.config.threading.set_intra_op_parallelism_threads(1)
+        tensorflow.config.threading.set_inter_op_parallelism_threads(2)
+    return reverb
+
+
+def import_tensorflow() -> Any:
+    """Returns the `tensorflow` module that Reverb uses. Raises as `import_reverb`."""
+    import_reverb()
+    return sys.modules["tensorflow"]

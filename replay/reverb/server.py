@@ -1,0 +1,192 @@
+"""A Reverb server in a process of its own, and the handle that starts and stops it.
+
+The child is a fresh interpreter, never a fork: it knows nothing of JAX. It lives as long as its parent holds the pipe
+to its standard input. Reverb 0.14 listens on every network interface and knows no authentication, and its API offers no
+way to change either: on a machine that strangers reach, close the port with a firewall.
+"""
+
+import contextlib
+import json
+import logging
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from dataclasses import asdict
+from os import PathLike
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from ...env.errors import UserError
+from .. import checkpoint
+from ..interface import ReplayConfig
+from ..segment import SegmentSpec
+from .checkpoint import KIND
+
+_log = logging.getLogger(__name__)
+_START_TIMEOUT_S = 300.0
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+class ReplayServer:
+    """Starts the server and waits until it answers.
+
+    Args:
+      config: settings of the table.
+      spec: sizes of steps and segments.
+      host: name under which clients reach this machine. With the default, or another name of the loopback device, only
+        processes of this machine can.
+      port: TCP port, or None for a free one.
+      restore_from: a checkpoint folder to start with, or None for an empty table.
+
+    Attributes:
+      address: `host:port`, for `ReverbReplay`.
+
+    Raises:
+      UserError: Reverb is missing, the port is taken, or the server could not start (with its last words).
+      FormatError, UserError: `restore_from` does not fit, as `Replay.restore` says.
+    """
+
+    def __init__(
+        self,
+        config: ReplayConfig,
+        spec: SegmentSpec,
+        *,
+        host: str = "localhost",
+        port: int | None = None,
+        restore_from: str | PathLike[str] | None = None,
+    ) -> None:
+        self.config = config
+        self.spec = spec
+        self._host = host
+        self._process: subprocess.Popen[str] | None = None
+        # Reverb writes its checkpoints here, and so do its log lines; `ReverbReplay.checkpoint` moves the former out.
+        self._scratch = Path(tempfile.mkdtemp(prefix="mallocmuzero-replay-"))
+        try:
+            self._start(port, restore_from)
+        except BaseException:
+            self.stop()
+            raise
+
+    @property
+    def pid(self) -> int:
+        """Process id of the server."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether the server's process runs."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def end(self) -> str:
+        """How a server that is not alive has ended, in words: `signal 9`, `exit status 1`."""
+        code = None if self._process is None else self._process.poll()
+        return "stopped" if code is None else f"signal {-code}" if code < 0 else f"exit status {code}"
+
+    @property
+    def log(self) -> str:
+        """What the server has written to its standard error."""
+        path = self._scratch / "log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def restore(self, directory: str | PathLike[str]) -> None:
+        """Replaces the server by one that starts from a checkpoint, at the same address. Raises as the constructor."""
+        checkpoint.read(directory, KIND, self.config, self.spec)
+        port = int(self.address.rsplit(":", 1)[1])
+        self._end_process(10)
+        self._start(port, directory)
+
+    def stop(self, timeout_s: float = 10.0) -> None:
+        """Ends the server and removes its scratch folder; kills it after `timeout_s`. May be called again."""
+        self._end_process(timeout_s)
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _start(self, port: int | None, restore_from: str | PathLike[str] | None) -> None:
+        if restore_from is not None:
+            checkpoint.read(restore_from, KIND, self.config, self.spec)
+        if port is not None:
+            _check_free(port)
+        task = {
+            "config": asdict(self.config),
+            "spec": asdict(self.spec),
+            "port": port,
+            "root": str(self._scratch / "checkpoints"),
+            "restore_from": None if restore_from is None else str(Path(restore_from).absolute()),
+            "parent": os.getpid(),
+            "loopback": self._host in _LOOPBACK,
+        }
+        # The child finds the package where this process found it.
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
+        with (self._scratch / "log").open("w") as log:
+            # A session of its own: Ctrl-C reaches the trainer, which still wants to save the replay.
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "mallocmuzero.replay.server_process"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=environment,
+                start_new_session=True,
+            )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):  # Should it have ended already, the missing answer says so.
+            self._process.stdin.write(json.dumps(task) + "\n")
+            self._process.stdin.flush()
+        answer = _read_line(self._process.stdout, _START_TIMEOUT_S)
+        if not answer:
+            words = self.log.strip().splitlines()[-3:]
+            raise UserError(f"the replay server did not start (exit code {self._process.poll()}): {' | '.join(words)}")
+        ready = json.loads(answer)
+        if "error" in ready:
+            raise UserError(f"the replay server did not start: {ready['error']}")
+        if ready["exposed"]:
+            _log.warning("replay: port %d is open to the network: this system cannot confine it", ready["port"])
+        self.address = f"{self._host}:{ready['port']}"
+
+    def _end_process(self, timeout_s: float) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):  # It may have ended on its own.
+            process.stdin.close()
+        try:
+            process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()
+
+
+def _check_free(port: int) -> None:
+    """Raises UserError if somebody listens on `port`: gRPC would share it in silence."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", port))
+        except OSError as error:
+            raise UserError(f"replay server: port {port} cannot be used ({error.strerror}); choose another") from error
+
+
+def _read_line(stream: IO[str], timeout_s: float) -> str:
+    lines: list[str] = []
+    reader = threading.Thread(target=lambda: lines.append(stream.readline()), daemon=True)
+    reader.start()
+    reader.join(timeout_s)
+    return lines[0] if lines else ""

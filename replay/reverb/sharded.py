@@ -1,0 +1,162 @@
+"""Several Reverb servers behind one `Replay`: each actor writes to one of them, the learner samples from all.
+
+Every server paces its own actors and its own share of the samples, so a batch is drawn from one server: whichever has
+one ready, in turn where several have. In the long run a server is drawn from as often as its actors insert. Priorities
+are therefore compared within a server, and `Batch.probability` and `Batch.table_size` are those of the batch's server:
+as servers are drawn from in proportion to their sizes, `table_size * probability` is what one large table would have.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from os import PathLike
+
+import numpy as np
+
+from ..interface import Replay, ReplayConfig, ReplayStats, ReplayTimeout, SegmentWriter, check_priorities
+from ..segment import Batch, SegmentSpec
+from .client import ReverbReplay
+from .server import ReplayServer
+from .servers import at_once, shard_folder
+
+# Batches whose keys are known to belong to a server: priorities come back within a few batches.
+_REMEMBERED = 16
+
+
+def open_replay(
+    addresses: Sequence[str], config: ReplayConfig, spec: SegmentSpec, *, servers: Sequence[ReplayServer] | None = None
+) -> "ReverbReplay | ShardedReplay":
+    """Returns the replay behind one or several servers; arguments as in `ShardedReplay`."""
+    if len(addresses) > 1:
+        return ShardedReplay(addresses, config, spec, servers=servers)
+    return ReverbReplay(addresses[0], config, spec, server=None if servers is None else servers[0])
+
+
+class ShardedReplay:
+    """A `Replay` over several servers.
+
+    Args:
+      addresses: `host:port` of each server, `config.servers` of them.
+      config: settings of the whole.
+      spec: the servers' sizes.
+      servers: their handles, in the process that has them; only `restore` needs them.
+
+    Raises:
+      UserError: as `ReverbReplay`.
+    """
+
+    def __init__(
+        self,
+        addresses: Sequence[str],
+        config: ReplayConfig,
+        spec: SegmentSpec,
+        *,
+        servers: Sequence[ReplayServer] | None = None,
+    ) -> None:
+        if len(addresses) != config.servers:
+            raise ValueError(f"{len(addresses)} addresses for {config.servers} servers")
+        self._config = config
+        # Permits are batches that wait, at most one per server; also given when a server has failed.
+        self._arrived = threading.Semaphore(0)
+        handles: Sequence[ReplayServer | None] = [None] * config.servers if servers is None else servers
+        share = config.share()
+        self._shards = [
+            ReverbReplay(address, share, spec, server=handle, arrived=self._arrived.release)
+            for address, handle in zip(addresses, handles, strict=True)
+        ]
+        self._drawn: deque[tuple[np.ndarray, ReverbReplay]] = deque(maxlen=_REMEMBERED)
+        self._turn = 0
+        self._writers = 0
+        self._blocked_s = 0.0
+
+    def writer(self) -> SegmentWriter:
+        """See `Replay.writer`; one server after the other."""
+        self._writers += 1
+        return self._shards[self._writers % len(self._shards)].writer()
+
+    def sample(self, batch_size: int, timeout_s: float) -> Batch:
+        """See `Replay.sample`: a batch of one server.
+
+        Raises:
+          RuntimeError: Reverb failed.
+        """
+        start = time.monotonic()
+        for shard in self._shards:
+            shard.fetch_ahead(batch_size)
+        try:
+            while self._arrived.acquire(timeout=max(0.0, start + timeout_s - time.monotonic())):
+                batch = self._take()
+                if batch is not None:
+                    return batch
+            batch = self._take()  # Says what has failed, if anything has.
+            if batch is not None:
+                return batch
+        finally:
+            self._blocked_s += time.monotonic() - start
+        why = "; ".join(f"server {index}: {shard.diagnosis()}" for index, shard in enumerate(self._shards))
+        raise ReplayTimeout(f"no batch of {batch_size} within {timeout_s:g} s; {why}")
+
+    def _take(self) -> Batch | None:
+        for _ in self._shards:
+            self._turn = (self._turn + 1) % len(self._shards)
+            shard = self._shards[self._turn]
+            batch = shard.take()
+            if batch is not None:
+                self._drawn.append((batch.key, shard))
+                return batch
+        return None
+
+    def update_priorities(self, keys: np.ndarray, priorities: np.ndarray) -> None:
+        """See `Replay.update_priorities`; for keys of the last few batches."""
+        keys, priorities = check_priorities(keys, priorities)
+        # Newest first: that is whose priorities come.
+        for drawn, shard in reversed(self._drawn):
+            known = np.isin(keys, drawn)
+            if known.any():
+                shard.update_priorities(keys[known], priorities[known])
+                keys, priorities = keys[~known], priorities[~known]
+            if not len(keys):
+                return
+
+    def flush_priorities(self, timeout_s: float) -> None:
+        """Waits until the servers have all priorities. Raises ReplayTimeout if they do not in time."""
+        at_once(lambda shard: shard.flush_priorities(timeout_s), self._shards)
+
+    def stats(self) -> ReplayStats:
+        """See `Replay.stats`: sums over the servers."""
+        each = at_once(ReverbReplay.stats, self._shards)
+        return ReplayStats(
+            size=sum(stats.size for stats in each),
+            inserts=sum(stats.inserts for stats in each),
+            samples=sum(stats.samples for stats in each),
+            insert_blocked_s=sum(stats.insert_blocked_s for stats in each),
+            sample_blocked_s=self._blocked_s,
+        )
+
+    @property
+    def waited_s(self) -> dict[str, float]:
+        """See `ReverbReplay.waited_s`."""
+        return {"insert": sum(shard.waited_s["insert"] for shard in self._shards), "sample": self._blocked_s}
+
+    def checkpoint(self, directory: str | PathLike[str], timeout_s: float = 600.0) -> None:
+        """See `ReverbReplay.checkpoint`: a folder in `directory` for each server, written at once."""
+        at_once(
+            lambda index: self._shards[index].checkpoint(shard_folder(directory, self._config, index), timeout_s),
+            range(len(self._shards)),
+        )
+
+    def restore(self, directory: str | PathLike[str]) -> None:
+        """See `ReverbReplay.restore`."""
+        self._drawn.clear()
+        at_once(
+            lambda index: self._shards[index].restore(shard_folder(directory, self._config, index)),
+            range(len(self._shards)),
+        )
+
+    def close(self) -> None:
+        """See `Replay.close`."""
+        at_once(ReverbReplay.close, self._shards)
+
+
+_: type[Replay] = ShardedReplay

@@ -1,0 +1,1 @@
+"""Gives a mapping back to the real compiler as options, and reads what came true."""

@@ -1,0 +1,130 @@
+"""What a user may tell the compiler of a mapping: the order of buffers, the starts of prefetches, and flags.
+
+The options are those of libtpu 0.0.51, found by trying: docs/round-trip.md. Text protos name values by the instruction
+(and the shape index) that defines them, uses by instruction and operand number.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..env.capture.hlo import parse_path
+from ..env.capture.plan import BANDWIDTH, CROSS_PROGRAM, LOOP_OPTIMISER, ORDER, Options
+from ..env.errors import FormatError, UserError
+from ..env.program.program import RESULT, Program
+from ..solvers.order.individual import Flags
+
+PREFETCHES = "xla_tpu_preferred_prefetch_overrides"
+OVERLAP = "xla_msa_preferred_overlap_to_async_copy_ratio"
+SLICES = "xla_tpu_sliced_prefetch_max_slices"
+# Where the compiler dumps the options that it took.
+ENVIRONMENT = "*.tpu_comp_env.txt"
+_DEFAULT_OVERLAP = 2.0
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}]|[^\s{}":]+')
+
+
+def flag_options(flags: Flags) -> Options:
+    """Returns the compiler options of flags, none where all is as by default."""
+    found: Options = {}
+    if flags.bandwidth != 1.0:
+        found[BANDWIDTH] = f"{flags.bandwidth:g}"
+    if not flags.loop_optimiser:
+        found[LOOP_OPTIMISER] = "enabled: false"
+    if not flags.cross_program:
+        found[CROSS_PROGRAM] = "0"
+    if not flags.slices:
+        found[SLICES] = "1"
+    if flags.overlap != 1.0:
+        found[OVERLAP] = f"{flags.overlap * _DEFAULT_OVERLAP:g}"
+    return found
+
+
+def order_option(program: Program, order: Sequence[int]) -> Options:
+    """Returns the option that places buffers in an order; those that it does not name come after them.
+
+    All values of a buffer get its number, since the compiler places them together when it meets the first.
+    """
+    values: dict[int, list[str]] = {buffer: [] for buffer in order}
+    for buffer in order:
+        name, brace, path = program.buffer_names[buffer].partition("{")
+        values[buffer].append(_position(name, brace + path))
+    for access in np.flatnonzero(program.access_kind == RESULT).tolist():
+        known = values.get(int(program.access_buffer[access]))
+        if known is not None:
+            name = program.instruction_names[program.access_instruction[access]]
+            position = _position(name, program.access_path[access])
+            if position not in known:
+                known.append(position)
+    overrides = [
+        f"overrides {{ hlo_position_matcher {{ {position} }} "
+        f"override_options {{ assign_value: {place - len(order)} }} }}"
+        for place, buffer in enumerate(order)
+        for position in values[buffer]
+    ]
+    return {ORDER: " ".join(overrides)} if overrides else {}
+
+
+def prefetch_option(program: Program, wanted_start: ArrayLike) -> Options:
+    """Returns the option that asks for starts of prefetches.
+
+    Args:
+      program: the program.
+      wanted_start: `[A]` per access, after which instruction a prefetch for it should start, or -1 for none.
+    """
+    wanted = np.asarray(wanted_start)
+    overrides = []
+    for access in np.flatnonzero(wanted >= 0).tolist():
+        user = program.instruction_names[program.access_instruction[access]]
+        number = f"operand_number: {program.access_number[access]}{_index(program.access_path[access])}"
+        after = program.instruction_names[int(wanted[access])]
+        overrides.append(
+            f"overrides {{ hlo_operand_filter {{ {_name(user)} {number} }} "
+            f"override_options {{ after_instruction {{ {_name(after)} }} }} }}"
+        )
+    return {PREFETCHES: " ".join(overrides)} if overrides else {}
+
+
+def check_taken(folder: Path, options: Mapping[str, str]) -> None:
+    """Holds options against what the compiler dumped of its own: it drops some text without a word.
+
+    Args:
+      folder: of a compilation with dumps.
+      options: what it was asked for.
+
+    Raises:
+      UserError: an option is not among those that it compiled with.
+      FormatError: the compiler did not dump them.
+    """
+    found = sorted(folder.glob(ENVIRONMENT))
+    if not found:
+        raise FormatError(
+            f"{folder}: has no file `{ENVIRONMENT}`, so that nobody can tell which options the compiler took; "
+            "use the versions of jax and libtpu that the program was captured with"
+        )
+    lines = [line for line in found[0].read_text(encoding="utf-8", errors="replace").splitlines() if line[:1] != "#"]
+    dumped = " ".join(_TOKEN.findall("\n".join(lines)))
+    for flag, value in options.items():
+        words = " ".join(_TOKEN.findall(value))
+        start = f" {flag} "
+        at = f" {dumped} ".find(start)
+        rest = f" {dumped} "[at + len(start) :] if at >= 0 else ""
+        taken = rest.partition(" } xla_")[0] if rest.startswith("{") else rest.partition(" ")[0]
+        if at < 0 or f" {words} " not in f" {taken} ":
+            raise UserError(f"the compiler dropped the option {flag}={value:.60} without a word; it is of no use here")
+
+
+def _position(name: str, path: str) -> str:
+    return _name(name) + _index(path)
+
+
+def _name(name: str) -> str:
+    # The compiler matches names by regular expressions, of which HLO names hold only the dot.
+    return f'instruction_name_regex: "{name.replace(".", "[.]")}"'
+
+
+def _index(path: str) -> str:
+    numbers = parse_path(path)
+    return " tuple_index { " + " ".join(f"index: {number}" for number in numbers) + " }" if numbers else ""

@@ -1,0 +1,1 @@
+"""Solvers: each turns a program into a mapping within a budget."""

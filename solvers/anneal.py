@@ -1,0 +1,80 @@
+"""Simulated annealing over plans (`walk.py`). The temperature falls geometrically; its scale comes from the differences
+that single changes make."""
+
+import numpy as np
+
+from .common.follow import xla_mappings
+from .common.starts import best_starts
+from .common.task import Task
+from .common.walk import Search, Walk
+
+__all__ = ["SEARCH", "Walk", "anneal"]
+
+SEARCH = Search(waits=True, gives_up=True, uniform=0.3, single=0.45, pair=0.15, forward=0.2)
+# Temperatures, in units of the median difference that a single change makes. With few games per access a hot start only
+# spoils what greedy rules have found: then the first is lower.
+_HOT, _COLD = 0.3, 0.01
+_GAMES_PER_ACCESS = 30
+# Shares of the budget after which XLA's algorithm is tried with no more settings, and no more starts are looked for;
+# and that which climbing from several may take.
+_XLA_SHARE, _START_SHARE, _CLIMB_SHARE = 0.06, 0.15, 0.1
+
+
+def anneal(task: Task) -> None:
+    """Anneals from the best of greedy lines and plans that follow XLA's algorithm, then, colder, from the best found,
+    until the budget is spent."""
+    walk = begin(task)
+    if walk is None:
+        return
+    scale = scale_of(walk)
+    begun, hot = task.spent, first_temperature(task)
+    for end in (begun + 0.7 * (1.0 - begun), 1.0):
+        while not task.done and task.spent < end:
+            passed = (task.spent - begun) / (end - begun)
+            temperature = scale * hot * (_COLD / hot) ** passed
+            task.doing = f"temperature {temperature * 1e6:.3g} us"
+            walk.step(task.games_per_look(), temperature)
+        if task.done:
+            return
+        walk = Walk(task, walk.best_plan, SEARCH)
+        begun, hot = task.spent, max(hot / 5, 2 * _COLD)
+
+
+def begin(task: Task) -> Walk | None:
+    """Returns a walk from the best start; of several, by different clocks, short climbs say which. None at the end."""
+    task.doing = "starts"
+    mappings = list(xla_mappings(task, _XLA_SHARE))
+    starts = best_starts(task, _START_SHARE, mappings)
+    for mapping in mappings:
+        task.offer_mapping(mapping)
+    if task.done or not len(task.free):
+        return None
+    walks = []
+    for start in starts:
+        task.take(start.clocked)
+        walks.append(Walk(task, start.plan, SEARCH))
+    rounds = int(np.ceil(np.log2(len(walks))))  # 0 for one
+    while len(walks) > 1:
+        task.doing = f"{len(walks)} climbs"
+        begun, share = task.spent, _CLIMB_SHARE / rounds / len(walks)
+        for place, walk in enumerate(walks, 1):
+            while not task.done and task.spent < begun + place * share:
+                walk.step(task.games_per_look(), 0.0)
+        walks.sort(key=lambda walk: walk.best_s)
+        walks = walks[: (len(walks) + 1) // 2]
+    return None if task.done else walks[0]
+
+
+def first_temperature(
+    task: Task, hot: float = _HOT, cold: float = _COLD, games_per_access: float = _GAMES_PER_ACCESS
+) -> float:
+    """Returns `hot`, or less the fewer games per access the rest of the budget allows; twice `cold` at least."""
+    games = task.evaluations * (1.0 - task.spent) / max(task.spent, 1e-9)
+    return float(np.clip(hot * games / (games_per_access * len(task.free)), 2 * cold, hot))
+
+
+def scale_of(walk: Walk) -> float:
+    """Returns the unit of temperatures in seconds: the median difference that a single change of the current game
+    makes, of those that make any."""
+    differences = walk.differences()
+    return float(np.median(differences)) if len(differences) else 1e-4 * walk.current_s

@@ -1,0 +1,129 @@
+"""Beam search: several games side by side, each decision judged by playing some way on along the best plan known."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from ..env.compiled.block import copy_block
+from ..env.compiled.unowned import borrowed
+from ..env.game.rules import NUM_MOVES, catch_up, legal_moves, play, reset
+from ..env.game.state import C_ACCESS, F_REWARD, State, Tables
+from .common.follow import xla_mappings
+from .common.plan import choose, wish_of
+from .common.starts import best_starts
+from .common.task import Plan, Task
+
+_XLA_SHARE, _START_SHARE = 0.06, 0.2
+# Passes: games side by side, and accesses that a look ahead plays. The last repeats with random ties.
+_PASSES = ((1, 32), (2, 64), (4, 64), (4, 128), (8, 128), (8, 256), (16, 256))
+
+
+@dataclass(frozen=True, eq=False)
+class _Branch:
+    """A game in progress: its state, and the plan it follows, decided up to some access."""
+
+    block: np.ndarray
+    plan: Plan
+
+
+def beam(task: Task) -> None:
+    """Runs passes, each wider and looking further ahead than the last, until the budget is spent."""
+    task.doing = "starts"
+    best_starts(task, _START_SHARE, xla_mappings(task, _XLA_SHARE))
+    number = 0
+    while not task.done and task.best_plan is not None and len(task.free):
+        task.take(task.best_clocked)
+        width, ahead = _PASSES[min(number, len(_PASSES) - 1)]
+        task.doing = f"{width} wide, {ahead} ahead"
+        _one_pass(task, width, ahead)
+        number += 1
+
+
+def _one_pass(task: Task, width: int, ahead: int) -> None:
+    """Plays one pass; what is not decided when the budget ends follows the plan known before."""
+    assert task.best_plan is not None
+    tables, state, block, known = task.tables, task.state, task.block, task.best_plan
+    _start(tables, state)
+    branches = [_Branch(block.copy(), known.copy())]
+    moves, scores = np.zeros(NUM_MOVES, np.bool_), np.zeros(NUM_MOVES)
+    children = np.zeros((NUM_MOVES, len(block)), np.uint8)
+    over, played = False, 0
+    while not over:
+        found: list[tuple[float, float, _Branch]] = []
+        for branch in branches:
+            block[:] = branch.block
+            over = not _to_choice(tables, state, task.legal, task.following, moves)
+            if over:
+                break
+            access = int(state.counters[C_ACCESS])
+            wishes = [wish_of(tables, state, move) for move in range(NUM_MOVES)]
+            look = ahead if len(branches) > 1 or moves.sum() > 1 else 0
+            _expand(tables, state, block, task.legal, task.following, branch.plan, moves, look, children, scores)
+            played += int(moves.sum()) * (1 + look)
+            for move in np.flatnonzero(moves).tolist():
+                plan = branch.plan
+                if plan[access] != wishes[move]:
+                    plan = plan.copy()
+                    plan[access] = wishes[move]
+                tie = 0.0 if wishes[move] == known[access] else 0.5 + 0.5 * task.generator.random()
+                found.append((-float(scores[move]), tie, _Branch(children[move].copy(), plan)))
+        if found:
+            # All branches are at the same access: what comes up for decision does not depend on earlier moves.
+            found.sort(key=lambda entry: entry[:2])
+            branches = [branch for _, _, branch in found[:width]]
+        task.evaluations += played // len(task.free)  # as many accesses as so many games have
+        played %= len(task.free)
+        if task.done:
+            break
+    for branch in branches:
+        task.play(branch.plan)
+
+
+@njit(cache=True, nogil=True)
+def _start(tables: Tables, state: State) -> None:
+    reset(tables, state)
+
+
+@njit(cache=True, nogil=True)
+def _to_choice(tables: Tables, state: State, legal: np.ndarray, following: np.ndarray, moves: np.ndarray) -> bool:
+    """Goes to the next access that a plan decides, and says what is legal there. Returns False at the end."""
+    tables, state = borrowed(tables), borrowed(state)
+    state.counters[C_ACCESS] = following[state.counters[C_ACCESS]]
+    if not catch_up(tables, state):
+        return False
+    legal_moves(tables, state, legal)
+    moves[:] = legal
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _expand(
+    tables: Tables,
+    state: State,
+    block: np.ndarray,
+    legal: np.ndarray,
+    following: np.ndarray,
+    plan: np.ndarray,
+    moves: np.ndarray,
+    ahead: int,
+    children: np.ndarray,
+    scores: np.ndarray,
+) -> None:
+    """Plays each of `moves`, keeps the state after it, and scores it by the seconds saved `ahead` accesses on."""
+    tables, state = borrowed(tables), borrowed(state)
+    here = block.copy()
+    for move in range(NUM_MOVES):
+        if not moves[move]:
+            continue
+        copy_block(here, block)
+        legal_moves(tables, state, legal)  # plans it
+        play(tables, state, move)
+        copy_block(block, children[move])
+        for _ in range(ahead):
+            state.counters[C_ACCESS] = following[state.counters[C_ACCESS]]
+            if not catch_up(tables, state):
+                break
+            play(tables, state, choose(tables, state, legal, plan[state.counters[C_ACCESS]]))
+        scores[move] = state.sums[F_REWARD]
+    copy_block(here, block)

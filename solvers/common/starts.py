@@ -1,0 +1,98 @@
+"""Plans to start a search from: everything fast, and the lines of the greedy player's rules."""
+
+import itertools
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from ...env.game.rules import COPY
+from ...env.program.mapping import Mapping
+from .follow import hints_of_mapping, plan_of_mapping, without_times
+from .greedy_rules import GRID, Rule, play_rule
+from .plan import plan_of_line
+from .task import Clocked, Plan, Task
+
+
+class Start(NamedTuple):
+    """A plan to search from: judged seconds of its game, what it is to be played on, and the plan."""
+
+    seconds: float
+    clocked: Clocked
+    plan: Plan
+
+
+def good_starts(task: Task, share: float = 1.0) -> list[Plan]:
+    """Plays everything-fast and greedy rules in random order until `share` of the budget is spent; best plans first.
+
+    The first is always played, so that there is a mapping; every plan is offered.
+    """
+    everything = np.full(len(task.tables.access), COPY, np.int8)
+    found = [(task.play(everything), 0, everything)]
+    for number in task.generator.permutation(len(GRID)).tolist():
+        if task.spent >= share or task.done:
+            break
+        plan = rule_plan(task, GRID[number])
+        found.append((task.finished(plan), number + 1, plan))
+    found.sort(key=lambda entry: entry[:2])
+    return [plan for _, _, plan in found]
+
+
+def best_starts(task: Task, share: float, given: Iterable[Mapping] = ()) -> list[Start]:
+    """Plays everything-fast, then what follows `given` mappings, and greedy rules, by each clock in turn, until `share`
+    of the budget is spent.
+
+    Returns:
+      The best plan of each clock, the best first.
+    """
+    everything = np.full(len(task.tables.access), COPY, np.int8)
+    rules = (GRID[number] for number in task.generator.permutation(len(GRID)).tolist())
+    found: dict[int, Start] = {}
+    for start in itertools.chain([everything], given, rules):
+        if isinstance(start, Mapping):
+            followed, hints = plan_of_mapping(task.game.program, start), hints_of_mapping(task.game.program, start)
+        for number, msa_share in enumerate(task.clocks):
+            if found and (task.spent >= share or task.done):
+                break
+            task.take(task.clock(msa_share))
+            if isinstance(start, Rule):
+                plan = rule_plan(task, start)
+                seconds = task.finished(plan)
+            elif isinstance(start, Mapping):
+                plan = followed
+                task.take(task.following_clock(msa_share, without_times(hints)))
+                untimed, untimed_s = task.clocked, task.play(plan)
+                task.take(task.following_clock(msa_share, hints))
+                seconds = task.play(plan)
+                if untimed_s < seconds:
+                    task.take(untimed)
+                    seconds = untimed_s
+            else:
+                plan = start
+                seconds = task.play(plan)
+            if number not in found or seconds < found[number].seconds:
+                found[number] = Start(seconds, task.clocked, plan)
+    ordered = [found[number] for number in sorted(found, key=lambda number: (found[number].seconds, number))]
+    task.take(ordered[0].clocked)
+    return ordered
+
+
+def rule_plan(task: Task, rule: Rule) -> Plan:
+    """Plays a game by a greedy rule, and returns the plan that makes the same one."""
+    taken = np.zeros(len(task.tables.access), np.int64)
+    count = play_rule(task.tables, task.state, task.legal, taken, rule)
+    plan = np.zeros(len(task.tables.access), np.int8)
+    plan_of_line(task.tables, task.state, task.legal, taken, count, plan)
+    return plan
+
+
+def random_rule_plan(task: Task) -> Plan:
+    """Returns the plan of a rule with settings drawn from the range of the grid."""
+    draw = task.generator
+    rule = Rule(
+        least_density=float(draw.choice([0.0, draw.uniform(0.0, 0.6)])),
+        write_back_after=float(10.0 ** draw.uniform(-3.5, 0.3)),
+        victims=float(draw.uniform(0.0, 1.2)),
+        stall=float(draw.choice([-1.0, 0.0, draw.uniform(0.0, 0.8)])),
+    )
+    return rule_plan(task, rule)

@@ -1,0 +1,157 @@
+"""A program as EGRL sees it: a graph of tensors, each of which is given a home in memory.
+
+A tensor is a buffer that a plan may place. Its homes, as many as the paper's chip has memories, say what its accesses
+wish for, all alike:
+
+- `HBM`: nothing fast.
+- `FAST`: a result is produced in fast memory only; an operand is fetched where it is not there.
+- `BOTH`: a result is written back as well, so that it may make room and be fetched again; a program input that nothing
+  writes is there from the start (cross-program prefetch).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...env.game.rules import COPY, DROP, NO_COPY
+from ...env.game.state import (
+    A_BUFFER,
+    A_INSTRUCTION,
+    A_KIND,
+    AF_BENEFIT,
+    AF_BYTES,
+    B_ALIGNED,
+    B_INPUT,
+    B_LAST_RESULT,
+    B_OUTPUT,
+    B_SIZE,
+    IF_CLOCK,
+    IF_COMPUTE,
+    IF_HBM_RUN,
+    IF_LIVE,
+    IF_WEIGHT,
+    L_FAST,
+    L_INSTRUCTIONS,
+    R_HBM,
+    Tables,
+)
+from ...env.program.program import OPERAND
+from ..common.plan import ACROSS
+from ..common.task import Plan, Task
+
+HBM, FAST, BOTH = range(3)
+NUM_HOMES = 3
+NUM_FEATURES = 15
+Homes = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Tensors:
+    """The tensors of a program. Shapes: `K` tensors, `A` accesses.
+
+    Attributes:
+      node: `[A]` the tensor of each access that a plan decides; -1 for others.
+      wishes: `[A, NUM_HOMES]` what an access wishes for in each home.
+      moved: `[A]` bytes the access moves, loop trips counted; 0 where a plan does not decide.
+      features: `[K, NUM_FEATURES]` float32.
+      edges: `[K, K]` both are accessed by the same instruction.
+      first: `[K]` the instruction that has the tensor first.
+    """
+
+    node: NDArray[np.int64]
+    wishes: NDArray[np.int8]
+    moved: NDArray[np.float64]
+    features: NDArray[np.float32]
+    edges: NDArray[np.bool_]
+    first: NDArray[np.int64]
+
+    @property
+    def count(self) -> int:
+        """`K`."""
+        return len(self.first)
+
+    def plan(self, homes: Homes) -> Plan:
+        """Returns the plan that gives tensors `[K]` their homes."""
+        chosen = np.where(self.node >= 0, homes[self.node], HBM) if self.count else np.zeros(len(self.node), np.int64)
+        return self.wishes[np.arange(len(self.node)), chosen]
+
+    def denied(self, homes: Homes, fast: NDArray[np.int8]) -> float:
+        """Returns the share of bytes moved whose access should be fast by `homes` and is not in the game played.
+
+        Args:
+          homes: `[K]`.
+          fast: `[A]` which accesses the game has made fast.
+        """
+        wanted = self.plan(homes) != DROP
+        total = float(self.moved.sum())
+        return float(self.moved[wanted & (fast == 0)].sum()) / total if total > 0 else 0.0
+
+
+def make_tensors(task: Task) -> Tensors:
+    """Returns the tensors of a task's program."""
+    tables = task.tables
+    owner, kind = tables.access[:, A_BUFFER], tables.access[:, A_KIND]
+    buffers = np.unique(owner[task.free])
+    index = np.full(len(tables.buffer), -1, np.int64)
+    index[buffers] = np.arange(len(buffers))
+    node = np.full(len(owner), -1, np.int64)
+    node[task.free] = index[owner[task.free]]
+    constant = (tables.buffer[:, B_INPUT] == 1) & (tables.buffer[:, B_LAST_RESULT] < 0)
+    wishes = np.full((len(owner), NUM_HOMES), DROP, np.int8)
+    wishes[:, FAST] = np.where(kind == OPERAND, COPY, NO_COPY)
+    wishes[:, BOTH] = np.where(constant[owner], ACROSS, COPY)
+    weight = tables.instruction_f[tables.access[:, A_INSTRUCTION], IF_WEIGHT]
+    moved = np.where(node >= 0, tables.access_f[:, AF_BYTES] * weight, 0.0)
+    first = np.full(len(buffers), tables.limits[L_INSTRUCTIONS], np.int64)
+    np.minimum.at(first, node[task.free], tables.access[task.free, A_INSTRUCTION])
+    return Tensors(node, wishes, moved, _features(tables, node, buffers), _edges(tables, node, len(buffers)), first)
+
+
+def _edges(tables: Tables, node: NDArray[np.int64], count: int) -> NDArray[np.bool_]:
+    """`[K, K]` two tensors that the same instruction reads or writes."""
+    decided = np.flatnonzero(node >= 0)
+    touches = np.zeros((tables.limits[L_INSTRUCTIONS] + 1, count), np.float32)
+    touches[tables.access[decided, A_INSTRUCTION], node[decided]] = 1.0
+    return (touches.T @ touches) > 0
+
+
+def _features(tables: Tables, node: NDArray[np.int64], buffers: NDArray[np.int64]) -> NDArray[np.float32]:
+    """`[K, NUM_FEATURES]` without units and about as large as 1."""
+    count, steps = len(buffers), int(tables.limits[L_INSTRUCTIONS])
+    decided = np.flatnonzero(node >= 0)
+    of, t = node[decided], tables.access[decided, A_INSTRUCTION]
+    reads = tables.access[decided, A_KIND] == OPERAND
+    clock = tables.instruction_f[:, IF_CLOCK]
+    whole, fast = max(float(clock[steps]), 1e-30), float(tables.limits[L_FAST])
+
+    def total(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.bincount(of, weights=values, minlength=count).astype(np.float64)
+
+    uses = np.maximum(total(np.ones(len(of))), 1.0)
+    first, last = np.full(count, steps, np.int64), np.zeros(count, np.int64)
+    np.minimum.at(first, of, t)
+    np.maximum.at(last, of, t)
+    share = tables.buffer[buffers, B_ALIGNED] / fast
+    need = tables.buffer[buffers, B_SIZE] / tables.rates[R_HBM] / whole
+    span = (clock[last] + tables.instruction_f[last, IF_HBM_RUN] - clock[first]) / whole
+    benefit = total(tables.access_f[decided, AF_BENEFIT]) / whole
+    busy = tables.instruction_f[t, IF_COMPUTE] / np.maximum(tables.instruction_f[t, IF_HBM_RUN], 1e-30)
+    columns = [
+        0.25 * np.log10(np.maximum(share, 1e-6)) + 0.5,
+        np.minimum(share, 4.0),
+        0.25 * np.log10(np.maximum(need * count, 1e-6)) + 0.5,
+        0.25 * np.log10(np.maximum(benefit * count, 1e-6)) + 0.5,
+        0.5 * np.log10(np.maximum(benefit / np.maximum(share * span, 1e-12), 1e-6)),
+        np.sqrt(np.maximum(span, 0.0)),
+        clock[first] / whole,
+        clock[last] / whole,
+        np.log2(1.0 + total(reads.astype(np.float64))) / 4.0,
+        np.log2(1.0 + total((~reads).astype(np.float64))) / 4.0,
+        tables.buffer[buffers, B_INPUT].astype(np.float64),
+        tables.buffer[buffers, B_OUTPUT].astype(np.float64),
+        total(busy) / uses,
+        np.minimum(total(tables.instruction_f[t, IF_LIVE]) / uses, 3.0),
+        np.log10(np.maximum(total(tables.instruction_f[t, IF_WEIGHT]) / uses, 1.0)) / 3.0,
+    ]
+    return np.stack(columns, axis=1).astype(np.float32).reshape(count, NUM_FEATURES)

@@ -1,0 +1,21 @@
+"""The grid of compiler flags that `env/capture/plan.py` tries, replayed by our own assignment: the best is kept."""
+
+from ..env.capture.plan import grid
+from .common.task import Task
+from .order.individual import Evaluator
+from .xla.decoder import Decoder
+from .xla.options import from_flags
+
+
+def flags(task: Task) -> None:
+    """Offers what XLA's assignment makes of the program under each setting, the default first."""
+    program, target = task.game.program, task.game.judge.target
+    evaluator = Evaluator(task)
+    try:
+        for name, settings in grid().items():
+            task.doing = name
+            if task.done and task.evaluations:
+                return
+            evaluator.judge(Decoder(program, target, from_flags(target, settings)).decode())
+    finally:
+        evaluator.settle()

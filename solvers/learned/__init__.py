@@ -1,0 +1,1 @@
+"""Annealing whose changes are proposed by a trained policy network."""

@@ -1,0 +1,1 @@
+"""The mixed-integer relaxation of `env/bounds`, rounded to mappings."""

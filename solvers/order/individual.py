@@ -1,0 +1,164 @@
+"""XLA's assignment as a function from an individual (an order of buffers, eagerness, flags) to judged seconds."""
+
+import itertools
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...env.bounds.timing import minor_buffers
+from ...env.program.mapping import Mapping
+from ...env.program.program import OPERAND
+from ...env.verifier.verify import verify
+from ..common.task import Best, Task
+from ..xla.decoder import Decoder
+from ..xla.options import Options, production
+
+# Settings of the copy bandwidth that the assignment counts on, beside those of the compiler's default.
+BANDWIDTHS = (1.0, 0.5, 0.75, 0.35)
+OVERLAPS = (1.0, 0.5, 2.0)
+# Buffers that are together worth less than this share of the program are left out of a search.
+_MINOR_SHARE = 2e-3
+
+
+@dataclass(frozen=True)
+class Flags:
+    """What an individual may choose of the compiler's flags.
+
+    Attributes:
+      bandwidth: share of HBM's bandwidth that copies are expected to get.
+      loop_optimiser: whether prefetches of repeated layers are planned together, on targets where the compiler does so.
+      cross_program: whether an input is prefetched across programs.
+      slices: whether large prefetches may be cut. Without, decoding is two to ten times as fast.
+      overlap: how long before its use a prefetch should start, relative to the compiler's setting.
+    """
+
+    bandwidth: float = 1.0
+    loop_optimiser: bool = True
+    cross_program: bool = True
+    slices: bool = True
+    overlap: float = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Individual:
+    """What is decoded. Shapes: `N` buffers, `A` accesses.
+
+    Attributes:
+      keys: `[N]` buffers are placed in ascending order of their keys.
+      banned: `[N]` stays in HBM.
+      eagerness: `[A]` when a prefetch for an access should start, from 0 (as soon as the value is defined) to 1 (right
+        before the use); negative where the assignment decides.
+      flags: the settings.
+    """
+
+    keys: NDArray[np.float64]
+    banned: NDArray[np.bool_]
+    eagerness: NDArray[np.float64]
+    flags: Flags
+
+
+class Evaluator:
+    """Decodes and judges individuals of a task's program, and offers what is better than all before.
+
+    Attributes:
+      major: `[M]` buffers worth placing in a search, by what they move, most first.
+      uses: for each buffer its operands, by number of access.
+    """
+
+    def __init__(self, task: Task) -> None:
+        """Prepares. Nothing is decoded yet."""
+        self._task = task
+        self._judge = task.game.judge
+        self._decoders: dict[Flags, Decoder] = {}
+        self._before: list[Best] = []  # what was best before each offer that has not been verified
+        program, target = self._judge.program, self._judge.target
+        minor = frozenset.intersection(
+            *(minor_buffers(program, target, model, _MINOR_SHARE) for model in self._judge.models)
+        )
+        moved = program.access_bytes * program.weight[program.access_instruction]
+        worth = np.bincount(program.access_buffer, weights=moved, minlength=program.num_buffers)
+        able = program.fast_allowed & (worth > 0)
+        able[list(minor)] = False
+        order = np.argsort(-worth, kind="stable")
+        self.major: NDArray[np.int64] = order[able[order]].astype(np.int64)
+        self._minor = np.ones(program.num_buffers, bool)
+        self._minor[self.major] = False
+
+    @cached_property
+    def uses(self) -> list[NDArray[np.int64]]:
+        """Numbers of the accesses that read each buffer."""
+        program = self._judge.program
+        operands = np.flatnonzero(program.access_kind == OPERAND)
+        order = operands[np.argsort(program.access_buffer[operands], kind="stable")]
+        edges = np.searchsorted(program.access_buffer[order], np.arange(program.num_buffers + 1))
+        return [order[a:b] for a, b in itertools.pairwise(edges)]
+
+    def decoder(self, flags: Flags) -> Decoder:
+        """Returns the decoder of some settings, made once."""
+        if flags not in self._decoders:
+            options: Options = production(self._judge.target)
+            options = replace(
+                options,
+                copy_bandwidth_scale=flags.bandwidth,
+                loop_optimiser=options.loop_optimiser and flags.loop_optimiser,
+                cross_program=options.cross_program if flags.cross_program else 0,
+                max_slices=options.max_slices if flags.slices else 1,
+                preferred_overlap=options.preferred_overlap * flags.overlap,
+            )
+            self._decoders[flags] = Decoder(self._judge.program, self._judge.target, options)
+        return self._decoders[flags]
+
+    def start(self, flags: Flags, keys: NDArray[np.float64] | None = None) -> Individual:
+        """Returns XLA's own individual under some settings, or one with another order of buffers."""
+        program = self._judge.program
+        keys = self.own_keys if keys is None else keys
+        return Individual(keys, np.zeros(program.num_buffers, bool), np.full(program.num_accesses, -1.0), flags)
+
+    @cached_property
+    def own_keys(self) -> NDArray[np.float64]:
+        """`[N]` keys in XLA's own order, evenly from 0 to 1."""
+        order = self.decoder(Flags()).order()
+        keys = np.ones(self._judge.program.num_buffers)
+        keys[order] = np.arange(len(order)) / max(1, len(order))
+        return keys
+
+    def size_keys(self) -> NDArray[np.float64]:
+        """Returns `[N]` keys by size, large buffers first."""
+        size = self._judge.program.size
+        keys = np.empty(len(size))
+        keys[np.argsort(-size, kind="stable")] = np.arange(len(size)) / len(size)
+        return keys
+
+    def seconds(self, individual: Individual, minor: bool = False) -> float:
+        """Returns the judged seconds of an individual; `minor` also places what is left out of a search, last."""
+        priority = np.where(individual.banned, np.inf, individual.keys)
+        priority = np.where(self._minor, priority + 1e6 if minor else np.inf, priority)
+        eager = (individual.eagerness >= 0.0).any()
+        mapping = self.decoder(individual.flags).decode(priority, individual.eagerness if eager else None)
+        return self.judge(mapping)
+
+    def judge(self, mapping: Mapping) -> float:
+        """Offers a mapping; returns its judged seconds.
+
+        To verify takes as long as several decodes, so what is best is verified by `settle`.
+        """
+        task = self._task
+        before = task.best
+        seconds = task.offer_mapping(mapping)
+        if seconds < before.seconds:
+            self._before.append(before)
+        return seconds
+
+    def settle(self) -> None:
+        """Verifies the best offer, and takes it back if it is illegal, and so on; to be called in the end."""
+        while self._before:
+            mapping = self._task.best.mapping
+            if mapping is not None and not self._is_illegal(mapping):
+                break
+            self._task.go_back(self._before.pop())
+        self._before.clear()
+
+    def _is_illegal(self, mapping: Mapping) -> bool:
+        return bool(verify(self._judge.program, self._judge.target, mapping))

@@ -1,0 +1,233 @@
+"""Search over what XLA's assignment leaves open: the order of buffers, when prefetches start, and flags.
+
+An individual (`decoded.py`) holds a key per buffer, the buffers that stay in HBM, an eagerness per access, and flags.
+Two searches share its moves:
+
+- *evolve*: a population with biased crossover of random keys (as in Goncalves and Resende's biased random-key genetic
+  algorithms, 2011): a child takes each buffer's key, ban and eagerness from the better parent more often than not;
+- *climb*: annealing over few moves from the best individual known.
+
+Prefetches are not cut into slices while searching, which makes decoding two to ten times as fast and individuals no
+worse; the best is decoded both ways.
+"""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..common.task import Task
+from .individual import BANDWIDTHS, OVERLAPS, Evaluator, Flags, Individual
+
+# Share of the time for climbing; the rest is for the population before it.
+_CLIMB_SHARE = 0.5
+_POPULATION = 16
+_FROM_BETTER = 0.7
+_MUTATED = 0.6  # children that also get a move
+# Temperatures of the climb, relative to its latency.
+_HOT, _COLD = 1e-3, 1e-5
+# Buffers that a move picks from: mostly those that move most.
+_TOP = 0.3
+# A move and how often it is made.
+_MOVES = (
+    ("swap", 0.2),
+    ("first", 0.15),
+    ("last", 0.1),
+    ("noise", 0.15),
+    ("ban", 0.15),
+    ("eager", 0.2),
+    ("flags", 0.05),
+)
+_NOISE, _MOST_NOISY = 0.1, 12
+# How often, of the budget, the best is decoded once more with the buffers that the search leaves out.
+_FINALS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class _Member:
+    seconds: float
+    individual: Individual
+
+
+def order_search(task: Task, climb_share: float = _CLIMB_SHARE) -> None:
+    """Starts from XLA's own order under all flags and from sizes, evolves, then climbs from the best.
+
+    Args:
+      task: the task.
+      climb_share: share of the time after the starts that goes to climbing.
+    """
+    search = _Search(task)
+    try:
+        population = search.starts()
+        if task.done or not population or not len(search.evaluator.major):
+            return
+        search.evolve(population, task.spent + (1.0 - climb_share) * (1.0 - task.spent))
+        search.climb(1.0)
+        search.finish()
+    finally:
+        search.evaluator.settle()
+
+
+class _Search:
+    """Moves, and the best individual so far."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.draw = task.generator
+        self.evaluator = Evaluator(task)
+        self.best: _Member | None = None
+        self._finished: _Member | None = None
+        self._next_final = 1.0 / _FINALS
+
+    def judge(self, individual: Individual) -> _Member:
+        """Evaluates, and remembers the best."""
+        member = _Member(self.evaluator.seconds(individual), individual)
+        if self.best is None or member.seconds < self.best.seconds:
+            self.best = member
+        if self.task.spent >= self._next_final:
+            self.finish()
+            self._next_final = self.task.spent + 1.0 / _FINALS
+        return member
+
+    def finish(self) -> None:
+        """Decodes the best once more with all buffers and with slices, which may be better or worse."""
+        if self.best is not None and self.best is not self._finished:
+            self._finished = self.best
+            individual = self.best.individual
+            for slices in (False, True):
+                flags = replace(individual.flags, slices=slices)
+                self.evaluator.seconds(replace(individual, flags=flags), minor=True)
+
+    def starts(self) -> list[_Member]:
+        """Evaluates XLA's own individual under each setting of the grid, then, without slices, what the search starts
+        from: the same, and an order by size under the best."""
+        self.task.doing = "flags"
+        for flags in _settings(slices=True):
+            if self.task.done and self.task.evaluations:
+                return []
+            self.evaluator.seconds(self.evaluator.start(flags), minor=True)
+        found: list[_Member] = []
+        for flags in _settings(slices=False):
+            if self.task.done:
+                return found
+            found.append(self.judge(self.evaluator.start(flags)))
+        best = min(found, key=lambda member: member.seconds).individual
+        if not self.task.done:
+            found.append(self.judge(replace(best, keys=self.evaluator.size_keys())))
+        return found
+
+    # ---- moves -------------------------------------------------------------------------------------------------------
+
+    def pick(self) -> int:
+        """Returns a buffer that matters, those that move most more often."""
+        major = self.evaluator.major
+        top = max(1, int(_TOP * len(major)))
+        return int(major[self.draw.integers(top if self.draw.random() < 0.5 else len(major))])
+
+    def moved(self, individual: Individual) -> Individual:
+        """Returns an individual with one random move made."""
+        names, shares = zip(*_MOVES, strict=True)
+        move = str(self.draw.choice(names, p=np.array(shares) / sum(shares)))
+        if move == "flags":
+            return replace(individual, flags=self._other_flags(individual.flags))
+        if move == "eager":
+            return self._eager(individual)
+        if move == "ban":
+            banned = individual.banned.copy()
+            buffer = self.pick()
+            banned[buffer] = not banned[buffer]
+            return replace(individual, banned=banned)
+        keys = individual.keys.copy()
+        major = self.evaluator.major
+        buffer = self.pick()
+        if move == "swap":
+            other = self.pick()
+            keys[[buffer, other]] = keys[[other, buffer]]
+        elif move == "first":
+            keys[buffer] = keys[major].min() - 1e-3
+        elif move == "last":
+            keys[buffer] = keys[major].max() + 1e-3
+        else:
+            chosen = major[: max(1, int(_TOP * len(major)))]
+            chosen = self.draw.choice(chosen, min(len(chosen), int(self.draw.integers(1, _MOST_NOISY + 1))), False)
+            keys[chosen] += _NOISE * self.draw.standard_normal(len(chosen))
+        return replace(individual, keys=keys)
+
+    def _eager(self, individual: Individual) -> Individual:
+        uses = self.evaluator.uses[self.pick()]
+        if not len(uses):
+            return individual
+        eagerness = individual.eagerness.copy()
+        access = int(uses[self.draw.integers(len(uses))])
+        eagerness[access] = -1.0 if eagerness[access] >= 0.0 and self.draw.random() < 0.5 else self.draw.random()
+        return replace(individual, eagerness=eagerness)
+
+    def _other_flags(self, flags: Flags) -> Flags:
+        kind = self.draw.integers(4)
+        if kind == 0:
+            return replace(flags, loop_optimiser=not flags.loop_optimiser)
+        if kind == 1:
+            return replace(flags, cross_program=not flags.cross_program)
+        if kind == 2:
+            return replace(flags, overlap=float(self.draw.choice([x for x in OVERLAPS if x != flags.overlap])))
+        return replace(flags, bandwidth=float(self.draw.choice([x for x in BANDWIDTHS if x != flags.bandwidth])))
+
+    def crossed(self, better: Individual, worse: Individual) -> Individual:
+        """Returns a child: each buffer as in one parent, the better one more often."""
+        from_better = self.draw.random(len(better.keys)) < _FROM_BETTER
+        access = from_better[self.task.game.program.access_buffer]
+        return Individual(
+            np.where(from_better, better.keys, worse.keys),
+            np.where(from_better, better.banned, worse.banned),
+            np.where(access, better.eagerness, worse.eagerness),
+            better.flags if self.draw.random() < _FROM_BETTER else worse.flags,
+        )
+
+    # ---- searches ----------------------------------------------------------------------------------------------------
+
+    def evolve(self, found: list[_Member], until: float) -> None:
+        """Evolves a population, one child at a time, until a share of the budget is spent."""
+        population = sorted(found, key=lambda member: member.seconds)[:_POPULATION]
+        first = population[0].individual
+        generation = 0
+        while not self.task.done and self.task.spent < until:
+            generation += 1
+            self.task.doing = f"population, child {generation}"
+            if len(population) < _POPULATION:
+                child = first
+                for _ in range(int(self.draw.integers(1, 9))):
+                    child = self.moved(child)
+            else:
+                a, b = sorted(self.draw.choice(len(population), 2, False).tolist())
+                child = self.crossed(population[a].individual, population[b].individual)
+                if self.draw.random() < _MUTATED:
+                    child = self.moved(child)
+            member = self.judge(child)
+            if all(member.seconds != known.seconds for known in population):
+                population.append(member)
+                population.sort(key=lambda known: known.seconds)
+                del population[_POPULATION:]
+
+    def climb(self, until: float) -> None:
+        """Anneals over single moves from the best individual until a share of the budget is spent."""
+        if self.best is None:
+            return
+        current, begin = self.best, self.task.spent
+        while not self.task.done and self.task.spent < until:
+            passed = (self.task.spent - begin) / max(until - begin, 1e-9)
+            temperature = _HOT * (_COLD / _HOT) ** passed * current.seconds
+            self.task.doing = f"climb, temperature {temperature * 1e6:.3g} us"
+            child = current.individual
+            for _ in range(1 if self.draw.random() < 0.6 else 2):
+                child = self.moved(child)
+            member = self.judge(child)
+            worse = member.seconds - current.seconds
+            if worse <= 0.0 or self.draw.random() < np.exp(-worse / temperature):
+                current = member
+
+
+def _settings(slices: bool) -> Iterator[Flags]:
+    """Yields the settings of the flag grid, the default first."""
+    for bandwidth, loop_optimiser, cross_program in itertools.product(BANDWIDTHS[:2], (True, False), (True, False)):
+        yield Flags(bandwidth, loop_optimiser, cross_program, slices)

@@ -1,0 +1,154 @@
+"""One way to run any solver: `solve` returns a verified mapping, the best so far whenever it ends."""
+
+import gc
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+from ..env import workloads
+from ..env.errors import UserError
+from ..env.physics.objective import make_judge
+from ..env.program.mapping import Mapping, all_hbm
+from ..env.program.program import Program
+from ..env.program.target import Target
+from ..env.verifier.verify import verify
+from .anneal import anneal
+from .beam import beam
+from .cem import cem
+from .common.fill import gather
+from .common.task import Budget, Progress, Task
+from .egrl.solver import egrl
+from .flags import flags
+from .greedy.solver import greedy
+from .milp.solver import milp
+from .order.solver import order_search
+from .restarts import random_play, random_restarts
+from .xla.solver import xla
+
+Solver = Callable[[Task], None]
+Solvers = dict[str, Solver]
+
+# In the order of the help text.
+SOLVERS: Solvers = {
+    "anneal": anneal,
+    "cem": cem,
+    "beam": beam,
+    "restarts": random_restarts,
+    "milp": milp,
+    "egrl": egrl,
+    "greedy": greedy,
+    "random": random_play,
+    "xla": xla,
+    "flags": flags,
+    "order-search": order_search,
+}
+DEFAULT_SOLVER = "anneal"
+# As many as take every solver through all that it does.
+_WARM_UP_GAMES = 600
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """What a solver made.
+
+    Attributes:
+      solver, seed: who made it.
+      objective: what it was judged by.
+      mapping: verified.
+      judged_s: its seconds, as the judge counts them.
+      evaluations: games that the solver finished.
+      seconds: by the clock of the budget.
+      stopped: it was ended early.
+      ended: the solver had no more to do before its budget was spent; more would not change anything.
+    """
+
+    solver: str
+    seed: int
+    objective: str
+    mapping: Mapping
+    judged_s: float
+    evaluations: int
+    seconds: float
+    stopped: bool
+    ended: bool
+
+
+def solve(
+    program: Program,
+    solver: str = DEFAULT_SOLVER,
+    target: Target | None = None,
+    objective: str | None = None,
+    budget: Budget | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+    stop: Callable[[], bool] | None = None,
+    repack: bool = False,
+    solvers: Solvers = SOLVERS,
+) -> Solution:
+    """Maps a program. Meanwhile Python's garbage collector leaves alone what there was before (`gc.freeze`).
+
+    Args:
+      program: what is mapped.
+      solver: a name in `solvers`.
+      target: the hardware; None for the program's own.
+      objective: `robust`, `msa` or `cycles`; None for `robust` where the program has a cycle table, else `msa`.
+      budget: None for a minute.
+      seed: with a limit of evaluations and no other, equal seeds give equal mappings.
+      progress: is told several times a second where the solver stands.
+      stop: is asked as often whether to end. Ctrl-C does too.
+      repack: in the end, pack the mapping anew and fill the room that this gathers, if that makes it better.
+      solvers: by name.
+
+    Raises:
+      UserError: the solver or the objective is not known, or the program lacks what the objective needs.
+    """
+    if solver not in solvers:
+        raise UserError(f"no solver is called {solver!r}; the solvers are {', '.join(solvers)}")
+    make_judge(program, objective, target)  # says what is wrong before anything is compiled
+    _warm_up(solvers[solver])
+    stopped, ended = False, False
+    # What libraries hold, the collector of garbage would look through meanwhile: a tenth of a second and more.
+    gc.freeze()
+    try:
+        task = Task(program, target, objective, Budget() if budget is None else budget, seed, progress, stop)
+        try:
+            solvers[solver](task)
+            ended = task.spent < 1.0
+        except KeyboardInterrupt:
+            stopped = True
+    finally:
+        gc.unfreeze()
+    judge = task.game.judge
+    nothing = all_hbm(program)
+    mapping = task.mapping() or nothing
+    if judge.judge(nothing) < judge.judge(mapping):
+        mapping = nothing
+    if repack:
+        mapping = gather(judge, mapping)
+    violations = verify(program, judge.target, mapping)
+    if violations:
+        raise RuntimeError(f"solver {solver!r} made an illegal mapping of {program.name!r}: {violations[0].message}")
+    origin = {"solver": solver, "seed": seed, "objective": judge.objective, "evaluations": task.evaluations}
+    mapping = Mapping(mapping.program_sha256, mapping.access_fast, mapping.residencies, mapping.copies, origin)
+    stopped = stopped or (stop is not None and stop())
+    return Solution(
+        solver,
+        seed,
+        judge.objective,
+        mapping,
+        judge.judge(mapping),
+        task.evaluations,
+        task.seconds,
+        stopped,
+        ended and not stopped,
+    )
+
+
+@cache
+def _warm_up(solver: Solver) -> None:
+    """Has everything compiled, or read from the compiler's cache, before any clock runs."""
+    task = Task(workloads.load("tiny"), None, "msa", Budget(None, _WARM_UP_GAMES), 0)
+    solver(task)
+    mapping = task.mapping()
+    if mapping is not None:
+        gather(task.game.judge, mapping)

@@ -1,0 +1,70 @@
+"""The whole assignment, buffer by buffer (XLA: `MsaAlgorithm::Finish`)."""
+
+import numpy as np
+from numba import njit
+
+from ...env.compiled.unowned import borrowed
+from . import heap as heaps
+from .crossing import cross_program
+from .efficiency import rule_out_inefficient
+from .heap import Heap
+from .prefetch import NO_MEMORY, UNDO
+from .problem import B_FIRST, B_LAST, L_REPACKS, L_RETRIES, V_FIRST, V_LAST, Problem
+from .repack import repack
+from .resource import N_LOGGED, remove, take_back
+from .segments import place_buffer
+from .state import N_PARTS, N_PENDING, N_REPACKS, N_STAYS, P_BEGIN, P_COUNTED, P_DONE, P_OUTWARD, State, reset
+
+
+@njit(cache=True, nogil=True)
+def assign(problem: Problem, state: State, spare: Heap, order: np.ndarray, want: np.ndarray, cross: np.ndarray) -> None:
+    """Places the buffers in `order`, after those of `cross` as cross-program prefetches."""
+    problem, state, spare = borrowed(problem), borrowed(state), borrowed(spare)
+    reset(state)
+    for t in range(len(problem.reserved)):
+        if problem.reserved[t] > 0:
+            heaps.commit(state.heap, t, t, 0, problem.reserved[t], -1)
+    for buffer in cross:
+        cross_program(problem, state, buffer)
+    for buffer in order:
+        _one(problem, state, spare, buffer, want)
+
+
+@njit(cache=True, nogil=True)
+def _one(problem: Problem, state: State, spare: Heap, buffer: int, want: np.ndarray) -> None:
+    retry, repacked = 0, False
+    while retry < problem.limit[L_RETRIES]:
+        chunks, stays, parts = state.heap.counts[heaps.N_CHUNKS], state.counts[N_STAYS], state.counts[N_PARTS]
+        state.counts[N_PENDING] = 0
+        state.prefetches.counts[N_LOGGED] = 0
+        state.write_backs.counts[N_LOGGED] = 0
+        result = place_buffer(problem, state, buffer, retry, want)
+        if result & UNDO:
+            _undo(problem, state, buffer, chunks, stays, parts)
+            retry += 1
+        elif result & NO_MEMORY and state.counts[N_REPACKS] < problem.limit[L_REPACKS] and not repacked:
+            _undo(problem, state, buffer, chunks, stays, parts)
+            state.counts[N_REPACKS] += 1
+            repacked = True
+            if not repack(problem, state, spare):
+                retry += 1
+        elif rule_out_inefficient(problem, state, buffer):
+            _undo(problem, state, buffer, chunks, stays, parts)
+        else:
+            return
+
+
+@njit(cache=True, nogil=True)
+def _undo(problem: Problem, state: State, buffer: int, chunks: int, stays: int, parts: int) -> None:
+    heaps.undo(state.heap, chunks)
+    state.counts[N_STAYS], state.counts[N_PARTS] = stays, parts
+    for index in range(state.counts[N_PENDING] - 1, -1, -1):
+        row = state.pending[index]
+        queue = state.write_backs if row[P_OUTWARD] else state.prefetches
+        remove(queue, row[P_BEGIN], row[P_COUNTED], row[P_DONE])
+    state.counts[N_PENDING] = 0
+    take_back(state.prefetches, 0)
+    take_back(state.write_backs, 0)
+    for value in range(problem.buffer[buffer, B_FIRST], problem.buffer[buffer, B_LAST]):
+        state.span[value] = 0
+        state.serves[problem.value[value, V_FIRST] : problem.value[value, V_LAST]] = -1

@@ -1,0 +1,93 @@
+"""From an order of buffers and preferred prefetch times to a mapping: XLA's assignment as a fast function."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ...env.program.mapping import Mapping
+from ...env.program.program import Program
+from ...env.program.target import Target
+from . import crossing, loops
+from .assign import assign
+from .heap import make_heap
+from .legal import legal
+from .options import Options, production
+from .order import Order
+from .problem import U_TIME, make_problem
+from .state import is_full, make_state
+from .write import Writer
+
+_MOST_GROWTH = 64
+
+
+class Decoder:
+    """XLA's Memory Space Assignment for one program.
+
+    What does not depend on the order is worked out once; a decode then takes some milliseconds.
+    """
+
+    def __init__(self, program: Program, target: Target | None = None, options: Options | None = None) -> None:
+        """Prepares a program.
+
+        Args:
+          program: the program.
+          target: the hardware; None for the program's own.
+          options: settings; None for the compiler's for that target.
+        """
+        self.program = program
+        self.target = program.target if target is None else target
+        self.options = production(self.target) if options is None else options
+        self.problem, self._accesses = make_problem(program, self.target, self.options)
+        if self.options.loop_optimiser:
+            loops.optimise(program, self.target, self.options, self.problem, self._accesses)
+        self._order = Order(program, self.target, self.options, self.problem)
+        self._cross = crossing.candidates(program, self.problem)[: self.options.cross_program]
+        self._factor = 1
+        self._room()
+        self._writer = Writer(program, self.problem, self._accesses)
+        self._of_access = np.full(program.num_accesses, -1, np.int64)
+        self._of_access[self._accesses.links[:, 1]] = self._accesses.links[:, 0]
+
+    def _room(self) -> None:
+        self._state = make_state(self.problem, self._factor)
+        heap = self._state.heap
+        self._spare = make_heap(len(self.problem.nest), len(heap.chunk), len(heap.link))
+
+    def decode(self, priority: ArrayLike | None = None, wanted_start: ArrayLike | None = None) -> Mapping:
+        """Returns a legal mapping.
+
+        Args:
+          priority: `[N]` per buffer, lower ones are placed first (`xla_tpu_msa_sort_order_overrides`); equal ones in
+            XLA's own order; those with an infinite one stay in HBM. None: all equal.
+          wanted_start: `[A]` per access, after which instruction a prefetch for it should start, or -1 for none
+            (`xla_tpu_preferred_prefetch_overrides`). Such a prefetch is not checked against the bandwidth. Numbers that
+            are not integers count as eagerness in 0..1: 1 is right before the use, 0 as soon as the value is defined.
+            None: none.
+        """
+        order = self._order.buffers(None if priority is None else np.asarray(priority), self._cross)
+        want = self.problem.want if wanted_start is None else self._want(np.asarray(wanted_start))
+        while True:
+            assign(self.problem, self._state, self._spare, order, want, self._cross)
+            if not is_full(self._state):
+                break
+            if self._factor >= _MOST_GROWTH:
+                raise RuntimeError(f"program {self.program.name!r}: the tables of the xla solver ran out of room")
+            self._factor *= 2
+            self._room()
+        mapping = self._writer.mapping(self._state)
+        return legal(self.program, self.target, mapping) if len(self.program.loop_trips) else mapping
+
+    def order(self) -> NDArray[np.int64]:
+        """Returns the buffers that are placed, in XLA's own order."""
+        return self._order.buffers(None, self._cross)
+
+    def _want(self, wanted: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.int64]:
+        want = self.problem.want.copy()
+        chosen = np.flatnonzero((wanted >= 0) & (self._of_access >= 0))
+        uses = self._of_access[chosen]
+        if wanted.dtype.kind == "f":
+            ends = self.problem.use[uses, U_TIME]
+            begins = self._writer.defined[uses]
+            want[uses] = (begins + wanted[chosen] * (ends - begins)).astype(np.int64)
+        else:
+            want[uses] = self.program.schedule_index[wanted[chosen]]
+        return want

@@ -1,0 +1,97 @@
+"""What XLA's memory space assignment can be told, with the values it has in production."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ...env.capture import plan
+from ...env.errors import UserError
+from ...env.program.target import Target
+
+_MIB = 2**20
+# Programs of which is kept what no setting changes: a search decodes one by many settings.
+KEPT = 2
+# Slices of a prefetch by generation: most slices, and bytes of one where that is fixed.
+_SLICES = {"v4": (4, 0), "v5e": (4, 0), "v5p": (1, 0), "v6e": (2**31, 4 * _MIB)}
+
+
+@dataclass(frozen=True)
+class Options:
+    """Settings of the assignment (XLA: `memory_space_assignment::Options`), as logged by libtpu 0.0.51.
+
+    Attributes:
+      copy_bandwidth_scale: share of HBM's bandwidth that copies are expected to get
+        (`xla_tpu_async_copy_bandwidth_scaling_factor`).
+      loop_optimiser: plan prefetches of repeated layers together (`memory_bound_loop_optimizer_options.enabled`).
+      cross_program: most inputs that the previous execution prefetches (`max_cross_program_prefetches`).
+      retries: attempts to place one buffer (`max_retries`).
+      repacks: how often all that is placed is packed anew (`max_repacks`).
+      min_overlap, preferred_overlap: seconds from the start of a prefetch to its use, in seconds that the copy takes.
+      max_overlap: longest stay without a use, in seconds that a copy as large as fast memory takes.
+      inefficient_ratio: a stay must serve at least this share of the bytes copied for it
+        (`inefficient_use_to_copy_ratio`).
+      max_prefetches, max_write_backs: copies in flight at once; None for the target's limit.
+      max_slices, slice_bytes: a prefetch is cut into so many slices at most, of this size; 0 for equal slices.
+      slice_min_bytes: smaller ones are not cut.
+      loop_min_iterations: shorter repetitions are left alone (`min_num_iterations`).
+      loop_copy_ratio: share of a prefetch that must be hidden in one iteration (`desired_copy_ratio`).
+      typical_bytes: size by which starts of copies are chosen, whatever the buffer; None: see `typical.py`.
+      while_trips: trips that a loop counts for when times and benefits are weighed (`while_execution_count`).
+    """
+
+    copy_bandwidth_scale: float = 1.0
+    loop_optimiser: bool = True
+    cross_program: int = 1
+    retries: int = 2
+    repacks: int = 4
+    min_overlap: float = 1.0
+    preferred_overlap: float = 2.0
+    max_overlap: float = 8.0
+    inefficient_ratio: float = 0.5
+    max_prefetches: int | None = None
+    max_write_backs: int | None = None
+    max_slices: int = 4
+    slice_bytes: int = 0
+    slice_min_bytes: int = _MIB
+    loop_min_iterations: float = 6.0
+    loop_copy_ratio: float = 0.7
+    while_trips: float = 5.0
+    typical_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        """Raises `UserError` if a setting makes no sense."""
+        if not self.copy_bandwidth_scale > 0:
+            raise UserError(f"copies cannot get {self.copy_bandwidth_scale} of the bandwidth; give more than 0")
+        if self.retries < 1 or self.repacks < 0 or self.cross_program < 0:
+            raise UserError(
+                "options of the xla solver: `retries` is 1 or more, `repacks` and `cross_program` 0 or more"
+            )
+
+
+def production(target: Target) -> Options:
+    """Returns what the compiler uses for a target where no flag says otherwise."""
+    slices, size = _SLICES.get(target.name, _SLICES["v5e"])
+    return Options(max_slices=slices, slice_bytes=size, loop_optimiser=target.name != "v4")
+
+
+def from_flags(target: Target, flags: Mapping[str, str]) -> Options:
+    """Returns the options that compiler flags stand for: those of the grid in `env/capture/plan.py`.
+
+    Raises:
+      UserError: a flag is not known here, or its value is not.
+    """
+    options = production(target)
+    for flag, value in flags.items():
+        try:
+            if flag == plan.BANDWIDTH:
+                options = replace(options, copy_bandwidth_scale=float(value))
+            elif flag == plan.LOOP_OPTIMISER and value.replace(" ", "") in ("enabled:false", "enabled:true"):
+                options = replace(options, loop_optimiser=value.endswith("true"))
+            elif flag == plan.CROSS_PROGRAM:
+                options = replace(options, cross_program=int(value))
+            elif flag == plan.OUTSTANDING:
+                options = replace(options, max_prefetches=int(value))
+            else:
+                raise ValueError
+        except ValueError:
+            raise UserError(f"the xla solver does not know the compiler option {flag}={value}") from None
+    return options

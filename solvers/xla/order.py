@@ -1,0 +1,117 @@
+"""Which buffer is placed first (XLA: `MemoryBoundednessBufferIntervalComparator`)."""
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...env.program.program import OPERAND, RESULT, Program
+from ...env.program.target import Target
+from .options import KEPT, Options
+from .problem import B_FIRST, B_LAST, L_FAST, U_TIME, V_FIRST, V_LAST, V_TIME, Problem, Times, depth, schedule
+from .rates import memory_s
+
+
+@lru_cache(maxsize=KEPT)
+def boundedness(program: Program, target: Target, while_trips: float) -> NDArray[np.float32]:
+    """Returns `[N]` how much each buffer's place matters: seconds over the root of its bytes.
+
+    What one access brings counts if its instruction is bound by memory, once per trip of a loop; for others it is
+    negative: how far from that the instruction is.
+    """
+    t = program.access_instruction
+    memory, alone = memory_s(program, target)
+    compute = program.compute_s.astype(np.float32)[t]
+    trips = np.float32(while_trips) ** depth(program, program.loop.astype(np.int64))[t].astype(np.float32)
+    benefit = np.where(memory > compute, (memory - alone) * trips, memory - compute)
+    total = np.zeros(program.num_buffers, np.float32)
+    started = program.definition < 0  # an input is defined without an instruction: nothing to gain there
+    for access, buffer in enumerate(program.access_buffer.tolist()):
+        if program.access_kind[access] == RESULT:
+            if not started[buffer]:
+                started[buffer], total[buffer] = True, benefit[access]
+        elif benefit[access] > 0 and total[buffer] > 0:
+            total[buffer] += benefit[access]
+        else:
+            total[buffer] = max(total[buffer], benefit[access])
+    # The tuple that returns it is a use without seconds.
+    total = np.where(program.is_output, np.maximum(total, np.float32(0.0)), total)
+    scaled: NDArray[np.float32] = total / np.sqrt(np.maximum(program.size, 1).astype(np.float32))
+    return scaled
+
+
+def lifetimes(program: Program, problem: Problem, times: Times) -> NDArray[np.int64]:
+    """Returns `[N, 3]` count of definitions and last uses until each buffer is defined and is last used; last use time.
+
+    XLA orders ties by such counts and not by times (`HeapSimulator`).
+    """
+    first, last = problem.buffer[:, B_FIRST], problem.buffer[:, B_LAST]
+    lived = first < last
+    none = np.zeros(len(first), np.int64)
+    begin, end = none.copy(), none.copy()
+    begin[lived], end[lived] = problem.value[first[lived], V_FIRST], problem.value[last[lived] - 1, V_LAST]
+    used = problem.use[:, U_TIME]
+    start, stop = none.copy(), none.copy()
+    start[lived] = problem.value[first[lived], V_TIME]
+    stop = np.maximum(_latest(used, begin, end, start), _latest(problem.value[:, V_TIME], first, last, start))
+    held = lived & (program.definition < 0)  # an input is held through the program
+    start[held], stop[held] = -1, times.end + 1
+    buffers = np.arange(program.num_buffers)
+    kind = np.repeat([0, 1], program.num_buffers)
+    order = np.lexsort((np.tile(buffers, 2), kind, np.concatenate([start, stop])))
+    count = np.empty(len(order), np.int64)
+    count[order] = np.arange(len(order))
+    return np.column_stack([*count.reshape(2, -1), _latest(used, begin, end, none)])
+
+
+def _latest(
+    times: NDArray[np.int64], begin: NDArray[np.int64], end: NDArray[np.int64], least: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Returns `[N]` the largest of `times[begin:end]` and `least`, for every row of these."""
+    padded = np.append(times, np.iinfo(np.int64).min)
+    found: NDArray[np.int64] = np.maximum.reduceat(padded, np.column_stack([begin, end]).ravel())[::2]
+    return np.where(begin < end, np.maximum(found, least), least)
+
+
+def _operand(program: Program) -> NDArray[np.int64]:
+    """Returns `[N]` as which operand an input is last read, 0 for other buffers: XLA numbers inputs in that order."""
+    number = np.zeros(program.num_buffers, np.int64)
+    reads = program.access_kind == OPERAND
+    number[program.access_buffer[reads]] = program.access_number[reads]  # the last one stands
+    return np.where(program.definition < 0, number, 0)
+
+
+class Order:
+    """The order of a program's buffers, and what of it does not change from decode to decode."""
+
+    def __init__(self, program: Program, target: Target, options: Options, problem: Problem) -> None:
+        """Computes the keys of the order."""
+        lives = lifetimes(program, problem, schedule(program, target))
+        self._keys = (
+            np.arange(program.num_buffers),
+            lives[:, 0],
+            _operand(program),
+            lives[:, 2],
+            lives[:, 0] - lives[:, 1],
+            -program.size,
+            -boundedness(program, target, options.while_trips),
+        )
+        used = np.zeros(program.num_buffers, bool)
+        used[program.access_buffer[program.access_kind == OPERAND]] = True
+        fits = program.size <= problem.limit[L_FAST]
+        self._placed: NDArray[np.bool_] = program.fast_allowed & fits & (used | program.is_output)
+
+    def buffers(
+        self, priority: NDArray[np.float64] | NDArray[np.int64] | None, without: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Returns the buffers to place, first to last.
+
+        `priority[N]` comes before everything else, lower first; what has an infinite one is not placed.
+        """
+        keys = self._keys if priority is None else (*self._keys, np.asarray(priority))
+        order = np.lexsort(keys)
+        placed = self._placed.copy()
+        placed[without] = False
+        if priority is not None:
+            placed &= np.isfinite(priority)
+        return order[placed[order]].astype(np.int64)

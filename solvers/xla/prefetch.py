@@ -1,0 +1,208 @@
+"""One prefetch: when it starts, whether in slices, and where it goes (XLA: `PrefetchWithResourceConstraints`)."""
+
+import numpy as np
+from numba import njit
+
+from . import heap as heaps
+from .fits import longest_fit
+from .heap import NO_ROOM
+from .picker import P_LATEST, begin, following, is_done
+from .problem import B_COPY, B_SIZE, L_FAST, L_PREFETCHES, L_SLICE_MIN, NEVER, U_LATEST, U_TIME, Problem
+from .resource import N_LOGGED, consume, enough, outstanding, take_back
+from .slices import slice_starts
+from .state import (
+    A_BEGIN,
+    A_COPY,
+    A_DONE,
+    A_END,
+    A_LOW,
+    A_SLICES,
+    A_START,
+    FAST,
+    N_PARTS,
+    S_BEGIN,
+    S_LOW,
+    S_SIZE,
+    State,
+    add_copy,
+    add_stay,
+    part_need,
+)
+
+# What came of an attempt, as bits (XLA: `AllocationResult`).
+DONE, NO_MEMORY, NOT_FAST, TOO_LONG, TOO_SHORT, NO_COPIES, NO_BANDWIDTH, UNDO, TOGETHER = (
+    0,
+    1,
+    2,
+    4,
+    8,
+    16,
+    32,
+    64,
+    128,
+)
+# A sliced copy must leave this much more than it needs: XLA would rather copy as a whole.
+_SLICED = 1.8
+
+
+@njit(cache=True, nogil=True)
+def prefetch(problem: Problem, state: State, value: int, buffer: int, use: int, source: int, want: int) -> int:
+    """Tries to bring a buffer for `use` from the stay `source` in HBM; returns `DONE` or why not."""
+    size = problem.buffer[buffer, B_SIZE]
+    end, last = problem.use[use, U_LATEST], problem.use[use, U_TIME]
+    slices = 0
+    if size >= problem.limit[L_SLICE_MIN]:
+        while problem.slices[buffer, slices] > 0:
+            slices += 1
+    source_row = state.stay[source]
+    earliest = source_row[A_DONE] if source_row[A_COPY] else source_row[A_START]
+    roomy = end
+    while roomy - 1 > earliest and state.heap.used[roomy - 1] + size <= problem.limit[L_FAST]:
+        roomy -= 1
+    if roomy == end:
+        return NO_MEMORY
+    if slices == 0:
+        earliest = roomy - 1
+    if want != NEVER:
+        want = max(want, earliest)
+    begin(problem, state.picker, problem.buffer_s[buffer], problem.gain[use], earliest, end, want)
+    latest = state.picker[P_LATEST]
+    state.starts[: max(slices, 1)] = latest
+    if longest_fit(problem, state, buffer, use, latest + 1, slices) == NO_ROOM:
+        return NO_MEMORY
+    result, full = DONE, -(1 << 40)
+    whole_start, whole_offset = NEVER, NO_ROOM
+    while not is_done(state.picker):
+        start = following(problem, state.picker)
+        if start <= full:
+            return NO_MEMORY
+        if slices > 0:
+            slice_starts(problem, start, end, slices, state.starts)
+            found, offset = _check_slices(problem, state, buffer, use, slices, end, want != NEVER)
+            if found == DONE:
+                _take_slices(problem, state, value, buffer, use, slices, end, offset, want != NEVER)
+                return DONE
+            if found != TOGETHER:
+                result |= found
+            if found == NO_MEMORY:
+                full = max(full, start)
+        if whole_start == NEVER:
+            need = 0 if want != NEVER else problem.buffer[buffer, B_COPY]
+            found, offset = _check_whole(problem, state, buffer, use, start, end, need)
+            if found == DONE:
+                whole_start, whole_offset = start, offset
+                if slices == 0:
+                    break
+            else:
+                result |= found
+                if found == NO_MEMORY and slices == 0:
+                    full = max(full, start)
+    if whole_start == NEVER:
+        return result if result else TOO_SHORT
+    heaps.commit(state.heap, whole_start + 1, last, whole_offset, size, -1)
+    number = add_stay(state, value, FAST, whole_start + 1, last, whole_offset, -1)
+    row = state.stay[number]
+    row[A_COPY], row[A_BEGIN], row[A_DONE] = 1, whole_start, end
+    _hold(state, number)
+    need = 0 if want != NEVER else problem.buffer[buffer, B_COPY]
+    add_copy(problem, state, 0, whole_start, end, need, 0)
+    state.stay[source, A_END] = max(state.stay[source, A_END], end)
+    state.serves[use] = number
+    return DONE
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _hold(state: State, number: int) -> None:
+    """Makes the stay the holder of the chunk that was committed last."""
+    state.heap.chunk[state.heap.counts[heaps.N_CHUNKS] - 1, heaps.C_HOLDER] = number
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _check_whole(
+    problem: Problem, state: State, buffer: int, use: int, start: int, end: int, need: int
+) -> tuple[int, int]:
+    if outstanding(state.prefetches, start, end) >= problem.limit[L_PREFETCHES]:
+        return NO_COPIES, NO_ROOM
+    if not enough(state.prefetches, problem.supply, start, end, need):
+        return NO_BANDWIDTH, NO_ROOM
+    offset = longest_fit(problem, state, buffer, use, start + 1, 0)
+    return (DONE, offset) if offset != NO_ROOM else (NO_MEMORY, NO_ROOM)
+
+
+@njit(cache=True, nogil=True)
+def _check_slices(
+    problem: Problem, state: State, buffer: int, use: int, slices: int, end: int, free: bool
+) -> tuple[int, int]:
+    starts, sizes = state.starts, problem.slices[buffer]
+    if starts[0] == starts[slices - 1]:
+        return TOGETHER, NO_ROOM
+    for turn in range(slices):
+        if outstanding(state.prefetches, starts[turn], end) + turn >= problem.limit[L_PREFETCHES]:
+            return NO_COPIES, NO_ROOM
+    least = sizes[0]
+    for place in range(slices):
+        least = min(least, sizes[place])
+    # Which slice comes when is not known yet: the smallest first.
+    for place in range(slices):
+        state.order[place] = (place + slices - 1) % slices if sizes[slices - 1] == least else place
+    if not _enough_for_slices(problem, state, buffer, slices, end, free, state.order):
+        return NO_BANDWIDTH, NO_ROOM
+    offset = longest_fit(problem, state, buffer, use, starts[0] + 1, slices)
+    if offset == NO_ROOM:
+        return NO_MEMORY, NO_ROOM
+    if not _enough_for_slices(problem, state, buffer, slices, end, free, state.chosen):
+        return NO_BANDWIDTH, NO_ROOM
+    return DONE, offset
+
+
+@njit(cache=True, nogil=True)
+def _enough_for_slices(
+    problem: Problem, state: State, buffer: int, slices: int, end: int, free: bool, order: np.ndarray
+) -> bool:
+    queue = state.prefetches
+    logged = queue.counts[N_LOGGED]
+    fits = True
+    for turn in range(slices):
+        need = 0
+        if not free:
+            size = problem.slices[buffer, order[turn]]
+            need = int(part_need(problem, buffer, size, problem.buffer[buffer, B_SIZE]) * _SLICED)
+        if not consume(queue, problem.supply, state.starts[turn], end, need):
+            fits = False
+            break
+    take_back(queue, logged)
+    return fits
+
+
+@njit(cache=True, nogil=True)
+def _take_slices(
+    problem: Problem,
+    state: State,
+    value: int,
+    buffer: int,
+    use: int,
+    slices: int,
+    end: int,
+    offset: int,
+    free: bool,
+) -> None:
+    size, last = problem.buffer[buffer, B_SIZE], problem.use[use, U_TIME]
+    starts = state.starts
+    number = add_stay(state, value, FAST, starts[0] + 1, last, offset, -1)
+    row = state.stay[number]
+    row[A_COPY], row[A_BEGIN], row[A_DONE] = 1, starts[0], end
+    row[A_LOW], row[A_SLICES] = state.counts[N_PARTS], slices
+    for turn in range(slices):
+        place = state.chosen[turn]
+        low = 0
+        for other in range(place):
+            low += problem.slices[buffer, other]
+        part = state.part[state.counts[N_PARTS]]
+        state.counts[N_PARTS] += 1
+        part[S_BEGIN], part[S_LOW], part[S_SIZE] = starts[turn], low, problem.slices[buffer, place]
+        if starts[turn] < starts[slices - 1]:
+            heaps.commit(state.heap, starts[turn] + 1, starts[slices - 1], offset + low, part[S_SIZE], number)
+        need = 0 if free else part_need(problem, buffer, part[S_SIZE], size)
+        add_copy(problem, state, 0, starts[turn], end, need, 1)
+    heaps.commit(state.heap, starts[slices - 1] + 1, last, offset, size, number)
+    state.serves[use] = number

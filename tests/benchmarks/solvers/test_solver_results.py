@@ -1,0 +1,137 @@
+"""The benchmark of solvers: what counts as run, and that its page says what the files of results say."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mallocmuzero.env.workloads import load
+
+ROOT = Path(__file__).parents[3]
+
+from benchmarks.common import source_hash  # noqa: E402
+from benchmarks.solvers import measure as solvers_command  # noqa: E402
+from benchmarks.solvers import page as solver_page  # noqa: E402
+from benchmarks.solvers import records as solver_records  # noqa: E402
+from benchmarks.solvers import references as solver_references  # noqa: E402
+from benchmarks.solvers import tables as solver_tables  # noqa: E402
+
+
+def run_of(key: solver_records.Key, **other: Any) -> solver_records.Record:
+    names = ("program", "program_sha256", "judged_by", "objective", "solver", "budget_s", "seed")
+    record = dict(zip(names, key, strict=True))
+    record |= {"code": solver_records.code_of(key[4]), "ratio": 0.9, "ended": False, "seconds": key[5], "machine": "a"}
+    return record | other
+
+
+def test_the_page_says_what_the_results_say() -> None:
+    known = json.loads(solver_page.REFERENCES.read_text(encoding="utf-8"))
+    runs = solver_records.read([solver_records.RESULTS])
+    board = solver_page.make_board(runs, known["programs"], known["old_code"])
+    page = solver_page.PAGE.read_text(encoding="utf-8")
+    assert solver_page.render(page, board) == page, "python -m benchmarks.solvers.page renders it"
+
+
+def test_references_are_those_of_the_programs() -> None:
+    known = {e["program"]: e for e in json.loads(solver_page.REFERENCES.read_text(encoding="utf-8"))["programs"]}
+    for name in ("tiny", "resnet50-b128"):
+        assert solver_references.reference(load(name)) == pytest.approx(known[name])
+
+
+def test_runs_are_kept_read_and_joined(tmp_path: Path) -> None:
+    program = load("tiny")
+    key = solver_records.key_for(program, "anneal", None, 10, 0)
+    assert key[0] == "tiny"
+    assert key[3] == "robust"
+    old, new = run_of(key, code="of old"), run_of(key, ratio=0.8)
+    one, other = tmp_path / "one.jsonl", tmp_path / "other.jsonl"
+    for path, record in ((one, new), (other, old)):
+        solver_records.append(path, record)
+    assert solver_records.read([one, other]) == {key: new}  # not the last, but the one of today's code
+    assert solver_records.read([other, tmp_path / "none"]) == {key: old}
+    solver_records.write_sorted(one, solver_records.read([one, other]))
+    assert solver_records.read([one]) == {key: new}
+    one.write_text("no run\n", encoding="utf-8")
+    with pytest.raises(SystemExit, match=r"one\.jsonl:1"):
+        solver_records.read([one])
+
+
+def test_what_has_ended_stands_for_larger_budgets() -> None:
+    program = load("tiny")
+    short, long = (solver_records.key_for(program, "anneal", None, seconds, 0) for seconds in (10, 60))
+    assert solver_records.lookup({short: run_of(short)}, long) is None
+    assert solver_records.lookup({short: run_of(short, ended=True)}, long) is not None
+    assert solver_records.lookup({long: run_of(long, ended=True)}, short) is None
+    greedy, other_seed = (solver_records.key_for(program, "greedy", None, 10, seed) for seed in (0, 1))
+    assert solver_records.lookup({greedy: run_of(greedy, ended=True)}, other_seed) is not None
+    job = solvers_command.Job("tiny", "anneal", None, 60.0, 0, "a")
+    assert solvers_command.missing(job, {short: run_of(short)}, False)
+    assert solvers_command.missing(job, {long: run_of(long, code="of old")}, False)
+    assert not solvers_command.missing(job, {long: run_of(long, code="of old")}, True)
+    assert not solvers_command.missing(job, {long: run_of(long)}, False)
+
+
+def test_a_run_is_a_record(tmp_path: Path) -> None:
+    record = solvers_command.perform(solvers_command.Job("tiny", "greedy", None, 60.0, 0, "a"))
+    assert isinstance(record, dict), record
+    assert record["ended"]
+    assert 0.8 < record["ratio"] < 1.0
+    assert solver_records.key_of(record) == solver_records.key_for(load("tiny"), "greedy", None, 60.0, 0)
+    assert solver_records.is_current(record)
+    assert "Traceback" in solvers_command.perform(solvers_command.Job("tiny", "nobody", None, 1.0, 0, "a"))
+
+
+def test_a_solvers_code_is_its_own() -> None:
+    of = {name: source_hash.dependencies(f"actors.solvers.{name}") for name in ("anneal", "cem")}
+    assert {"actors.solvers.anneal", "actors.solvers.task", "env.core", "env.space"} <= of["anneal"]
+    assert "actors.solvers.cem" not in of["anneal"]
+    assert "actors.solvers.anneal" not in of["cem"]
+    assert "env.observation" not in of["cem"]
+
+
+@pytest.mark.parametrize(
+    ("after", "same"),
+    [
+        ('"""Says it otherwise."""\nx = f(1,\n  2)  # why\n', True),
+        ("x = f(1, 3)\n", False),
+    ],
+)
+def test_only_code_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: str, same: bool) -> None:
+    def digest(text: str) -> str:
+        (tmp_path / "module.py").write_text(text, encoding="utf-8")
+        source_hash._code_of.cache_clear()
+        source_hash._imports.cache_clear()
+        return source_hash.source_hash("module")
+
+    monkeypatch.setattr(source_hash, "ROOT", tmp_path)
+    assert (digest('"""Doc."""\nx = f(1, 2)\n') == digest(after)) is same
+
+
+def test_means_wins_and_shares() -> None:
+    entry = {"tuned": 0.98, "bound": 0.9, "training": False, "split": "train", "accesses": 10}
+    references = {name: entry | {"program": name} for name in ("p", "q")}
+
+    def run(program: str, solver: str, ratio: float, budget: float, seed: int = 0, ended: bool = False) -> Any:
+        key = (program, "h", "j", "robust", solver, budget, seed)
+        return run_of(key, ratio=ratio, ended=ended)
+
+    runs = [
+        run("p", "anneal", 0.95, 10.0),
+        run("p", "anneal", 0.93, 10.0, seed=1),
+        run("q", "anneal", 0.98, 10.0),
+        run("p", "greedy", 1.1, 10.0, ended=True),
+        run("q", "greedy", 0.9, 10.0, ended=True),
+        run("p", "anneal", 0.92, 60.0),
+    ]
+    board = solver_tables.Board(runs, references, 0)
+    assert board.ratio("anneal", "p", 10.0) == pytest.approx(0.94)
+    assert board.ratio("greedy", "p", 60.0) == 1.1  # had ended before
+    assert board.ratio("anneal", "q", 60.0) is None
+    assert board.solvers(10.0) == ["anneal", "greedy"]
+    assert solver_tables.geometric_mean([0.5, 2.0])[0] == pytest.approx(1.0)
+    text = "\n".join(solver_tables.means(board))
+    assert "| `anneal` | 95.98 (94.0-98.0)" in text
+    assert "| `anneal` | 1 | 1 | 0 | 40 % (20-60) |" in text
+    assert "| `greedy` | 1 | 0 | 1 | 50 % (0-100) |" in text
+    assert "| `p` | train | 98.00 | 90.00 | **94.00** | 110.00 | 60 % |" in "\n".join(solver_tables.programs(board))
+    assert "`anneal` 95.98" in "\n".join(solver_tables.picks(board))

@@ -1,0 +1,46 @@
+"""Sorting in compiled code gives what NumPy gives."""
+
+import numpy as np
+import pytest
+from mallocmuzero.env.compiled.sorting import ascending, first_above, first_at_least, sort
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 15, 16, 17, 33, 100, 1000])
+@pytest.mark.parametrize("kind", ["integers", "floats"])
+def test_orders_and_places_are_those_of_numpy(count: int, kind: str) -> None:
+    generator = np.random.default_rng(count)
+    keys = generator.integers(-5, 20, count)  # many equal ones
+    if kind == "floats":
+        keys = np.round(generator.standard_normal(count), 1)
+    assert np.array_equal(ascending(keys), np.argsort(keys, kind="stable"))
+    wanted = np.sort(keys)
+    assert np.array_equal(keys[ascending(keys)], wanted)
+    for key in (-100, *np.unique(keys)[:10], 100):
+        assert first_at_least(wanted, key) == np.searchsorted(wanted, key, side="left")
+        assert first_above(wanted, key) == np.searchsorted(wanted, key, side="right")
+    sort(keys)
+    assert np.array_equal(keys, wanted)
+
+
+def test_part_of_an_array_is_sorted_in_place() -> None:
+    keys = np.array([3, 1, 2, 0])
+    sort(keys[:3])
+    assert keys.tolist() == [1, 2, 3, 0]
+
+
+def test_compiled_code_uses_no_sort_of_numba() -> None:
+    """Its inner functions are mixed up between processes that keep compiled code: decision 7."""
+    import ast
+    from pathlib import Path
+
+    root = Path(__file__).parents[3]
+    found = []
+    for path in (*(root / "env").rglob("*.py"), *(root / "solvers").rglob("*.py")):
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(function, ast.FunctionDef) and any("njit" in ast.unparse(d) for d in function.decorator_list):
+                calls = (ast.unparse(call.func) for call in ast.walk(function) if isinstance(call, ast.Call))
+                found += [f"{path.relative_to(root)}: {name}" for name in calls if name in _OF_NUMBA or ".sort" in name]
+    assert not found
+
+
+_OF_NUMBA = {f"np.{name}" for name in ("argsort", "sort", "searchsorted", "unique", "median", "quantile", "partition")}

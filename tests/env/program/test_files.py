@@ -1,0 +1,274 @@
+"""Program and mapping files: what is written is read back; what is wrong is refused, with file and field named."""
+
+import errno
+import gzip
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from mallocmuzero.env.errors import FormatError, UserError
+from mallocmuzero.env.program import files
+from mallocmuzero.env.program.cycle_table import build_table
+from mallocmuzero.env.program.files import read_mapping, read_program, write_mapping, write_program
+from mallocmuzero.env.program.mapping import all_hbm
+from mallocmuzero.env.program.program import PROBLEM_FIELDS, Program
+from mallocmuzero.env.program.variant import Variant
+from mallocmuzero.env.storage import atomic as durable
+from mallocmuzero.env.workloads import load, names
+from programs import make_program, programs
+
+
+def small() -> Program:
+    return make_program(
+        [("a", 1.0, ["x"], ["y"]), ("b", 1.0, ["y"], ["z"]), ("c", 1.0, ["z"], ["z"])],
+        {"x": {"size": 16, "input": True}, "y": 64, "z": {"size": 16, "output": True}},
+        loops=[(1, 1, 3)],
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(programs())
+def test_programs_and_mappings_are_read_back(tmp_path_factory: pytest.TempPathFactory, program: Program) -> None:
+    folder = tmp_path_factory.mktemp("files")
+    write_program(program, folder / "p.json.gz")
+    again = read_program(folder / "p.json.gz")
+    assert again.sha256 == program.sha256
+    for fields in PROBLEM_FIELDS.values():
+        for attribute in fields.values():
+            assert np.array_equal(getattr(again, attribute), getattr(program, attribute)), attribute
+    mapping = all_hbm(program)
+    write_mapping(mapping, program, folder / "m.json.gz")
+    assert np.array_equal(read_mapping(folder / "m.json.gz", again).access_fast, mapping.access_fast)
+
+
+@pytest.mark.parametrize("name", names())
+def test_committed_programs_are_written_as_they_were_read(name: str, tmp_path: Path) -> None:
+    program = load(name)
+    write_program(program, tmp_path / "again.json.gz")
+    again = read_program(tmp_path / "again.json.gz")
+    assert again.sha256 == program.sha256
+    assert program.production is not None
+    assert again.production is not None
+    assert np.array_equal(again.production.residencies, program.production.residencies)
+    write_program(again, tmp_path / "twice.json.gz")
+    assert (tmp_path / "twice.json.gz").read_bytes() == (tmp_path / "again.json.gz").read_bytes()
+
+
+def change(path: Path, edit: Callable[[dict[str, Any]], None]) -> None:
+    document = json.loads(gzip.decompress(path.read_bytes()))
+    edit(document)
+    path.write_bytes(gzip.compress(json.dumps(document).encode()))
+
+
+def setting(*place: str | int, value: Any) -> Callable[[dict[str, Any]], None]:
+    def edit(document: Any) -> None:
+        for part in place[:-1]:
+            document = document[part]
+        document[place[-1]] = value
+
+    return edit
+
+
+def removing(*place: str) -> Callable[[dict[str, Any]], None]:
+    def edit(document: Any) -> None:
+        for part in place[:-1]:
+            document = document[part]
+        del document[place[-1]]
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    ("edit", "field"),
+    [
+        (setting("format", value="something"), "`format`"),
+        (setting("version", value=99), "`version` is 99"),
+        (removing("name"), "`name` is missing"),
+        (setting("family", value=7), "`family` is not a str"),
+        (removing("instructions", "opcode"), "`instructions.opcode` is missing"),
+        (setting("instructions", "name", 0, value=1), "`instructions.name` holds something that is not a string"),
+        (setting("instructions", "compute_s", 1, value="fast"), "`instructions.compute_s[1]` is 'fast'"),
+        (setting("instructions", "compute_s", 1, value=-1.0), "`instructions.compute_s[1]` is -1.0, outside"),
+        (setting("instructions", "reserved", 0, value=10**12), "`instructions.reserved[0]`"),
+        (setting("instructions", "schedule_index", value=[2, 1, 0]), "`instructions.schedule_index` does not increase"),
+        (setting("instructions", "name", value=["a"]), "`instructions.opcode` has 3 entries where 1 are expected"),
+        (setting("accesses", "buffer", 0, value=99), "`accesses.buffer[0]` is 99, outside"),
+        (setting("accesses", "buffer", 0, value=10**30), "`accesses.buffer` holds a number outside"),
+        (setting("accesses", "buffer", 0, value=True), "`accesses.buffer[0]` is True"),
+        (setting("accesses", "kind", value=[1, 0, 0, 1, 0, 1]), "`accesses.instruction` is not in order"),
+        (setting("accesses", "bytes", 0, value=float("inf")), "`accesses.bytes`"),
+        (setting("buffers", "definition", value=[-1, 1, 1]), "`accesses.buffer[1]`|`buffers.definition[1]`"),
+        (setting("buffers", "output", 0, value=1), "`buffers.output[0]` is 1"),
+        (setting("loops", "last", 0, value=2), "`instructions.loop` does not agree"),
+        (setting("loops", "parent", 0, value=0), "`loops.parent` names a loop that comes later"),
+        (setting("target", "alignment", value=0), "`target.alignment` is 0, out of range"),
+        (setting("target", "colour", value="red"), "`target` has the fields"),
+        (setting("target", "fast_bytes", value="many"), "`target.fast_bytes` is 'many'"),
+        (setting("cycles", value=[1]), "`cycles` is not a dict"),
+        (setting("keeps_layout", value={}), "`keeps_layout` is not a list"),
+        (setting("keeps_layout", value=[99]), "`keeps_layout[0]` is 99, which is no `copy` or `slice`"),
+        (setting("keeps_layout", value=[0]), "`keeps_layout[0]` is 0, which is no `copy` or `slice`"),
+        (setting("buffers", "size", 1, value=72), "`sha256` does not match the contents"),
+    ],
+)
+def test_a_wrong_program_file_is_refused(edit: Callable[[dict[str, Any]], None], field: str, tmp_path: Path) -> None:
+    path = tmp_path / "program.json.gz"
+    write_program(small(), path)
+    change(path, edit)
+    with pytest.raises(FormatError) as error:
+        read_program(path)
+    assert str(error.value).startswith(f"{path}: ")
+    assert any(part in str(error.value) for part in field.split("|")), str(error.value)
+    assert "; " in str(error.value), "the message says what to do"
+
+
+def test_kept_layouts_are_read_back_and_may_be_unknown(tmp_path: Path) -> None:
+    path = tmp_path / "program.json.gz"
+    program = replace(small(), opcodes=("fusion", "copy", "slice"))
+    assert program.keeps_layout is None
+    for known in (None, np.array([False, False, False]), np.array([False, True, False])):
+        write_program(replace(program, keeps_layout=known), path)
+        again = read_program(path)
+        assert (again.keeps_layout is None) == (known is None)
+        assert np.array_equal(again.keeps_layout, known)  # type: ignore[arg-type]
+        assert again.sha256 == program.sha256
+    change(path, removing("keeps_layout"))
+    assert read_program(path).keeps_layout is None
+
+
+def priced() -> Program:
+    """`small` with a cycle table and a variant; instructions 0 and 1 share a row."""
+    program = small()
+    pairs = {(0, 0): 90, (0, 3): 40, (1, 0): 7}
+    variants = (
+        Variant({}, {"msa": 2.0, "cycles": 3.0}),
+        Variant({"xla_flag": "0.5"}, {"msa": 1.0, "cycles": None}, {"a reason": 2}, all_hbm(program)),
+    )
+    return replace(program, cycles=build_table(np.array([0, 0, 1], np.int32), pairs, 3, 1), variants=variants)
+
+
+def test_cycles_and_variants_are_read_back(tmp_path: Path) -> None:
+    write_program(priced(), tmp_path / "p.json.gz")
+    again = read_program(tmp_path / "p.json.gz")
+    assert again.sha256 == small().sha256
+    assert again.cycles is not None
+    assert again.cycles.row.tolist() == [0, 0, 1]
+    assert again.cycles.pair_row.tolist() == [0, 0, 1]
+    assert again.cycles.pair_fast == (0, 3, 0)
+    assert again.cycles.pair_cycles.tolist() == [90, 40, 7]
+    assert (again.cycles.compilations, again.cycles.ambiguous) == (3, 1)
+    first, second = again.variants
+    assert (first.options, first.latency_s, first.mapping) == ({}, {"msa": 2.0, "cycles": 3.0}, None)
+    assert (second.options, second.latency_s["cycles"]) == ({"xla_flag": "0.5"}, None)
+    assert second.inexpressible == {"a reason": 2}
+    assert second.mapping is not None
+
+
+def test_a_file_of_version_1_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "p.json.gz"
+    write_program(small(), path)
+    change(path, removing("variants"))
+    with pytest.raises(FormatError, match="`variants` is missing"):
+        read_program(path)
+    change(path, setting("version", value=1))
+    program = read_program(path)
+    assert (program.sha256, program.cycles, program.variants) == (small().sha256, None, ())
+
+
+@pytest.mark.parametrize(
+    ("edit", "field"),
+    [
+        (setting("cycles", value=[1]), "`cycles` is not a dict"),
+        (setting("cycles", "row", value=[0, 0]), "`cycles.row` has 2 entries where 3 are expected"),
+        (setting("cycles", "row", 1, value=-2), "`cycles.row[1]` is -2, outside"),
+        (setting("cycles", "row", value=[0, 0, 2]), "`cycles.pairs.row[2]` is 1, which no instruction has"),
+        (setting("cycles", "pairs", "row", value=[0, 0, 0]), "`cycles.pairs.fast` is not in order"),
+        (setting("cycles", "pairs", "row", 2, value=5), "`cycles.pairs.row[2]` is 5"),
+        (setting("cycles", "pairs", "fast", 1, value="4"), "`cycles.pairs.fast[1]` is '4', no hexadecimal set of 2"),
+        (setting("cycles", "pairs", "fast", 1, value="+1"), "`cycles.pairs.fast[1]` is '+1'"),
+        (setting("cycles", "pairs", "fast", 1, value=3), "`cycles.pairs.fast` holds something that is not a string"),
+        (setting("cycles", "pairs", "fast", 1, value="0"), "`cycles.pairs.fast` is not in order"),
+        (setting("cycles", "pairs", "fast", value=["0"]), "`cycles.pairs.fast` has 1 entries where 3 are expected"),
+        (setting("cycles", "pairs", "cycles", 0, value=-1), "`cycles.pairs.cycles[0]` is -1"),
+        (setting("cycles", "pairs", "cycles", 0, value=1.5), "`cycles.pairs.cycles[0]` is 1.5"),
+        (setting("cycles", "compilations", value=-1), "`cycles.compilations` is out of range"),
+        (removing("cycles", "ambiguous"), "`cycles.ambiguous` is missing"),
+        (setting("variants", value={}), "`variants` is not a list"),
+        (setting("variants", 0, value=1), "`variants[0].document` is not a JSON object"),
+        (setting("variants", 0, "options", value={"a": "b"}), "`variants[0].options` is not empty for the first"),
+        (setting("variants", 1, "options", value={"a": 1}), "`variants[1].options` holds something that is not"),
+        (setting("variants", 1, "latency_s", "msa", value=-1), "`variants[1].latency_s.msa` is -1"),
+        (setting("variants", 1, "inexpressible", "a reason", value="x"), "`variants[1].inexpressible` holds"),
+        (setting("variants", 1, "mapping", "accesses_fast", value=[99]), "`variants[1].mapping.accesses_fast` names"),
+        (setting("variants", 1, "mapping", "program_sha256", value="0"), "belongs to another program"),
+    ],
+)
+def test_wrong_cycles_and_variants_are_refused(
+    edit: Callable[[dict[str, Any]], None], field: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "program.json.gz"
+    write_program(priced(), path)
+    change(path, edit)
+    with pytest.raises(FormatError) as error:
+        read_program(path)
+    assert field in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("edit", "field"),
+    [
+        (setting("program_sha256", value="0" * 64), "belongs to another program"),
+        (setting("accesses_fast", value=[99]), "`accesses_fast` names an access outside"),
+        (setting("accesses_fast", value=[0.5]), "`accesses_fast[0]` is 0.5"),
+        (removing("copies", "replaces"), "`copies.replaces` is missing"),
+        (setting("residencies", "buffer", value=[1]), "`residencies` has columns of different lengths"),
+        (setting("origin", value=None), "`origin` is not a dict"),
+    ],
+)
+def test_a_wrong_mapping_file_is_refused(edit: Callable[[dict[str, Any]], None], field: str, tmp_path: Path) -> None:
+    path, program = tmp_path / "mapping.json.gz", small()
+    write_mapping(all_hbm(program), program, path)
+    change(path, edit)
+    with pytest.raises(FormatError) as error:
+        read_mapping(path, program)
+    assert str(error.value).startswith(f"{path}: ")
+    assert field in str(error.value)
+
+
+def test_files_that_are_no_program_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "program.json.gz"
+    with pytest.raises(UserError, match="cannot be read"):
+        read_program(path)
+    write_program(small(), path)
+    whole = path.read_bytes()
+    broken = whole[:-20], whole[: len(whole) // 2]
+    for content in (b"", b"HloModule jit_f", *broken, gzip.compress(b"{"), gzip.compress(b"[]")):
+        path.write_bytes(content)
+        with pytest.raises(FormatError, match=r"program\.json\.gz: "):
+            read_program(path)
+    path.write_bytes(whole)
+    monkeypatch.setattr(files, "MAX_FILE_BYTES", 100)
+    with pytest.raises(FormatError, match="unpacks to more than 100 bytes"):
+        read_program(path)
+
+
+def test_a_disk_that_takes_nothing_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "program.json.gz"
+    write_program(small(), path)
+    before = path.read_bytes()
+    with pytest.raises(UserError, match="cannot be written"):
+        write_program(small(), path / "below-a-file.json.gz")
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(durable.os, "fsync", full)
+    with pytest.raises(UserError, match="No space left on device"):
+        write_program(small(), path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["program.json.gz"]

@@ -1,0 +1,180 @@
+"""The verifier against brute force: random mappings are executed byte by byte, loops and all.
+
+Whatever verifies must execute without one wrong read, whether a copy moves its bytes when it is issued or when it is
+done; and a mapping whose only faults are stale reads must show one when executed.
+"""
+
+import random
+from collections import defaultdict
+from unittest.mock import patch
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mallocmuzero.env.program.mapping import CROSS_PROGRAM, PREFETCH, WRITE_BACK, Mapping
+from mallocmuzero.env.program.program import OPERAND, RESULT, Program
+from mallocmuzero.env.verifier import dataflow as contents
+from mallocmuzero.env.verifier.verify import verify
+from mallocmuzero.env.verifier.violation import Kind
+from programs import programs
+from random_mappings import random_mapping
+
+STALE = {Kind.FAST_CONTENT, Kind.HBM_CONTENT, Kind.LOOP_CONTENT, Kind.OUTPUT}
+
+
+def trace(program: Program) -> list[int]:
+    """Returns the instructions as they run, every loop twice or more."""
+
+    def body(first: int, last: int, loop: int) -> list[int]:
+        steps: list[int] = []
+        t = first
+        while t <= last:
+            inner = [n for n in range(len(program.loop_trips)) if n > loop and program.loop_first[n] == t]
+            inner = [n for n in inner if program.loop_parent[n] == loop]
+            if inner:
+                end = int(program.loop_last[inner[0]])
+                for _ in range(max(2, int(program.loop_trips[inner[0]]))):
+                    steps += body(t, end, inner[0])
+                t = end + 1
+            else:
+                steps.append(t)
+                t += 1
+        return steps
+
+    return body(0, program.num_instructions - 1, -1)
+
+
+class Machine:
+    """Memories whose bytes are tags: every write makes a new one, and garbage is 0."""
+
+    def __init__(self, program: Program, mapping: Mapping, eager: bool) -> None:
+        self.program, self.mapping, self.eager = program, mapping, eager
+        self.tag = 1
+        self.value = [0] * program.num_buffers
+        self.hbm = [np.zeros(size, np.int64) for size in program.size]
+        self.fast = np.zeros(program.target.fast_bytes, np.int64)
+        for buffer in np.flatnonzero(program.definition < 0):
+            self.value[buffer] = self.new_tag()
+            self.hbm[buffer][:] = self.value[buffer]
+        self.wrong: list[str] = []
+        self.flying: dict[int, np.ndarray | None] = {}
+
+    def new_tag(self) -> int:
+        self.tag += 1
+        return self.tag
+
+    def places(self, buffer: int, t: int, low: int = 0, high: int | None = None) -> dict[int, np.ndarray]:
+        """Returns, per offset at which bytes `low..high` of a buffer are all resident during `t`, their addresses."""
+        high = int(self.program.size[buffer]) if high is None else high
+        held: dict[int, set[int]] = defaultdict(set)
+        for b, start, end, offset, first, last in self.mapping.residencies.tolist():
+            if b == buffer and start <= t <= end:
+                held[offset] |= set(range(first, last))
+        return {o: np.arange(low, high) + o for o, has in held.items() if has >= set(range(low, high))}
+
+    def run(self) -> list[str]:
+        steps = trace(self.program)
+        self.issue(-1, steps[0], {PREFETCH, CROSS_PROGRAM})
+        for number, t in enumerate(steps):
+            self.complete(t)
+            self.fast[: self.program.reserved[t]] = 0
+            self.execute(t)
+            following = steps[number + 1] if number + 1 < len(steps) else t + 1
+            # A write-back may still read what leaves fast memory here; a prefetch fills what comes after it.
+            self.issue(t, following, {WRITE_BACK})
+            self.release(t, following)
+            self.issue(t, following, {PREFETCH, CROSS_PROGRAM})
+        self.complete(self.program.num_instructions)
+        for buffer in np.flatnonzero(self.program.is_output):
+            if np.any(self.hbm[buffer] != self.value[buffer]):
+                self.wrong.append(f"output {buffer}")
+        return self.wrong
+
+    def execute(self, t: int) -> None:
+        rows = range(self.program.access_start[t], self.program.access_start[t + 1])
+        for row in rows:
+            buffer, fast = int(self.program.access_buffer[row]), self.mapping.access_fast[row]
+            if self.program.access_kind[row] == OPERAND:
+                found = [self.fast[a] for a in self.places(buffer, t).values()] if fast else [self.hbm[buffer]]
+                if not any(np.all(bytes_ == self.value[buffer]) for bytes_ in found):
+                    self.wrong.append(f"read of {buffer} at {t}")
+        for row in rows:
+            buffer, fast = int(self.program.access_buffer[row]), self.mapping.access_fast[row]
+            if self.program.access_kind[row] == RESULT:
+                self.value[buffer] = self.new_tag()
+                if fast:
+                    places = list(self.places(buffer, t).values())
+                    if len(places) == 1:
+                        self.fast[places[0]] = self.value[buffer]
+                else:
+                    self.hbm[buffer][:] = self.value[buffer]
+
+    def issue(self, t: int, following: int, directions: set[int]) -> None:
+        """Issues the copies that start after `t`; one that leaves a loop does so after its last iteration."""
+        for copy, (_, direction, start, end, *_) in enumerate(self.mapping.copies.tolist()):
+            if start == t and direction in directions and (following == t + 1 or end <= t):
+                self.flying[copy] = None
+                if self.eager:
+                    self.move(copy)
+                else:
+                    self.flying[copy] = self.source(copy).copy()
+
+    def source(self, copy: int) -> np.ndarray:
+        buffer, direction, start, _, low, high, *_ = self.mapping.copies[copy].tolist()
+        if direction != WRITE_BACK:
+            return self.hbm[buffer][low:high]
+        places = list(self.places(buffer, start, low, high).values())
+        good = [a for a in places if np.all(self.fast[a] == self.value[buffer])]
+        return self.fast[(good or places)[0]] if places else np.zeros(high - low, np.int64)
+
+    def move(self, copy: int, late: bool = False) -> None:
+        buffer, direction, start, end, low, high, *_ = self.mapping.copies[copy].tolist()
+        data = self.flying[copy] if late else self.source(copy)
+        if direction == WRITE_BACK:
+            self.hbm[buffer][low:high] = data
+            return
+        last = min(end, self.program.num_instructions - 1)
+        # A residency that begins right after the start is the one meant, if there are several.
+        begins = {r[3] for r in self.mapping.residencies.tolist() if r[0] == buffer and r[1] == start + 1}
+        places = self.places(buffer, last, low, high)
+        for offset in sorted(places, key=lambda o: o not in begins)[:1]:
+            self.fast[places[offset]] = data
+
+    def complete(self, t: int) -> None:
+        for copy in [c for c in self.flying if self.mapping.copies[c, 3] == t]:
+            if not self.eager:
+                self.move(copy, late=True)
+            del self.flying[copy]
+
+    def release(self, t: int, following: int) -> None:
+        """What is not resident at the same place any more is lost."""
+        owner: dict[int, int] = {}
+        for b, start, end, offset, low, high in self.mapping.residencies.tolist():
+            if start <= following <= end:
+                owner |= dict.fromkeys(range(offset + low, offset + high), b * 1000 + offset)
+        for b, start, end, offset, low, high in self.mapping.residencies.tolist():
+            if start <= t <= end:
+                for address in range(offset + low, offset + high):
+                    if owner.get(address) != b * 1000 + offset:
+                        self.fast[address] = 0
+
+
+@settings(max_examples=300, deadline=None)
+@given(programs(max_instructions=7), st.integers(0, 2**32))
+def test_what_verifies_executes(program: Program, seed: int) -> None:
+    mapping = random_mapping(program, random.Random(seed))
+    violations = verify(program, program.target, mapping)
+    if not violations:
+        for eager in (True, False):
+            assert Machine(program, mapping, eager).run() == []
+    elif {violation.kind for violation in violations} <= STALE:
+        assert any(Machine(program, mapping, eager).run() for eager in (True, False))
+
+
+@given(programs(max_instructions=7), st.integers(0, 2**32))
+def test_what_needs_no_walk_has_no_violation(program: Program, seed: int) -> None:
+    """Buffers that are passed without a walk are those in which a walk finds nothing."""
+    mapping = random_mapping(program, random.Random(seed))
+    violations = verify(program, program.target, mapping)
+    with patch.object(contents, "_is_plain", lambda *_: False):
+        assert verify(program, program.target, mapping) == violations

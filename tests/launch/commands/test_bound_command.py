@@ -1,0 +1,52 @@
+"""`mallocmuzero bound`: figures, the mapping it writes, what it refuses."""
+
+import json
+from pathlib import Path
+
+import pytest
+from mallocmuzero.env.physics.objective import make_judge
+from mallocmuzero.env.program.files import read_mapping
+from mallocmuzero.env.verifier.verify import verify
+from mallocmuzero.env.workloads import load
+from mallocmuzero.launch.cli import main
+
+
+def test_a_bound_as_json_and_its_mapping(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "best.mapping.json.gz"
+    arguments = ["bound", "tiny", "--objective", "msa", "--seconds", "30", "--json", "-", "-o", str(path)]
+    assert main(arguments) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["scope"] == "legal"
+    assert result["bound"] >= result["relaxation"] > 0
+    assert result["bound"] <= result["best"] <= result["production"]
+    assert result["best"] == min(result["best"], result["found"])
+    program = load("tiny")
+    mapping = read_mapping(path, program)
+    assert verify(program, program.target, mapping) == []
+    assert make_judge(program, "msa").judge(mapping) * 1e6 == pytest.approx(result["best"])
+
+
+def test_the_table_names_what_is_bounded(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bound", "tiny", "--objective", "msa", "--scope", "game", "--seconds", "30"]) == 0
+    printed = capsys.readouterr().out
+    for words in (
+        "mappings that the game can play",
+        "linear relaxation, certified",
+        "no mapping takes less",
+        "Dropped",
+    ):
+        assert words in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["bound", "tiny", "--scope", "all"], "scope 'all' is not known"),
+        (["bound", "tiny", "--seconds", "0"], "needs time"),
+        (["bound", "tiny", "--objective", "time"], "objective 'time' is not known"),
+        (["bound", "nothing"], "neither a workload nor a program file"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    assert message in capsys.readouterr().err

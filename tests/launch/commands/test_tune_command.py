@@ -1,0 +1,131 @@
+"""`mallocmuzero tune`: from a function to confirmed options, within its minutes; the README's lines run."""
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from compiler_cases import interpreter, real_python, recorded
+from launch_cases import call
+from mallocmuzero.env.capture import worker
+from mallocmuzero.env.capture.plan import BANDWIDTH, grid
+from mallocmuzero.env.errors import UserError
+from mallocmuzero.env.program.files import read_module, read_program
+from mallocmuzero.roundtrip.tune import tune
+
+README = Path(__file__).parents[3] / "README.md"
+# The README's module, for a TPU that is not there.
+ABSENT_TPU = """
+_here = step
+def step():
+    from jax.experimental import topologies
+    f, arguments = _here()
+    device = topologies.get_topology_desc(platform="tpu", topology_name="v5e:1x1").devices[0]
+    there = jax.sharding.SingleDeviceSharding(device)
+    return f, jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=there), arguments)
+"""
+
+
+def requests(folder: Path) -> list[dict[str, object]]:
+    """Returns what the compiler was asked for."""
+    return [json.loads(line)[1] for line in (folder / "requests.txt").read_text(encoding="utf-8").splitlines()]
+
+
+def test_all_in_one(tmp_path: Path) -> None:
+    options, figures, program = (tmp_path / name for name in ("options.json", "report.json", "program.json.gz"))
+    python = str(recorded(tmp_path))
+    arguments = ["--target", "v5e", "--minutes", "0.3", "--solver", "order-search", "--python", python]
+    status, printed, errors = call(
+        *("tune", "models:my_step", *arguments, "-o", str(options)),
+        *("--json", str(figures), "--program-output", str(program)),
+    )
+    assert status == 0, errors
+    assert "XLA's default stays" in printed  # the recorded compiler makes the same of all options
+    result = json.loads(figures.read_text(encoding="utf-8"))
+    assert json.loads(options.read_text(encoding="utf-8")) == result["options"] == {}
+    assert result["confirmed_us"] == result["default_us"]
+    assert set(result["seconds"]) == {"capture", "solve", "translate", "confirm"}
+    assert read_module(program) == b"a module"
+    if "no time" not in errors:  # as on a machine that is very busy
+        assert len(read_program(program).variants) == len(grid())
+        assert result["flags_us"] == result["default_us"]
+    asked = requests(tmp_path)
+    assert sum(request["options"] == {BANDWIDTH: "0.5"} for request in asked) >= 1  # the grid is captured
+
+
+def test_without_time_for_the_grid_it_is_asked_about_afterwards(tmp_path: Path) -> None:
+    said: list[str] = []
+    slow = "if request['through'] == 'code':\n    time.sleep(1.0)"
+    found = tune("m:f", "v5e", 0.05, recorded(tmp_path, slow), solver="order-search", progress=said.append)
+    assert "no time for the code generator's cycles and the flag grid" in said
+    assert found.objective == "msa"
+    assert found.confirmation.kept is None
+    tried = {attempt.candidate.kind for attempt in found.confirmation.attempts}
+    assert {f"flags {name}" for name, options in grid().items() if options} <= tried
+
+
+def test_without_time_for_the_compiler_the_default_stays(tmp_path: Path) -> None:
+    said: list[str] = []
+    slow = "if request['through'] == 'assignment':\n    time.sleep(600.0)"
+    found = tune("m:f", "v5e", 0.1, recorded(tmp_path, slow), solver="order-search", progress=said.append)
+    assert found.confirmation.kept is None
+    assert found.confirmation.mapping is found.confirmation.program.production
+
+
+def test_what_is_wrong_is_said_before_anything_is_written(tmp_path: Path) -> None:
+    output = tmp_path / "options.json"
+    output.write_text("{}", encoding="utf-8")
+    common = ["--target", "v5e", "-o", str(output), "--python", str(interpreter(tmp_path, "exit 7"))]
+    for arguments, message in (
+        (["m:f", "--minutes", "0"], "--minutes more than 0"),
+        (["m:f", "--solver", "none"], "no solver is called 'none'; the solvers are muzero, anneal"),
+        (["m", "--solver", "order-search"], "is no PKG.MODULE:FUNCTION"),
+        (["m:f", "--solver", "order-search"], "m:f: the compilation ended with status 7"),
+        (["m:f", "--program-output", str(tmp_path / "no" / "p.json.gz")], "there is no folder"),
+    ):
+        status, _, errors = call("tune", *arguments, *common)
+        assert status == 2
+        assert message in errors
+        assert len(errors.splitlines()[-1].split("mallocmuzero: error:")) == 2
+    assert output.read_text(encoding="utf-8") == "{}"
+    with pytest.raises(UserError, match="no target is called"):
+        tune("m:f", "v9", 1.0, tmp_path / "python", solver="order-search")
+
+
+def test_the_readmes_lines_with_the_real_compiler(tmp_path: Path) -> None:
+    python = real_python()
+    text = README.read_text(encoding="utf-8")
+    (module,) = re.findall(r"```python\n(# my_model.py\n.*?)```", text, re.DOTALL)
+    (snippet,) = re.findall(r"```python\n([^`]*compiler_options=options\)\n)```", text, re.DOTALL)
+    (tmp_path / "my_model.py").write_text(module, encoding="utf-8")
+    before = Path.cwd()
+    os.chdir(tmp_path)
+    try:
+        status, printed, errors = call(
+            *("tune", "my_model:step", "--target", "v5e", "--minutes", "1", "--solver", "order-search"),
+            *("-o", "options.json", "--json", "report.json", "--python", str(python)),
+        )
+    finally:
+        os.chdir(before)
+    assert status == 0, errors
+    result = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    for model, us in result["confirmed_us"].items():
+        assert us is None or us <= result["default_us"][model], printed
+    assert result["kept"] is not None, printed  # eight skips of 32 MiB do not fit, and an order is known that helps
+    (tmp_path / "my_model.py").write_text(module + ABSENT_TPU, encoding="utf-8")
+    seen = []
+    for options in (result["options"], {}):
+        (tmp_path / "options.json").write_text(json.dumps(options), encoding="utf-8")
+        ran = subprocess.run(
+            [python, "-B", "-c", f"{snippet}\nprint('fast:', compiled.as_text().count('S(1)'))"],
+            cwd=tmp_path,
+            env={**os.environ, **worker.compiler_settings(), "PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stderr[-2000:]
+        seen.append(ran.stdout.rpartition("fast:")[2].strip())
+    assert seen[0] != seen[1]

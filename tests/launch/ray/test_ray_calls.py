@@ -1,0 +1,80 @@
+"""Which calls count as hung, that what hangs can be ended, and what is counted. No Ray is started."""
+
+import os
+import signal
+import subprocess
+import time
+from dataclasses import replace
+
+import pytest
+from mallocmuzero.launch.config.ray import ACTOR, EVALUATOR, LEARNER, RayConfig
+from mallocmuzero.launch.ray import calls as ray_calls
+from mallocmuzero.launch.ray import processes as ray_processes
+from mallocmuzero.launch.ray.calls import STATE, Calls
+from mallocmuzero.launch.ray.replay_counts import ReplayCounts
+from mallocmuzero.replay.interface import ReplayStats
+
+SETTINGS = RayConfig(call_timeout_s=10.0, start_timeout_s=100.0)
+
+
+def test_a_call_is_late_once_and_the_first_one_may_take_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr(ray_calls.time, "monotonic", lambda: now)
+    calls = Calls(SETTINGS)
+    calls.has_worked(ACTOR, 1)
+    calls.has_worked(EVALUATOR)
+    calls.has_worked(LEARNER)
+    for reference, role, index in ((0, ACTOR, 0), (1, ACTOR, 1), (2, EVALUATOR, 0), (3, LEARNER, 0)):
+        calls.add(reference, role, index)
+    assert calls.under_way(EVALUATOR)
+    assert not calls.under_way(STATE)
+    now += 11
+    assert [(call.role, call.index) for call in calls.overdue()] == [(ACTOR, 1), (LEARNER, 0)]
+    assert calls.overdue() == []
+    now += 90  # An evaluation may take ten times as long.
+    assert [call.role for call in calls.overdue()] == [EVALUATOR]
+    now += 10  # Now what has to compile, too.
+    assert [(call.role, call.index) for call in calls.overdue()] == [(ACTOR, 0)]
+    calls.begins(ACTOR, 1)  # A new worker in its place.
+    assert not calls.proven(ACTOR, 1)
+    calls.pop(1)
+    calls.add(4, ACTOR, 1)
+    now += 20
+    assert calls.overdue() == []
+    assert calls.drop(EVALUATOR)
+    assert calls.references == [0, 3, 4]
+    assert calls.limit_s(replace(calls.pop(4), first=False)) == 10
+
+
+def test_a_stopped_process_is_ended_and_no_other_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_processes, "_LEAVE_S", 0.2)
+    with subprocess.Popen(["sleep", "60"]) as process:
+        here = ray_processes._Process("node", process.pid, ray_processes._began(process.pid))
+        os.kill(process.pid, signal.SIGSTOP)
+        # Of the same number, but not the same beginning: not ours.
+        ray_processes._kill(replace(here, began="1"))
+        time.sleep(0.1)
+        assert process.poll() is None
+        ray_processes._kill(here)
+        assert process.wait(10) == -signal.SIGKILL
+    ray_processes._kill(here)  # It is gone: nothing to do.
+    with subprocess.Popen(["sleep", "60"]) as process:  # One that runs is given time to end by itself.
+        ray_processes._kill(ray_processes._Process("node", process.pid, ray_processes._began(process.pid)))
+        assert process.wait(10) == -signal.SIGKILL
+
+
+def test_inserts_go_on_where_the_run_was_though_the_table_is_older() -> None:
+    def stats(inserts: int, samples: int) -> ReplayStats:
+        return ReplayStats(7, inserts, samples, 0.0, 0.0)
+
+    before = ReplayCounts(None)
+    assert before.of(stats(10, 20)) == stats(10, 20)
+    assert before.of(stats(50, 100)) == stats(50, 100)
+    # The server dies; its table is that of 30 inserts.
+    after = ReplayCounts(before.entry)
+    assert after.of(stats(30, 60)) == stats(50, 100)
+    assert after.of(stats(31, 61)) == stats(51, 101)
+    # Then an ordinary end, whose table is as new as its counts.
+    last = ReplayCounts(after.entry)
+    assert last.of(stats(31, 61)) == stats(51, 101)
+    assert ReplayCounts({"counters": {}}).of(stats(3, 4)) == stats(3, 4)

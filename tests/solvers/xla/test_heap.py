@@ -1,0 +1,108 @@
+"""Where bytes go: best fit over all of time, slices, the last use (XLA: `GlobalDecreasingSizeBestFitHeap`)."""
+
+import numpy as np
+import pytest
+from mallocmuzero.solvers.xla.fits import fit_slices
+from mallocmuzero.solvers.xla.heap import NO_ROOM, Heap, commit, fit, latest_free, make_heap, undo
+from mallocmuzero.solvers.xla.options import Options
+from mallocmuzero.solvers.xla.problem import Problem, make_problem
+from mallocmuzero.solvers.xla.state import State, make_state
+from programs import TARGET, make_program
+
+STEPS = 40
+Chunk = tuple[int, int, int, int]
+
+
+@pytest.fixture(scope="module")
+def problem() -> Problem:
+    program = make_program(
+        [(f"step.{t}", 1.0, [], ["out"]) for t in range(STEPS)], {"out": {"size": 8, "output": True}}
+    )
+    return make_problem(program, TARGET, Options())[0]
+
+
+def a_heap(*chunks: Chunk) -> Heap:
+    """Returns a heap with chunks `(first, last, offset, size)`."""
+    heap = make_heap(STEPS, 100, 1000)
+    for first, last, offset, size in chunks:
+        commit(heap, first, last, offset, size, -1)
+    return heap
+
+
+def test_the_smallest_gap_with_room_is_taken(problem: Problem) -> None:
+    heap = a_heap((0, 9, 0, 16), (0, 9, 48, 8), (0, 9, 72, 8))
+    assert fit(problem, heap, 2, 5, 16, -1) == 56  # not 16, where 32 bytes are free, nor above 80
+    assert fit(problem, heap, 2, 5, 24, -1) == 16
+    assert fit(problem, heap, 2, 5, 48, -1) == 80  # the room above everything comes last
+    assert fit(problem, heap, 2, 5, 56, -1) == NO_ROOM
+    assert fit(problem, heap, 10, 20, 128, -1) == 0  # nothing is there later
+
+
+def test_offsets_are_aligned(problem: Problem) -> None:
+    heap = a_heap((0, 9, 0, 3))
+    assert fit(problem, heap, 0, 9, 10, -1) == 8
+
+
+def test_a_wanted_offset_is_the_only_one(problem: Problem) -> None:
+    heap = a_heap((4, 9, 0, 16))
+    assert fit(problem, heap, 0, 5, 8, 8) == NO_ROOM
+    assert fit(problem, heap, 0, 3, 8, 8) == 8
+    assert fit(problem, heap, 0, 5, 16, 112) == 112
+    assert fit(problem, heap, 0, 5, 24, 112) == NO_ROOM
+
+
+def test_how_long_bytes_stay_free(problem: Problem) -> None:
+    heap = a_heap((20, 22, 8, 8), (30, 31, 0, 8))
+    assert latest_free(heap, 3, 39, 0, 8) == 29
+    assert latest_free(heap, 3, 39, 0, 16) == 19
+    assert latest_free(heap, 3, 10, 0, 16) == 10
+    assert latest_free(heap, 21, 39, 8, 8) == 20
+
+
+def test_what_was_committed_last_can_be_given_back(problem: Problem) -> None:
+    heap = a_heap((0, 39, 0, 64))
+    commit(heap, 5, 30, 64, 64, -1)
+    assert fit(problem, heap, 0, 39, 8, -1) == NO_ROOM
+    undo(heap, 1)
+    assert fit(problem, heap, 0, 39, 64, -1) == 64
+    assert heap.used[:STEPS].tolist() == [64] * STEPS
+
+
+def test_best_fit_agrees_with_a_plain_search(problem: Problem) -> None:
+    generator = np.random.default_rng(0)
+    for _ in range(50):
+        heap = make_heap(STEPS, 100, 1000)
+        taken = np.zeros((STEPS, 16), bool)
+        for _ in range(20):
+            first, last = sorted(generator.integers(0, STEPS, 2).tolist())
+            size = int(generator.integers(1, 6))
+            used = taken[first : last + 1].any(axis=0)
+            gaps, start = [], 0
+            for place in range(17):
+                if place == 16 or used[place]:
+                    if place - start >= size:
+                        gaps.append((place - start if place < 16 else 99, start))
+                    start = place + 1
+            expected = min(gaps)[1] * 8 if gaps else NO_ROOM
+            assert fit(problem, heap, first, last, size * 8, -1) == expected
+            if expected != NO_ROOM:
+                commit(heap, first, last, expected, size * 8, -1)
+                taken[first : last + 1, expected // 8 : expected // 8 + size] = True
+
+
+@pytest.fixture(scope="module")
+def state(problem: Problem) -> State:
+    return make_state(problem)
+
+
+def test_slices_come_where_there_is_room_for_them(problem: Problem, state: State) -> None:
+    # The low bytes are taken while the first slice comes: so the high ones come first.
+    heap = a_heap((5, 9, 0, 32), (0, 39, 64, 64))
+    sizes, starts = np.array([32, 32]), np.array([4, 9])
+    assert fit_slices(problem, heap, state, sizes, starts, 20, -1) == 0
+    assert state.order[:2].tolist() == [1, 0]
+    heap = a_heap((5, 9, 32, 32), (0, 39, 64, 64))
+    assert fit_slices(problem, heap, state, sizes, starts, 20, -1) == 0
+    assert state.order[:2].tolist() == [0, 1]
+    heap = a_heap((5, 9, 16, 32), (0, 39, 64, 64))
+    assert fit_slices(problem, heap, state, sizes, starts, 20, -1) == NO_ROOM
