@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..actors.self_play.branch import BranchConfig
-from ..actors.self_play.reward_scale import DECISIONS_PER_UNIT, LEAST_ROOM
+from ..actors.self_play.reward_scale import DECISIONS_PER_UNIT, MIN_HEADROOM
 from ..env.program.program import Program
 from ..learner.fine_tune import FineTuner, Lessons
 from ..learner.networks.network import Network, Params
 from ..solvers.common.counterfactual import plan_outcomes, policy_of_outcomes
 from ..solvers.common.task import Budget, Plan, Progress, Task
-from ..solvers.learned.guided import Guide, View, Wish, look
+from ..solvers.learned.guided import Change, Guide, View, look
 from ..solvers.learned.solver import MuZeroConfig, muzero
 from ..solvers.solve import Solution, Solver, solve
 from .run.policy import load_policy
@@ -85,19 +85,19 @@ class Tutor:
         self._unit_s: float | None = None
         self._lessons: Lessons | None = None
 
-    def __call__(self, task: Task, plan: Plan, guide: Guide) -> list[Wish]:
+    def __call__(self, task: Task, plan: Plan, guide: Guide) -> list[Change]:
         """Adds decisions along `plan` to the lessons, takes steps on all, and gives the guide what came of it.
 
         Returns:
-          The changes of one wish that made the game better, best last.
+          The changes of one preference that made the game better, best last.
         """
         view = look(task, plan)
         if not len(view.access):
             return []
         if self._unit_s is None:
             # As `make_scale` has it, but for the greedy player's games, which take longer than a lesson.
-            room_s = max(task.best_s - task.game.judge.floor_s(), LEAST_ROOM * task.best_s)
-            self._unit_s = room_s * DECISIONS_PER_UNIT / max(len(view.access), DECISIONS_PER_UNIT)
+            headroom_s = max(task.best_s - task.game.judge.floor_s(), MIN_HEADROOM * task.best_s)
+            self._unit_s = headroom_s * DECISIONS_PER_UNIT / max(len(view.access), DECISIONS_PER_UNIT)
         chosen = np.sort(task.generator.permutation(len(view.access))[: _rows_worth(task)])
         seconds = plan_outcomes(task, plan, view.access[chosen])
         task.evaluations += int(np.isfinite(seconds).sum())
@@ -111,16 +111,16 @@ class Tutor:
         return _helping(seconds, view.at(chosen))
 
 
-def _helping(seconds: NDArray[np.float64], view: View) -> list[Wish]:
-    """Returns the wishes that lead to better games than the line's moves, best last. Where the line waits as the rules
+def _helping(seconds: NDArray[np.float64], view: View) -> list[Change]:
+    """Returns the preferences that lead to better games than the line's moves, best last. Where the line waits as the rules
     of the game would not let it, nothing is known of its own move."""
     own = seconds[np.arange(len(view.move)), view.move][:, None]
     known = np.isfinite(own) & np.isfinite(seconds)
     gains = np.where(known, own, 0.0) - np.where(known, seconds, 0.0)
     rows, moves = np.nonzero(gains > 0.0)
     order = np.argsort(gains[rows, moves], kind="stable")
-    accesses, wishes = view.access[rows[order]], view.wish[rows[order], moves[order]]
-    return list(zip(accesses.tolist(), wishes.tolist(), strict=True))
+    accesses, preferences = view.access[rows[order]], view.preference[rows[order], moves[order]]
+    return list(zip(accesses.tolist(), preferences.tolist(), strict=True))
 
 
 def _rows_worth(task: Task) -> int:

@@ -6,11 +6,11 @@ import numpy as np
 from numba import njit
 
 from ..env.compiled.block import copy_block
-from ..env.compiled.unowned import borrowed
+from ..env.compiled.unowned import unowned
 from ..env.game.rules import NUM_MOVES, catch_up, legal_moves, play, reset
 from ..env.game.state import C_ACCESS, F_REWARD, State, Tables
 from .common.follow import xla_mappings
-from .common.plan import choose, wish_of
+from .common.plan import choose, preference_of
 from .common.starts import best_starts
 from .common.task import Plan, Task
 
@@ -57,16 +57,16 @@ def _one_pass(task: Task, width: int, ahead: int) -> None:
             if over:
                 break
             access = int(state.counters[C_ACCESS])
-            wishes = [wish_of(tables, state, move) for move in range(NUM_MOVES)]
+            preferences = [preference_of(tables, state, move) for move in range(NUM_MOVES)]
             look = ahead if len(branches) > 1 or moves.sum() > 1 else 0
             _expand(tables, state, block, task.legal, task.following, branch.plan, moves, look, children, scores)
             played += int(moves.sum()) * (1 + look)
             for move in np.flatnonzero(moves).tolist():
                 plan = branch.plan
-                if plan[access] != wishes[move]:
+                if plan[access] != preferences[move]:
                     plan = plan.copy()
-                    plan[access] = wishes[move]
-                tie = 0.0 if wishes[move] == known[access] else 0.5 + 0.5 * task.generator.random()
+                    plan[access] = preferences[move]
+                tie = 0.0 if preferences[move] == known[access] else 0.5 + 0.5 * task.generator.random()
                 found.append((-float(scores[move]), tie, _Branch(children[move].copy(), plan)))
         if found:
             # All branches are at the same access: what comes up for decision does not depend on earlier moves.
@@ -88,7 +88,7 @@ def _start(tables: Tables, state: State) -> None:
 @njit(cache=True, nogil=True)
 def _to_choice(tables: Tables, state: State, legal: np.ndarray, following: np.ndarray, moves: np.ndarray) -> bool:
     """Goes to the next access that a plan decides, and says what is legal there. Returns False at the end."""
-    tables, state = borrowed(tables), borrowed(state)
+    tables, state = unowned(tables), unowned(state)
     state.counters[C_ACCESS] = following[state.counters[C_ACCESS]]
     if not catch_up(tables, state):
         return False
@@ -111,7 +111,7 @@ def _expand(
     scores: np.ndarray,
 ) -> None:
     """Plays each of `moves`, keeps the state after it, and scores it by the seconds saved `ahead` accesses on."""
-    tables, state = borrowed(tables), borrowed(state)
+    tables, state = unowned(tables), unowned(state)
     here = block.copy()
     for move in range(NUM_MOVES):
         if not moves[move]:

@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ..env.compiled.unowned import borrowed
+from ..env.compiled.unowned import unowned
 from ..env.game.rules import COPY, DROP, NO_COPY, advance, play, reset
 from ..env.game.state import (
     A_BUFFER,
@@ -32,7 +32,7 @@ from ..env.game.state import (
     Tables,
 )
 from ..env.program.program import OPERAND
-from .common.plan import wish_of
+from .common.plan import preference_of
 from .common.starts import good_starts
 from .common.task import Task
 
@@ -88,8 +88,8 @@ def _first(shape: tuple[int, int]) -> tuple[NDArray[np.float64], NDArray[np.floa
 
 @njit(cache=True, nogil=True)
 def play_policy(tables: Tables, state: State, legal: np.ndarray, weights: np.ndarray, plan: np.ndarray) -> None:
-    """Plays a game by a linear policy; `plan[A]` receives the wishes that make the same game."""
-    tables, state = borrowed(tables), borrowed(state)
+    """Plays a game by a linear policy; `plan[A]` receives the preferences that make the same game."""
+    tables, state = unowned(tables), unowned(state)
     features = np.zeros(NUM_FEATURES)
     plan[:] = NO_COPY
     reset(tables, state)
@@ -107,7 +107,7 @@ def play_policy(tables: Tables, state: State, legal: np.ndarray, weights: np.nda
                 value = _value(weights, _NO_COPY if choice == NO_COPY else _COPY, features)
                 if legal[choice] and value > best:
                     move, best = choice, value
-        plan[access] = wish_of(tables, state, move)
+        plan[access] = preference_of(tables, state, move)
         play(tables, state, move)
 
 

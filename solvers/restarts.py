@@ -12,7 +12,7 @@ _LEAST_PATIENCE = 200
 
 
 def random_play(task: Task) -> None:
-    """Plays random plans, each with shares of wishes of its own, until the budget is spent."""
+    """Plays random plans, each with shares of preferences of its own, until the budget is spent."""
     task.doing = "random plans"
     while not task.done or task.best_plan is None:
         task.play(random_plan(task.tables, task.generator))

@@ -14,9 +14,9 @@ from ...env.game.game import COPY, DROP, MOVE_NAMES, NO_COPY, MallocGame
 from ...env.game.state import A_BUFFER, A_INSTRUCTION, A_KIND, B_PLAYED, B_TRIVIAL, S_RESIDENT
 from ...env.physics.cost import MODELS
 from ...env.program.program import OPERAND
-from ...solvers.common.line import Line, play_on, rush
+from ...solvers.common.line import LineOfPlay, play_to_end, rollout
 from ...solvers.common.outcome import make_scoring, outcome
-from ...solvers.common.plan import wish_of
+from ...solvers.common.plan import preference_of
 from ..self_play.played_program import PlayedProgram
 from .trace import Trace
 
@@ -121,7 +121,7 @@ class Changes:
 class Alternatives:
     """Games that leave a line by one move and go on by it."""
 
-    def __init__(self, played: PlayedProgram, line: Line) -> None:
+    def __init__(self, played: PlayedProgram, line: LineOfPlay) -> None:
         """Takes `line`, a line of play of `played`."""
         self._played, self._line = played, line
         self._game = played.unset_game()
@@ -150,21 +150,21 @@ class Alternatives:
 
         The game leaves the line at the first of them; the others are made as far as they stay legal.
         """
-        wishes, first = self._line.wishes.copy(), min(moves, default=0)
+        preferences, first = self._line.preferences.copy(), min(moves, default=0)
         for decision in sorted(moves, reverse=True):
             game = self.before(decision)
-            wishes[game.access] = wish_of(game.tables, game.state, moves[decision])
+            preferences[game.access] = preference_of(game.tables, game.state, moves[decision])
         game = self.before(first)
         if moves:
             game.step_unpaid(moves[first])
-        self._finish(game, wishes)
+        self._finish(game, preferences)
         return {model: float(outcome(game.tables, scoring, game.state)) for model, scoring in self._scorings.items()}
 
-    def _finish(self, game: MallocGame, wishes: NDArray[np.int8]) -> None:
+    def _finish(self, game: MallocGame, preferences: NDArray[np.int8]) -> None:
         if self._slowly:
-            play_on(game, wishes)
+            play_to_end(game, preferences)
         elif not game.done:
-            rush(game.tables, game.state, game.legal, self._played.following, wishes)
+            rollout(game.tables, game.state, game.legal, self._played.following, preferences)
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +187,7 @@ class Tried:
 
 def find_changes(
     played: PlayedProgram,
-    line: Line,
+    line: LineOfPlay,
     trace: Trace,
     preferred: NDArray[np.int64],
     probability: NDArray[np.float64],

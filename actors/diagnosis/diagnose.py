@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ...env.errors import UserError
 from ...env.program.program import Program
 from ...launch.diagnosis.agent import Agent
-from ...solvers.common.line import Line
+from ...solvers.common.line import LineOfPlay
 from ..self_play.played_program import BEST, PlayedProgram
 from ..self_play.reward_scale import RewardScale
 from .changes import Changes, Tried, find_changes
@@ -98,7 +98,7 @@ class Diagnosis:
             "horizon": self.horizon,
             "simulations": self.simulations,
             "unit_us": self.scale.unit_s * 1e6,
-            "room_us": self.scale.room_s * 1e6,
+            "room_us": self.scale.headroom_s * 1e6,
             "production_us": None if self.production_s is None else self.production_s * 1e6,
             "best_known": self.best_known,
             "lines": [line.as_json() for line in self.lines],
@@ -128,7 +128,7 @@ def diagnose(agent: Agent, program: Program, horizon: int = HORIZON, simulations
     best_s, best = played.best
     of_run = _line_of_run(agent, played)
     # The opponent of the last games of training.
-    opponent = of_run.wishes if of_run is not None and agent.actor.branch.opponent == BEST else played.first
+    opponent = of_run.preferences if of_run is not None and agent.actor.branch.opponent == BEST else played.first
     traces = [record_policy(played, agent.network, agent.params, discount, opponent)]
     if follows is not None:
         traces.insert(0, record_moves(PRODUCTION, played, follows.actions.tolist(), discount, opponent))
@@ -159,7 +159,7 @@ def diagnose(agent: Agent, program: Program, horizon: int = HORIZON, simulations
     )
 
 
-def _line_of_run(agent: Agent, played: PlayedProgram) -> Line | None:
+def _line_of_run(agent: Agent, played: PlayedProgram) -> LineOfPlay | None:
     moves = agent.lines.get(played.program.sha256)
     if moves is None:
         return None
@@ -172,7 +172,7 @@ def _line_of_run(agent: Agent, played: PlayedProgram) -> Line | None:
             f"{agent.path}: its line of play is not legal on {played.program.name!r} ({error}): the rules have changed "
             "since; use its own version"
         ) from error
-    return Line(played.unset_game(), np.array(moves, np.int64), played.outcome_s(game))
+    return LineOfPlay(played.unset_game(), np.array(moves, np.int64), played.outcome_s(game))
 
 
 def _along(agent: Agent, trace: Trace, horizon: int) -> LineFigures:
@@ -186,7 +186,7 @@ def _along(agent: Agent, trace: Trace, horizon: int) -> LineFigures:
 
 
 def _changes(
-    agent: Agent, played: PlayedProgram, line: Line, along: LineFigures, production_s: float, simulations: int
+    agent: Agent, played: PlayedProgram, line: LineOfPlay, along: LineFigures, production_s: float, simulations: int
 ) -> tuple[Changes, Tried, Tried]:
     trace = along.trace
     preferred: NDArray[np.int64]

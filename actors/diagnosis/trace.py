@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from ...env.game.game import MallocGame
 from ...env.program.mapping import Mapping
 from ...learner.networks.network import Network, Params
-from ...solvers.common.line import Line, play_on
-from ...solvers.common.slack import wishes_of_mapping
+from ...solvers.common.line import LineOfPlay, play_to_end
+from ...solvers.common.slack import preferences_of_mapping
 from ..search.search import greedy
 from ..self_play.played_program import PlayedProgram
 
@@ -60,7 +60,7 @@ def record(
       played: the program.
       choose: the move where a game stands, given the number of the decision.
       discount: per move.
-      opponent: `[A]` the wishes that rewards are counted against.
+      opponent: `[A]` the preferences that rewards are counted against.
     """
     game = played.new_game()
     observations: list[NDArray[np.float32]] = []
@@ -105,8 +105,8 @@ def record_policy(
     return record(POLICY, played, choose, discount, opponent)
 
 
-def following(played: PlayedProgram, mapping: Mapping) -> Line:
+def following(played: PlayedProgram, mapping: Mapping) -> LineOfPlay:
     """Returns the line of play that comes as near to a mapping as the moves of the game do."""
     game = played.new_game()
-    play_on(game, wishes_of_mapping(played.program, mapping))
-    return Line(played.unset_game(), np.array(game.actions, np.int64), played.outcome_s(game))
+    play_to_end(game, preferences_of_mapping(played.program, mapping))
+    return LineOfPlay(played.unset_game(), np.array(game.actions, np.int64), played.outcome_s(game))

@@ -18,11 +18,11 @@ from ...learner.networks.network import Network, Params
 from ...replay.interface import SegmentWriter
 from ...replay.segment import Step
 from ..search.search import SearchConfig, search
+from .annealing import Annealing
 from .branch import Branches
 from .config import ActorConfig
 from .episode import EpisodeResult, Player, WholeGames, unreported
 from .played_programs import PlayedPrograms
-from .polish import Polish
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class PlayReport:
     search_seconds: float
     game_seconds: float
     replay_seconds: float
-    polish_seconds: float = 0.0
+    annealing_seconds: float = 0.0
     episodes: list[EpisodeResult] = field(default_factory=list)
 
 
@@ -84,8 +84,8 @@ class SelfPlayActor:
         self._version = -1
         self._moves = 0
         self._programs = PlayedPrograms([config.game(program) for program in programs], config.followed)
-        self._polish_config, self._seed = config.polish, seed
-        self._polish: dict[int, Polish] = {}
+        self._annealing_config, self._seed = config.annealing, seed
+        self._annealing: dict[int, Annealing] = {}
         self._slices = 0
         # Slot `i` plays programs i, i + 1, ... in turn, so that all are played at any time.
         whole = config.games - round(config.games * config.branch.share)
@@ -161,7 +161,7 @@ class SelfPlayActor:
             made += len(self._slots)
             self._hand_over()
             replay_seconds += time.perf_counter() - stepped
-        polish_seconds = self._polish_one()
+        annealing_seconds = self._anneal_one()
         episodes, self._episodes = self._episodes, []
         return PlayReport(
             made,
@@ -170,20 +170,20 @@ class SelfPlayActor:
             search_seconds,
             game_seconds,
             replay_seconds,
-            polish_seconds,
+            annealing_seconds,
             episodes,
         )
 
-    def _polish_one(self) -> float:
+    def _anneal_one(self) -> float:
         """Anneals the next program for a while; returns the seconds it took."""
-        if not self._polish_config.accesses:
+        if not self._annealing_config.accesses:
             return 0.0
         begin = time.perf_counter()
         index = self._slices % len(self._programs)
         self._slices += 1
-        if index not in self._polish:
-            self._polish[index] = Polish(self._programs[index], self._polish_config, self._seed + index)
-        self._polish[index].step()
+        if index not in self._annealing:
+            self._annealing[index] = Annealing(self._programs[index], self._annealing_config, self._seed + index)
+        self._annealing[index].step()
         result = unreported(self._programs[index], self._version)
         if result is not None:
             self._episodes.append(result)
@@ -210,7 +210,7 @@ class SelfPlayActor:
             "lines": self._programs.lines(),
             "slots": [slot.state() for slot in self._slots],
             "slices": self._slices,
-            "polish": {str(index): polish.state() for index, polish in self._polish.items()},
+            "annealing": {str(index): annealing.state() for index, annealing in self._annealing.items()},
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -229,9 +229,11 @@ class SelfPlayActor:
         self._key = jax.random.wrap_key_data(jnp.asarray(state["key"], jnp.uint32))
         self._programs.restore(state["lines"])
         self._slices = int(state["slices"])
-        for name, where in state["polish"].items():
-            polish = self._polish[int(name)] = Polish(self._programs[int(name)], self._polish_config, self._seed)
-            polish.restore(where)
+        for name, where in state["annealing"].items():
+            annealing = self._annealing[int(name)] = Annealing(
+                self._programs[int(name)], self._annealing_config, self._seed
+            )
+            annealing.restore(where)
         for index, (slot, where) in enumerate(zip(self._slots, state["slots"], strict=True)):
             try:
                 slot.restore(where)

@@ -17,8 +17,8 @@ from ...env.errors import UserError
 from ...env.game.game import NUM_MOVES, MallocGame
 from ...replay.segment import Step
 from ...solvers.common.counterfactual import policy_of_outcomes
-from ...solvers.common.line import nearest_move, play_on, rush
-from .episode import EpisodeResult, Moved, branch_of_no_note, result_of, stored_wishes
+from ...solvers.common.line import nearest_move, play_to_end, rollout
+from .episode import EpisodeResult, Moved, branch_of_no_note, result_of, stored_preferences
 from .played_program import BEST, FIRST
 from .played_programs import PlayedPrograms
 
@@ -32,7 +32,7 @@ class BranchConfig:
       moves: searched moves of a branch.
       tail: moves recorded after them that follow the line, those that the last segments need not counted.
       kick: chance that the first move of a branch is not the search's choice but any other than the line's.
-      noise: largest share of the line's wishes that are replaced by random ones in a branch; the share is drawn anew
+      noise: largest share of the line's preferences that are replaced by random ones in a branch; the share is drawn anew
         for each, and half the branches have none. A policy that only sees good lines learns nothing of mistakes.
       counterfactual: the policy learns from what each legal move would come to if the game went on by the line
         (`counterfactual.py`), not from the search's weights; and what that finds becomes the line.
@@ -71,7 +71,7 @@ class _Row:
     """A move that was recorded; its reward and value come once the game is over.
 
     Attributes:
-      ahead_s: what the game would have come to by the opponent's wishes, before the move.
+      ahead_s: what the game would have come to by the opponent's preferences, before the move.
       best_s: the best that it is known it could have come to.
     """
 
@@ -129,7 +129,7 @@ class Branches:
         del value
         if not self._rows and self._kick >= 0.0:
             others = np.flatnonzero(self.game.legal)
-            others = others[others != nearest_move(self.game, self._wishes)]
+            others = others[others != nearest_move(self.game, self._preferences)]
             action = int(others[int(self._kick * len(others))])
         self._record(observation, action, policy)
         if self.game.done or len(self._rows) == self._config.moves:
@@ -143,7 +143,7 @@ class Branches:
             "turn": self.turn,
             "start": self._start,
             "kick": self._kick,
-            "wishes": "".join(map(str, self._wishes.tolist())),
+            "preferences": "".join(map(str, self._preferences.tolist())),
             "opponent": "".join(map(str, self._opponent.tolist())),
             "actions": list(self.game.actions),
             "found": self._found if self._found[1] else None,
@@ -156,8 +156,8 @@ class Branches:
         self._seed, self.turn = int(state["seed"]), int(state["turn"])
         self._begin()
         self._start, self._kick = int(state["start"]), float(state["kick"])
-        self._wishes = stored_wishes(state["wishes"], self.game)
-        self._opponent = stored_wishes(state["opponent"], self.game)
+        self._preferences = stored_preferences(state["preferences"], self.game)
+        self._opponent = stored_preferences(state["opponent"], self.game)
         self.game.play(state["actions"][: self._start])
         recorded = zip(state["actions"][self._start :], state["policies"], state["seconds"], strict=True)
         for action, policy, (ahead_s, best_s) in recorded:
@@ -173,9 +173,9 @@ class Branches:
         self._kick = float(generator.random()) if generator.random() < self._config.kick else -1.0
         self._rows: list[_Row] = []
         self._found = _NOTHING
-        self._wishes, self._opponent = line.wishes, self._played.opponent(self._config.opponent)
+        self._preferences, self._opponent = line.preferences, self._played.opponent(self._config.opponent)
         if self._config.noise and generator.random() < 0.5:
-            self._wishes = _noisy(line.wishes, self._config.noise * generator.random(), generator)
+            self._preferences = _noisy(line.preferences, self._config.noise * generator.random(), generator)
         self.game = self._played.unset_game()
         line.begin(self.game, self._start)
 
@@ -183,14 +183,14 @@ class Branches:
         """Makes a move, and records it with what its policy learns."""
         ahead_s = best_s = None
         if self._config.counterfactual:
-            seconds = self._played.move_outcomes_s(self.game, self._wishes)
+            seconds = self._played.move_outcomes_s(self.game, self._preferences)
             policy = policy_of_outcomes(seconds, self._played.scale.unit_s, self._config.epsilon)
             best = int(np.argmin(seconds))
             best_s = float(seconds[best])
             if best_s < self._found[0]:
                 self._found = (best_s, [*self.game.actions, best])
-            if self._wishes is self._opponent:
-                ahead_s = float(seconds[nearest_move(self.game, self._wishes)])
+            if self._preferences is self._opponent:
+                ahead_s = float(seconds[nearest_move(self.game, self._preferences)])
         if ahead_s is None:
             ahead_s = self._played.ahead_s(self.game, self._opponent)
         self._note(observation, action, policy, ahead_s, ahead_s if best_s is None else best_s)
@@ -212,11 +212,11 @@ class Branches:
         for _ in range(self._tail):
             if game.done:
                 break
-            action = nearest_move(game, self._wishes)
+            action = nearest_move(game, self._preferences)
             self._record(game.observe(), action, np.eye(NUM_MOVES, dtype=np.float32)[action])
         whole, ahead_s = game.done, played.ahead_s(game, self._opponent)
         if not whole:
-            rush(game.tables, game.state, game.legal, played.following, self._wishes)
+            rollout(game.tables, game.state, game.legal, played.following, self._preferences)
         latency_s = played.outcome_s(game)
         ahead = np.array([*(row.ahead_s for row in self._rows), ahead_s])
         best = np.array([*(row.best_s for row in self._rows), latency_s])
@@ -237,17 +237,17 @@ class Branches:
         return Moved(steps, True, result)
 
     def _offer(self, actions: Sequence[int], latency_s: float, version: int) -> EpisodeResult:
-        """Makes the game that `actions` begin and the wishes end the line if it is as good, and reports it."""
+        """Makes the game that `actions` begin and the preferences end the line if it is as good, and reports it."""
         played = self._played
         if latency_s > played.best[0] and latency_s >= played.reported_s:
             return branch_of_no_note(played, latency_s, version)
         game = played.game_after(actions)
-        play_on(game, self._wishes)
+        play_to_end(game, self._preferences)
         played.offer(game.actions, latency_s)
         return result_of(played, game, latency_s, version, branch=True)
 
 
-def _noisy(wishes: NDArray[np.int8], share: float, generator: np.random.Generator) -> NDArray[np.int8]:
-    """Returns `wishes[A]` with this share of them replaced by random moves."""
-    replaced = generator.random(len(wishes)) < share
-    return np.where(replaced, generator.integers(0, NUM_MOVES, len(wishes)), wishes).astype(np.int8)
+def _noisy(preferences: NDArray[np.int8], share: float, generator: np.random.Generator) -> NDArray[np.int8]:
+    """Returns `preferences[A]` with this share of them replaced by random moves."""
+    replaced = generator.random(len(preferences)) < share
+    return np.where(replaced, generator.integers(0, NUM_MOVES, len(preferences)), preferences).astype(np.int8)

@@ -11,9 +11,9 @@ from ...env.program.program import Program
 from ...solvers.common.follow import hints_of_mapping
 from ...solvers.common.slack import PATIENCE, SLACKS, take_best_rules
 from ...solvers.order.production import ordered_mapping
+from .annealing import AnnealingConfig
 from .branch import BranchConfig
 from .played_program import PlayedProgram
-from .polish import PolishConfig
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class ActorConfig:
       place_trivial: the game places those buffers by its own rule; else they stay in HBM while it is played, and fill
         what room is left at the end.
       branch: how some games branch off from the best line.
-      polish: how much annealing improves that line besides.
+      annealing: how much annealing improves that line besides.
     """
 
     games: int = 32
@@ -50,7 +50,7 @@ class ActorConfig:
     orders: int = 0
     place_trivial: bool = False
     branch: BranchConfig = field(default_factory=BranchConfig)
-    polish: PolishConfig = field(default_factory=PolishConfig)
+    annealing: AnnealingConfig = field(default_factory=AnnealingConfig)
 
     def __post_init__(self) -> None:
         if self.games < 1:
@@ -65,9 +65,9 @@ class ActorConfig:
             raise UserError(f"actor: trivial_share must be in [0, 1), not {self.trivial_share}")
         if not 0.0 <= self.msa_share <= 1.0:
             raise UserError(f"actor: msa_share must be in [0, 1], not {self.msa_share}")
-        if self.place_trivial and (self.polish.accesses or self.branch.share):
+        if self.place_trivial and (self.annealing.accesses or self.branch.share):
             raise UserError(
-                "actor: place_trivial goes with whole games alone; set branch.share and polish.accesses to 0, or "
+                "actor: place_trivial goes with whole games alone; set branch.share and annealing.accesses to 0, or "
                 "place_trivial to false"
             )
         for name, least in (("window_slack", 1.0), ("patience", 0.0)):

@@ -23,7 +23,7 @@ class EpisodeResult:
       actions: the moves; none if the game is a branch and not the best game so far.
       decisions, evictions, stalled_copies: counts of the game; 0 without moves.
       version: version of the parameters at its last move.
-      branch: only a part of it was searched (`branch.py`), or nothing (`polish.py`).
+      branch: only a part of it was searched (`branch.py`), or nothing (`annealing.py`).
     """
 
     program: str
@@ -104,12 +104,12 @@ def unreported(played: PlayedProgram, version: int) -> EpisodeResult | None:
     return result_of(played, game, latency_s, version, branch=True)
 
 
-def stored_wishes(text: str, game: MallocGame) -> NDArray[np.int8]:
-    """Returns `[A]` wishes from their digits. Raises ValueError if they are not of this game's program."""
-    wishes = np.array(list(text), np.int8)
-    if len(wishes) != len(game.tables.access):
+def stored_preferences(text: str, game: MallocGame) -> NDArray[np.int8]:
+    """Returns `[A]` preferences from their digits. Raises ValueError if they are not of this game's program."""
+    preferences = np.array(list(text), np.int8)
+    if len(preferences) != len(game.tables.access):
         raise ValueError("the program has another number of accesses")
-    return wishes
+    return preferences
 
 
 class WholeGames:
@@ -129,7 +129,7 @@ class WholeGames:
         game = self.game
         legal = game.legal.copy()
         game.step_unpaid(action)
-        before_s, self._ahead_s = self._ahead_s, self._played.ahead_s(game, self._wishes)
+        before_s, self._ahead_s = self._ahead_s, self._played.ahead_s(game, self._preferences)
         reward = (before_s - self._ahead_s) / self._played.scale.unit_s
         # The learner and the search hold the discount per move.
         step = Step(observation.copy(), legal, action, reward, 0.0 if game.done else 1.0, policy, value)
@@ -145,7 +145,7 @@ class WholeGames:
         """See `Player.state`."""
         return {
             "turn": self.turn,
-            "wishes": "".join(map(str, self._wishes.tolist())),
+            "preferences": "".join(map(str, self._preferences.tolist())),
             "actions": list(self.game.actions),
         }
 
@@ -154,11 +154,11 @@ class WholeGames:
         self.turn = int(state["turn"])
         self._begin()
         self.game.play(state["actions"])
-        self._wishes = stored_wishes(state["wishes"], self.game)
-        self._ahead_s = self._played.ahead_s(self.game, self._wishes)
+        self._preferences = stored_preferences(state["preferences"], self.game)
+        self._ahead_s = self._played.ahead_s(self.game, self._preferences)
 
     def _begin(self) -> None:
         self._played = self._programs[self.turn % len(self._programs)]
         self.game = self._played.new_game()
-        self._wishes = self._played.opponent(self._opponent)
-        self._ahead_s = self._played.ahead_s(self.game, self._wishes)
+        self._preferences = self._played.opponent(self._opponent)
+        self._ahead_s = self._played.ahead_s(self.game, self._preferences)

@@ -10,10 +10,10 @@ from ...env.game.state import B_PLAYED, B_TRIVIAL
 from ...env.program.mapping import Mapping
 from ...env.program.program import Program
 from ...solvers.common.counterfactual import move_outcomes, outcome_ahead
-from ...solvers.common.line import Line, play_on
+from ...solvers.common.line import LineOfPlay, play_to_end
 from ...solvers.common.outcome import make_scoring, outcome
 from ...solvers.common.plan import next_placeable
-from ...solvers.common.slack import wishes_of_mapping
+from ...solvers.common.slack import preferences_of_mapping
 from .reward_scale import make_scale
 
 # Whose line rewards are counted against.
@@ -26,7 +26,7 @@ class PlayedProgram:
     Attributes:
       program: the program.
       scale: how rewards are scaled.
-      first: `[A]` the wishes of its first line, whatever better ones come later.
+      first: `[A]` the preferences of its first line, whatever better ones come later.
       following: `[A + 1]` the next access from each on that a plan may place (`solvers/plan.py`).
       reported_s: seconds of the best game whose moves have been reported.
     """
@@ -41,19 +41,19 @@ class PlayedProgram:
         self.following = next_placeable(game.tables)
         self._scoring = make_scoring(game)
         self._game = game
-        self._line: Line | None = None
+        self._line: LineOfPlay | None = None
         self.reported_s = np.inf
         # Buffers that the game places by its own rule are passed over by what plays on quickly.
         self._slowly = bool(game.tables.buffer[game.tables.buffer[:, B_TRIVIAL] == 1, B_PLAYED].any())
         if follow is not None and not self._slowly:
             self._follow(follow)
-        self.first = self.line.wishes
+        self.first = self.line.preferences
 
     @property
-    def line(self) -> Line:
+    def line(self) -> LineOfPlay:
         """The best line known; the greedy player's until a better one comes."""
         if self._line is None:
-            self._line = Line(self._game, self._actions, self._latency_s)
+            self._line = LineOfPlay(self._game, self._actions, self._latency_s)
         return self._line
 
     def new_game(self) -> MallocGame:
@@ -78,11 +78,11 @@ class PlayedProgram:
         return float(outcome(game.tables, self._scoring, game.state))
 
     def opponent(self, opponent: str) -> NDArray[np.int8]:
-        """Returns `[A]` the wishes of the line that rewards are counted against now: the `FIRST` one, or the `BEST`."""
-        return self.first if opponent == FIRST else self.line.wishes
+        """Returns `[A]` the preferences of the line that rewards are counted against now: the `FIRST` one, or the `BEST`."""
+        return self.first if opponent == FIRST else self.line.preferences
 
-    def ahead_s(self, game: MallocGame, wishes: NDArray[np.int8]) -> float:
-        """Returns the seconds that the judge sees if `game` goes on by `wishes[A]`, those of an opponent.
+    def ahead_s(self, game: MallocGame, preferences: NDArray[np.int8]) -> float:
+        """Returns the seconds that the judge sees if `game` goes on by `preferences[A]`, those of an opponent.
 
         A move's reward is what it takes from them, in units of the scale: what the move is worth with all that follows
         from it, exactly. Rewards of a game add up to what it comes to against the opponent's; the opponent's line
@@ -93,7 +93,7 @@ class PlayedProgram:
             return self.outcome_s(game)
         if self._slowly:
             other = self.game_after(game.actions)
-            play_on(other, wishes)
+            play_to_end(other, preferences)
             return self.outcome_s(other)
         return float(
             outcome_ahead(
@@ -104,13 +104,13 @@ class PlayedProgram:
                 np.empty_like(game.block),
                 game.legal,
                 self.following,
-                wishes,
+                preferences,
             )
         )
 
-    def move_outcomes_s(self, game: MallocGame, wishes: NDArray[np.int8]) -> NDArray[np.float64]:
+    def move_outcomes_s(self, game: MallocGame, preferences: NDArray[np.int8]) -> NDArray[np.float64]:
         """Returns `[3]` the seconds that the judge sees if a legal move is made where `game` stands, and the game goes
-        on by `wishes[A]`; infinity for moves that are not legal."""
+        on by `preferences[A]`; infinity for moves that are not legal."""
         seconds = np.empty(NUM_MOVES)
         move_outcomes(
             game.tables,
@@ -120,7 +120,7 @@ class PlayedProgram:
             np.empty_like(game.block),
             game.legal,
             self.following,
-            wishes,
+            preferences,
             seconds,
         )
         return seconds
@@ -132,7 +132,7 @@ class PlayedProgram:
 
     def _follow(self, mapping: Mapping) -> None:
         game = self.new_game()
-        play_on(game, wishes_of_mapping(self.program, mapping))
+        play_to_end(game, preferences_of_mapping(self.program, mapping))
         self.offer(game.actions, self.outcome_s(game))
 
     @property

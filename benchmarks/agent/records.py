@@ -69,7 +69,7 @@ def read(paths: Iterable[Path]) -> dict[Key, Record]:
 
 def settings_of(seconds: float) -> dict[str, Any]:
     """Returns the settings of `per-program` training for so many seconds, over the defaults."""
-    return {"actor.polish.accesses": 1_000_000, "actor.orders": round(_ORDERS_PER_MINUTE * seconds / 60)}
+    return {"actor.annealing.accesses": 1_000_000, "actor.orders": round(_ORDERS_PER_MINUTE * seconds / 60)}
 
 
 def code_of(mode: str, seconds: float) -> str:

@@ -7,7 +7,7 @@ Runs what FILE lacks, seed by seed, and writes it after every run, so the comman
 prints the table, and draws speed-up over XLA's own mapping against games. Every run has one thread.
 
 `anneal` is the solver of that name with as many games, `random-plans` the solver `random`; the methods of the paper
-give homes to whole tensors, these two make wishes for single accesses. Only `anneal` is given lines to start from.
+give homes to whole tensors, these two make preferences for single accesses. Only `anneal` is given lines to start from.
 
 `--figure best` is the best game, which is what a method has searched; `mapping` its mapping with the room that is left
 filled, as every solver ends.
@@ -37,7 +37,7 @@ from mallocmuzero.solvers.solve import SOLVERS
 
 PROGRAMS = ("resnet50-b128", "resnet50-b32-v4", "resnet101-b32-v5p", "bert-b32-s384")
 OTHERS = {"anneal": "anneal", "random-plans": "random"}
-# `egrl-strict` and `ea-strict`: a refused wish makes the reward minus the share refused, as on the paper's chip.
+# `egrl-strict` and `ea-strict`: a refused preference makes the reward minus the share refused, as on the paper's chip.
 STRICT = {"egrl-strict": "egrl", "ea-strict": "ea"}
 DEFAULT = ("random", "greedy-dp", "ea", "pg", "egrl", "anneal")
 _POINTS = 100

@@ -8,7 +8,7 @@ from mallocmuzero.env.physics.objective import make_judge
 from mallocmuzero.env.program.program import Program
 from mallocmuzero.env.workloads.bounds import judged_by, known
 
-CONTENDED_ROOM = 0.01
+CONTENDED_HEADROOM = 0.01
 
 
 def reference(program: Program, objective: str | None = None) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def room(entry: dict[str, Any]) -> float | None:
 def is_contended(program: Program, objective: str | None = None) -> bool:
     """Returns whether the bound leaves at least 1 % below tuned production."""
     left = room(reference(program, objective))
-    return left is not None and left >= CONTENDED_ROOM
+    return left is not None and left >= CONTENDED_HEADROOM
 
 
 def programs_of(wanted: list[str], contended: Callable[[str], bool]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .records import SEEDLESS, Record
-from .references import CONTENDED_ROOM, room
+from .references import CONTENDED_HEADROOM, room
 
 _DRAWS = 10_000
 # Mappings within this share of each other are taken for equally good.
@@ -16,7 +16,7 @@ TIE = 1e-3
 Entry = dict[str, Any]
 GROUPS: dict[str, Callable[[Entry], bool]] = {
     "all": lambda entry: True,
-    "contended": lambda entry: (room(entry) or 0.0) >= CONTENDED_ROOM,
+    "contended": lambda entry: (room(entry) or 0.0) >= CONTENDED_HEADROOM,
     "contended, inference": lambda entry: GROUPS["contended"](entry) and not entry["training"],
     "contended, training": lambda entry: GROUPS["contended"](entry) and bool(entry["training"]),
     "contended, train split": lambda entry: GROUPS["contended"](entry) and entry["split"] == "train",
@@ -201,7 +201,7 @@ def programs(board: Board) -> list[str]:
                 for ratio in ratios
             ]
             gain = "-"
-            if best is not None and entry["bound"] is not None and entry["bound"] < 1.0 - CONTENDED_ROOM:
+            if best is not None and entry["bound"] is not None and entry["bound"] < 1.0 - CONTENDED_HEADROOM:
                 gain = f"{100 * captured(best, entry['bound']):.0f} %"
             lines.append("| " + " | ".join([*cells, gain]) + " |")
     return lines[1:]

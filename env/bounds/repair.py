@@ -96,7 +96,7 @@ def _play(
     room = replace(target, fast_bytes=min(residents.values(), default=target.fast_bytes))
     game = MallocGame(others, room, "msa")
     while not game.done:
-        game.step(next(move for move in _wishes(program, choice, game.access, share) if game.legal[move]))
+        game.step(next(move for move in _preferences(program, choice, game.access, share) if game.legal[move]))
     played = game.mapping()
     last, size = program.num_instructions - 1, program.size.tolist()
     stay = [[buffer, 0, last, offset, 0, size[buffer]] for buffer, offset in residents.items()]
@@ -111,7 +111,7 @@ def _play(
     return game.actions, mapping
 
 
-def _wishes(program: Program, choice: Choice, access: int, share: float) -> tuple[int, int, int]:
+def _preferences(program: Program, choice: Choice, access: int, share: float) -> tuple[int, int, int]:
     """Returns the moves of an access in the order in which they follow the choice."""
     touch = int(program.access_instruction[access]), int(program.access_buffer[access])
     if choice.fast.get(touch, 1.0) < share:

@@ -14,12 +14,12 @@ from numba.extending import intrinsic
 _Record = TypeVar("_Record")
 
 
-class _Borrowed(Protocol):
+class _Unowned(Protocol):
     def __call__(self, record: _Record) -> _Record: ...
 
 
 @intrinsic
-def _borrowed(typingctx: Any, record: Any) -> Any:
+def _unowned(typingctx: Any, record: Any) -> Any:
     def lend(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return _lent(builder, record, arguments[0])
 
@@ -38,4 +38,4 @@ def _lent(builder: Any, kind: Any, value: Any) -> Any:
 
 # In compiled code only. Returns the same named tuple, of arrays and of such tuples, whose arrays belong to nobody: the
 # caller's own must outlive it, and none of them may be returned.
-borrowed: _Borrowed = cast(_Borrowed, _borrowed)
+unowned: _Unowned = cast(_Unowned, _unowned)

@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from ..compiled.sorting import first_above, first_at_least
-from ..compiled.unowned import borrowed
+from ..compiled.unowned import unowned
 from ..program.program import OPERAND
 from .rules import idle_seconds, run_seconds
 from .state import (
@@ -20,7 +20,7 @@ from .state import (
     A_KEY,
     A_KIND,
     A_NEXT,
-    A_TWIN,
+    A_TIED_TO,
     AF_AHEAD,
     AF_BENEFIT,
     AF_BYTES,
@@ -106,7 +106,7 @@ def _squash(x: float) -> float:
 @njit(cache=True)
 def observe(tables: Tables, state: State, legal: np.ndarray, out: np.ndarray) -> None:
     """Fills `out[OBSERVATION_SIZE]` for the access to decide next, whose moves `legal_moves` has planned."""
-    tables, state = borrowed(tables), borrowed(state)
+    tables, state = unowned(tables), unowned(state)
     out[:] = 0.0
     access = state.counters[C_ACCESS]
     now = tables.access[access, A_INSTRUCTION]
@@ -229,7 +229,7 @@ def _buffer_at_hand(tables: Tables, state: State, legal: np.ndarray, access: int
     out[4] = _squash(tables.access_f[access, AF_AHEAD] / mean)
     out[5] = _squash(tables.access_f[access, AF_AHEAD] / need) if need > 0.0 else 0.0
     out[6] = 0.0 if tables.access[access, A_KIND] == OPERAND else 1.0
-    out[7] = 1.0 if tables.access[access, A_TWIN] >= 0 else 0.0
+    out[7] = 1.0 if tables.access[access, A_TIED_TO] >= 0 else 0.0
     out[8] = tables.buffer[owner, B_OUTPUT]
     out[9] = tables.buffer[owner, B_INPUT]
     out[10] = 1.0 if tables.buffer[owner, B_LAST_RESULT] <= access else 0.0

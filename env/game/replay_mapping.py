@@ -19,7 +19,7 @@ from .state import (
     A_CARRIED,
     A_DUE,
     A_NEXT,
-    A_TWIN,
+    A_TIED_TO,
     A_UNTIL,
     AF_AHEAD,
     AF_BENEFIT,
@@ -40,17 +40,17 @@ TRIVIAL = "trivial"  # the game plays the buffer itself
 ROOM = "room"  # no offset is free for it
 WAIT = "wait"  # its prefetch would wait longer than it gains, or no window is open
 EARLIER = "earlier"  # its value was there, had an earlier access been followed
-TWIN = "twin"  # another access decides it, of the instruction or the first in a loop
+TIED = "twin"  # another access decides it, of the instruction or the first in a loop
 # Why the line serves an access from fast memory that the mapping serves from HBM.
 HELD = "held"  # fast memory holds the only copy of the value
-LOST = (NEVER, TRIVIAL, ROOM, WAIT, EARLIER, TWIN)
-GAINED = (HELD, TRIVIAL, TWIN)
+LOST = (NEVER, TRIVIAL, ROOM, WAIT, EARLIER, TIED)
+GAINED = (HELD, TRIVIAL, TIED)
 # Gaps tried for a buffer that cannot lie where the mapping has it.
 _TRIED_GAPS = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
+class ReplayedMapping:
     """A game played to follow a mapping. Shapes: `K` decisions, `A` accesses of the program.
 
     Attributes:
@@ -85,7 +85,7 @@ class Line:
             game.step(move, offset)
 
 
-def follow(game: MallocGame, mapping: Mapping, name_offsets: bool = True) -> Line:
+def follow(game: MallocGame, mapping: Mapping, name_offsets: bool = True) -> ReplayedMapping:
     """Plays `game` to its end, each move the nearest to what a mapping does.
 
     An access comes out as the mapping has it, fast or not, if any legal move does that; a result that the mapping
@@ -99,7 +99,7 @@ def follow(game: MallocGame, mapping: Mapping, name_offsets: bool = True) -> Lin
     return _Follower(game, mapping, name_offsets).run()
 
 
-def report(line: Line, game: MallocGame) -> dict[str, Any]:
+def report(line: ReplayedMapping, game: MallocGame) -> dict[str, Any]:
     """Returns what a line of `game`, which it has ended, could follow and what not, as plain JSON values.
 
     Times are seconds, sizes bytes; `benefit_s` adds up what each access saves alone by the game's clock.
@@ -158,7 +158,7 @@ class _Follower:
         self.next_write = _next_writes(game)
         self.top = game.target.fast_bytes
 
-    def run(self) -> Line:
+    def run(self) -> ReplayedMapping:
         """Walks the accesses as `core.advance` does, and chooses where it would stop."""
         game, tables, state = self.game, self.tables, self.state
         game.reset()
@@ -183,7 +183,7 @@ class _Follower:
         game.take_over(self.moves)
         return self._line()
 
-    def _line(self) -> Line:
+    def _line(self) -> ReplayedMapping:
         program, mapping, game = self.program, self.mapping, self.game
         copies = mapping.copies
         features = Counter(
@@ -199,7 +199,7 @@ class _Follower:
             model: tuple(simulate(program, game.target, m, model).latency_s for m in (mapping, made))
             for model in available_models(program)
         }
-        return Line(
+        return ReplayedMapping(
             self.moves,
             self.offsets,
             made,
@@ -214,7 +214,7 @@ class _Follower:
     def _choose(self, access: int, buffer: int, legal: NDArray[np.bool_]) -> tuple[int, int | None]:
         """Returns the nearest move to what the mapping does at this decision, and the offset it names."""
         t = int(self.program.access_instruction[access])
-        for move in self._wishes(access, buffer, t):
+        for move in self._preferences(access, buffer, t):
             if self.name_offsets and move != DROP:
                 at = next((o for first, last, o in self.places[buffer] if first <= t <= last), None)
                 if at is not None and self.game.allows(move, at):
@@ -251,7 +251,7 @@ class _Follower:
                     return offset
         return None
 
-    def _wishes(self, access: int, buffer: int, t: int) -> tuple[int, ...]:
+    def _preferences(self, access: int, buffer: int, t: int) -> tuple[int, ...]:
         if self.program.access_kind[access] == RESULT:
             if not self.mapping.access_fast[access]:
                 return (DROP, COPY, NO_COPY)
@@ -285,7 +285,7 @@ class _Follower:
     def _why_gained(self, access: int, buffer: int) -> str:
         if self.tables.buffer[buffer, B_TRIVIAL]:
             return TRIVIAL
-        return TWIN if self.tables.access[access, A_TWIN] >= 0 else HELD
+        return TIED if self.tables.access[access, A_TIED_TO] >= 0 else HELD
 
     def _why_lost(self, access: int, buffer: int) -> str:
         tables, state = self.tables, self.state
@@ -294,8 +294,8 @@ class _Follower:
             return NEVER
         if tables.buffer[buffer, B_TRIVIAL]:
             return TRIVIAL
-        if tables.access[access, A_TWIN] >= 0:
-            return TWIN
+        if tables.access[access, A_TIED_TO] >= 0:
+            return TIED
         if self.program.access_kind[access] == OPERAND:
             if not any(self.touched[buffer] < end <= t for end in self.fetches[buffer]):
                 return EARLIER

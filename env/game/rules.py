@@ -8,7 +8,7 @@ docs/mallocgame.md.
 import numpy as np
 from numba import njit
 
-from ..compiled.unowned import borrowed
+from ..compiled.unowned import unowned
 from ..program.mapping import CROSS_PROGRAM, PREFETCH, WRITE_BACK
 from ..program.program import OPERAND, RESULT
 from .offsets import find_offset, find_untouched, free_after, overlap, overwritten, seconds_until_out, touch
@@ -24,7 +24,7 @@ from .state import (
     A_NEXT,
     A_OUT,
     A_SINCE,
-    A_TWIN,
+    A_TIED_TO,
     A_UNTIL,
     AF_AHEAD,
     AF_BYTES,
@@ -204,7 +204,7 @@ def legal_moves(tables: Tables, state: State, legal: np.ndarray) -> int:
     access = state.counters[C_ACCESS]
     owner = tables.access[access, A_BUFFER]
     t = tables.access[access, A_INSTRUCTION]
-    twin = tables.access[access, A_TWIN]
+    twin = tables.access[access, A_TIED_TO]
     resident = state.buffer[owner, S_RESIDENT] == 1
     legal[:] = False
     state.counters[C_PLAN_OFFSET] = -1
@@ -665,7 +665,7 @@ def _write_out(tables: Tables, state: State, t: int) -> None:
         last = state.buffer[owner, S_TOUCH]
         if last < 0 or tables.access[last, A_CARRIED] == 0 or tables.access[last, A_UNTIL] != t:
             continue
-        first = tables.access[last, A_TWIN]
+        first = tables.access[last, A_TIED_TO]
         if state.access_fast[first if first >= 0 else last] == FAST_AND_OUT:
             _queue_write_back(tables, state, owner, t, NEVER)
             state.buffer[owner, S_RELEASE] = NEVER
@@ -805,7 +805,7 @@ def own_move(tables: Tables, state: State, legal: np.ndarray) -> int:
 @njit(cache=True)
 def advance(tables: Tables, state: State, legal: np.ndarray) -> bool:
     """Plays on to the next access with a choice and fills `legal[3]` for it. Returns False when the game is over."""
-    tables, state = borrowed(tables), borrowed(state)
+    tables, state = unowned(tables), unowned(state)
     while catch_up(tables, state):
         access = state.counters[C_ACCESS]
         choices = legal_moves(tables, state, legal)
@@ -838,7 +838,7 @@ def play_line(tables: Tables, state: State, moves: np.ndarray, legal: np.ndarray
 
     Returns the number of decisions; `taken` receives the moves made.
     """
-    tables, state = borrowed(tables), borrowed(state)
+    tables, state = unowned(tables), unowned(state)
     reset(tables, state)
     going = advance(tables, state, legal)
     decisions = 0

@@ -17,9 +17,9 @@ from ..program.target import Target
 NEVER = np.int64(2**62)  # an instruction index that is never reached
 
 # Columns of Tables.access
-A_BUFFER, A_KIND, A_INSTRUCTION, A_NEXT, A_TWIN, A_KEY, A_DUE, A_EARLIEST, A_UNTIL, A_CARRIED = range(10)
+A_BUFFER, A_KIND, A_INSTRUCTION, A_NEXT, A_TIED_TO, A_KEY, A_DUE, A_EARLIEST, A_UNTIL, A_CARRIED = range(10)
 HINTS = A_HINT, A_SINCE, A_OUT = 10, 11, 12
-# A_NEXT: the buffer's next access, or -1. A_TWIN: an earlier access that decides this one: the first in a loop that
+# A_NEXT: the buffer's next access, or -1. A_TIED_TO: an earlier access that decides this one: the first in a loop that
 # holds the buffer (`_held_over`); for an operand another operand on it, of the same instruction; for a result the
 # operand it is written over in place; or -1. A_KEY: what it changes of its instruction's key in the cycle table if it
 # is fast, by XOR. A_DUE: instruction that its prefetch is due at: its own, or the first of the loop that holds the
@@ -425,7 +425,7 @@ def _chain(
     for index in range(accesses - 1, -1, -1):
         if following[index] >= 0:
             ahead[index] += ahead[following[index]]
-    access[:, A_NEXT], access[:, A_TWIN], access_f[:, AF_AHEAD], buffer[:, B_LAST] = following, twin, ahead, last
+    access[:, A_NEXT], access[:, A_TIED_TO], access_f[:, AF_AHEAD], buffer[:, B_LAST] = following, twin, ahead, last
     results = np.flatnonzero(program.access_kind == RESULT)
     buffer[program.access_buffer[results], B_LAST_RESULT] = results  # the last one stands
     return np.array(first, np.int64)

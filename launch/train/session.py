@@ -202,7 +202,7 @@ class Session:
         counters = self.counters
         counters.moves += report.moves
         self._pending.lags.append(counters.step - report.version)
-        for part in ("search", "game", "replay", "polish"):
+        for part in ("search", "game", "replay", "annealing"):
             self._pending.actor_seconds[part] += getattr(report, f"{part}_seconds")
         self._pending.actor_seconds["all"] += report.seconds
         for episode in report.episodes:
@@ -390,7 +390,7 @@ class Session:
         if pending.lags:
             view.policy_lag = float(np.mean(pending.lags))
             values["play/policy_lag"] = view.policy_lag
-        for part in ("search", "game", "replay", "polish"):
+        for part in ("search", "game", "replay", "annealing"):
             if pending.actor_seconds["all"] > 0:
                 values[f"play/{part}_share"] = pending.actor_seconds[part] / pending.actor_seconds["all"]
         for (kind, name), latencies in pending.latencies_us.items():

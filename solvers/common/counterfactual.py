@@ -9,10 +9,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ...env.compiled.block import copy_block
-from ...env.compiled.unowned import borrowed
+from ...env.compiled.unowned import unowned
 from ...env.game.rules import NUM_MOVES, catch_up, legal_moves, play, reset
 from ...env.game.state import C_ACCESS, State, Tables
-from .line import rush
+from .line import rollout
 from .outcome import Scoring, outcome
 from .plan import choose
 from .task import Plan, Task
@@ -62,7 +62,7 @@ def _plan_outcomes(
     accesses: np.ndarray,
     seconds: np.ndarray,
 ) -> None:
-    tables, state = borrowed(tables), borrowed(state)
+    tables, state = unowned(tables), unowned(state)
     reset(tables, state)
     row = 0
     while row < len(accesses):
@@ -86,16 +86,16 @@ def move_outcomes(
     kept: np.ndarray,
     legal: np.ndarray,
     following: np.ndarray,
-    wishes: np.ndarray,
+    preferences: np.ndarray,
     seconds: np.ndarray,
 ) -> None:
-    """Fills `seconds[3]` with what the judge sees if each legal move is made and the game goes on by `wishes[A]`; with
+    """Fills `seconds[3]` with what the judge sees if each legal move is made and the game goes on by `preferences[A]`; with
     infinity for the others.
 
     The game stands before a decision, and does so again afterwards. `block` is its memory, `kept` room for a copy;
     `following[A + 1]` is that of `next_placeable`.
     """
-    tables, state = borrowed(tables), borrowed(state)
+    tables, state = unowned(tables), unowned(state)
     copy_block(block, kept)
     may = legal.copy()
     for move in range(NUM_MOVES):
@@ -103,7 +103,7 @@ def move_outcomes(
         if not may[move]:
             continue
         play(tables, state, move)
-        rush(tables, state, legal, following, wishes)
+        rollout(tables, state, legal, following, preferences)
         seconds[move] = outcome(tables, scoring, state)
         copy_block(kept, block)
     legal[:] = may
@@ -118,13 +118,13 @@ def outcome_ahead(
     kept: np.ndarray,
     legal: np.ndarray,
     following: np.ndarray,
-    wishes: np.ndarray,
+    preferences: np.ndarray,
 ) -> float:
-    """Returns what the judge sees if the game goes on by `wishes[A]`; arguments as in `move_outcomes`."""
-    tables, state = borrowed(tables), borrowed(state)
+    """Returns what the judge sees if the game goes on by `preferences[A]`; arguments as in `move_outcomes`."""
+    tables, state = unowned(tables), unowned(state)
     copy_block(block, kept)
     may = legal.copy()
-    rush(tables, state, legal, following, wishes)
+    rollout(tables, state, legal, following, preferences)
     seconds = outcome(tables, scoring, state)
     copy_block(kept, block)
     legal[:] = may

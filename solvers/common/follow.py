@@ -12,7 +12,7 @@ from ...env.program.mapping import CROSS_PROGRAM, PREFETCH, WRITE_BACK, Mapping
 from ...env.program.program import OPERAND, RESULT, Program
 from ..xla.decoder import Decoder
 from ..xla.options import production
-from .plan import ACROSS, WAIT
+from .plan import CROSS_PROGRAM_FETCH, WAIT
 from .task import Plan, Task
 
 # Settings that differ most in what they make of a program.
@@ -34,7 +34,7 @@ def xla_mappings(task: Task, share: float) -> Iterator[Mapping]:
 
 
 def plan_of_mapping(program: Program, mapping: Mapping) -> Plan:
-    """Returns the plan `[A]` that wishes for every access what a mapping does, waiting as long as need be."""
+    """Returns the plan `[A]` that preferences for every access what a mapping does, waiting as long as need be."""
     fast, kind = mapping.access_fast, program.access_kind
     plan = np.where(fast, np.where(kind == OPERAND, WAIT, NO_COPY), DROP).astype(np.int8)
     written_back = {(row[0], row[2]) for row in mapping.copies.tolist() if row[1] == WRITE_BACK}
@@ -43,7 +43,7 @@ def plan_of_mapping(program: Program, mapping: Mapping) -> Plan:
             plan[access] = COPY
     for buffer in mapping.copies[mapping.copies[:, 1] == CROSS_PROGRAM, 0].tolist():
         reads = np.flatnonzero(fast & (program.access_buffer == buffer) & (kind == OPERAND))
-        plan[reads[:1]] = ACROSS
+        plan[reads[:1]] = CROSS_PROGRAM_FETCH
     return plan
 
 

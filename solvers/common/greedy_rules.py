@@ -7,7 +7,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ...env.compiled.unowned import borrowed
+from ...env.compiled.unowned import unowned
 from ...env.game.game import MallocGame, play_line
 from ...env.game.rules import COPY, DROP, NO_COPY, advance, reset, step
 from ...env.game.state import (
@@ -98,7 +98,7 @@ def play_greedy(game: MallocGame) -> Rule:
 @njit(cache=True)
 def play_rule(tables: Tables, state: State, legal: NDArray[np.bool_], taken: NDArray[np.int64], rule: Rule) -> int:
     """Plays a whole game by `rule`; returns the number of decisions, whose moves are in `taken`."""
-    tables, state = borrowed(tables), borrowed(state)
+    tables, state = unowned(tables), unowned(state)
     reset(tables, state)
     going = advance(tables, state, legal)
     count = 0

@@ -8,7 +8,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ...env.compiled.block import copy_block
-from ...env.compiled.unowned import borrowed
+from ...env.compiled.unowned import unowned
 from ...env.game.game import MallocGame
 from ...env.game.rules import advance, catch_up, play, reset, step
 from ...env.game.state import C_ACCESS, State, Tables
@@ -18,12 +18,12 @@ from .plan import choose, plan_of_line
 _POINTS = 24
 
 
-class Line:
+class LineOfPlay:
     """A whole line of play.
 
     Attributes:
       actions: `[D]` its moves.
-      wishes: `[A]` the plan that leads to the same game (`solvers/plan.py`), and on from others that are near.
+      preferences: `[A]` the plan that leads to the same game (`solvers/plan.py`), and on from others that are near.
       where: `[D]` the accesses that they decide.
       latency_s: what it comes to, as the judge counts.
     """
@@ -32,9 +32,9 @@ class Line:
         """Plays `actions` in `game`, which is left in the middle of nowhere."""
         self.actions = np.asarray(actions, np.int64)
         self.latency_s = latency_s
-        self.wishes = np.zeros(len(game.tables.access), np.int8)
+        self.preferences = np.zeros(len(game.tables.access), np.int8)
         count = len(self.actions)
-        plan_of_line(game.tables, game.state, game.legal, self.actions, count, self.wishes)
+        plan_of_line(game.tables, game.state, game.legal, self.actions, count, self.preferences)
         self._points = np.unique(np.linspace(0, count, _POINTS, endpoint=False).astype(np.int64))
         self.where = np.zeros(count, np.int64)
         self._bank = np.zeros((len(self._points), len(game.block)), np.uint8)
@@ -49,15 +49,15 @@ class Line:
         game.go_to(self.actions[:decision])
 
 
-def nearest_move(game: MallocGame, wishes: NDArray[np.int8]) -> int:
-    """Returns the move that comes nearest to `wishes` where `game` stands."""
-    return int(choose(game.tables, game.state, game.legal, wishes[game.access]))
+def nearest_move(game: MallocGame, preferences: NDArray[np.int8]) -> int:
+    """Returns the move that comes nearest to `preferences` where `game` stands."""
+    return int(choose(game.tables, game.state, game.legal, preferences[game.access]))
 
 
-def play_on(game: MallocGame, wishes: NDArray[np.int8]) -> None:
-    """Plays `game` to its end as near to `wishes` as can be."""
+def play_to_end(game: MallocGame, preferences: NDArray[np.int8]) -> None:
+    """Plays `game` to its end as near to `preferences` as can be."""
     while not game.done:
-        game.step_unpaid(nearest_move(game, wishes))
+        game.step_unpaid(nearest_move(game, preferences))
 
 
 @njit(cache=True, nogil=True)
@@ -72,7 +72,7 @@ def _keep(
     bank: np.ndarray,
 ) -> None:
     """Plays `actions` from the beginning, notes what they decide, keeps the state before each decision of `points`."""
-    tables, state = borrowed(tables), borrowed(state)
+    tables, state = unowned(tables), unowned(state)
     reset(tables, state)
     point = 0
     going = advance(tables, state, legal)
@@ -89,17 +89,17 @@ def _keep(
 @njit(cache=True, nogil=True)
 def forward(tables: Tables, state: State, legal: np.ndarray, actions: np.ndarray) -> None:
     """Makes legal moves."""
-    tables, state = borrowed(tables), borrowed(state)
+    tables, state = unowned(tables), unowned(state)
     for action in actions:
         step(tables, state, action, legal)
 
 
 @njit(cache=True, nogil=True)
-def rush(tables: Tables, state: State, legal: np.ndarray, following: np.ndarray, wishes: np.ndarray) -> None:
-    """Plays to the end as `play_on` does, without telling decisions from forced moves, which takes half the time."""
-    tables, state = borrowed(tables), borrowed(state)
+def rollout(tables: Tables, state: State, legal: np.ndarray, following: np.ndarray, preferences: np.ndarray) -> None:
+    """Plays to the end as `play_to_end` does, without telling decisions from forced moves, which takes half the time."""
+    tables, state = unowned(tables), unowned(state)
     while True:
         state.counters[C_ACCESS] = following[state.counters[C_ACCESS]]
         if not catch_up(tables, state):
             return
-        play(tables, state, choose(tables, state, legal, wishes[state.counters[C_ACCESS]]))
+        play(tables, state, choose(tables, state, legal, preferences[state.counters[C_ACCESS]]))

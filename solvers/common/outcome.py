@@ -12,7 +12,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ...env.compiled.sorting import ascending
-from ...env.compiled.unowned import borrowed
+from ...env.compiled.unowned import unowned
 from ...env.game.game import MallocGame
 from ...env.game.rules import _cycles_seconds, _msa_seconds
 from ...env.game.state import (
@@ -77,7 +77,7 @@ def make_scoring(game: MallocGame) -> Scoring:
 @njit(cache=True, nogil=True)
 def outcome(tables: Tables, scoring: Scoring, state: State) -> float:
     """Returns the seconds that the judge sees in a finished game."""
-    tables, state = borrowed(tables), borrowed(state)
+    tables, state = unowned(tables), unowned(state)
     copies = _copies(tables, scoring, state)
     steps = tables.limits[L_INSTRUCTIONS]
     run_s, hbm_s = np.empty(steps), np.empty(steps)

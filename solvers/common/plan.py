@@ -1,10 +1,10 @@
-"""Plans: a wish for every access of a program, and games played by them in compiled code.
+"""Plans: a preference for every access of a program, and games played by them in compiled code.
 
 A plan keeps its meaning when an earlier decision changes, which a list of moves does not: what was decided there may
-not come up, and what was forced may be free. A wish is a move:
+not come up, and what was forced may be free. A preference is a move:
 
 - operand: `COPY` be fast (stay, else fetch), `NO_COPY` stay if there, `DROP` read from HBM, `WAIT` be fast, however
-  long the prefetch keeps its instruction waiting, `ACROSS` be fast, by a cross-program prefetch if it is not there;
+  long the prefetch keeps its instruction waiting, `CROSS_PROGRAM_FETCH` be fast, by a cross-program prefetch if it is not there;
   what a loop carries and something reads later is written back after the loop, but for `NO_COPY`;
 - result: `NO_COPY` fast, `COPY` fast and written back, `DROP` HBM, `WAIT` fast, however long it waits for room.
 
@@ -19,14 +19,14 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ...env.compiled.unowned import borrowed
+from ...env.compiled.unowned import unowned
 from ...env.game.rules import COPY, DROP, NO_COPY, NUM_MOVES, advance, catch_up, legal_moves, play, reset
 from ...env.game.state import (
     A_BUFFER,
     A_CARRIED,
     A_INSTRUCTION,
     A_KIND,
-    A_TWIN,
+    A_TIED_TO,
     AF_AHEAD,
     B_INPUT,
     B_LAST_RESULT,
@@ -41,61 +41,61 @@ from ...env.game.state import (
 )
 from ...env.program.program import OPERAND
 
-# Wishes that are no moves: to be in fast memory at the price of any wait, and from the start of the program.
+# Preferences that are no moves: to be in fast memory at the price of any wait, and from the start of the program.
 WAIT = NUM_MOVES
-ACROSS = NUM_MOVES + 1
-NUM_WISHES = NUM_MOVES + 2
+CROSS_PROGRAM_FETCH = NUM_MOVES + 1
+NUM_PREFERENCES = NUM_MOVES + 2
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def choose(tables: Tables, state: State, legal: np.ndarray, wish: int) -> int:
-    """Returns the move at the access to decide next that comes nearest to a wish, and plans it."""
+def choose(tables: Tables, state: State, legal: np.ndarray, preference: int) -> int:
+    """Returns the move at the access to decide next that comes nearest to a preference, and plans it."""
     access = state.counters[C_ACCESS]
     owner = tables.access[access, A_BUFFER]
-    free = tables.access[access, A_TWIN] < 0
+    free = tables.access[access, A_TIED_TO] < 0
     if tables.access[access, A_KIND] == OPERAND:
         resident = state.buffer[owner, S_RESIDENT] == 1
         readable = state.buffer[owner, S_VALID] <= tables.access[access, A_INSTRUCTION]
-        leaves = wish == DROP or (wish == NO_COPY and not resident)
+        leaves = preference == DROP or (preference == NO_COPY and not resident)
         # The common cases need no plan.
         if free and readable and leaves:
             return DROP
         if free and resident and not leaves:
-            return COPY if wish != NO_COPY and _may_be_written_back(tables, access) else NO_COPY
-        _legal_moves(tables, state, legal, wish)
+            return COPY if preference != NO_COPY and _may_be_written_back(tables, access) else NO_COPY
+        _legal_moves(tables, state, legal, preference)
         if not free:
             return NO_COPY if legal[NO_COPY] else DROP
         if resident:
             return DROP if legal[DROP] else NO_COPY
-        if wish == ACROSS and legal[NO_COPY]:
+        if preference == CROSS_PROGRAM_FETCH and legal[NO_COPY]:
             return NO_COPY
         return COPY if legal[COPY] and not leaves else DROP
-    if free and wish == DROP:
+    if free and preference == DROP:
         return DROP
-    _legal_moves(tables, state, legal, wish)
-    if wish < NUM_MOVES and legal[wish]:
-        return wish
+    _legal_moves(tables, state, legal, preference)
+    if preference < NUM_MOVES and legal[preference]:
+        return preference
     return NO_COPY if legal[NO_COPY] else (COPY if legal[COPY] else DROP)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _legal_moves(tables: Tables, state: State, legal: np.ndarray, wish: int) -> None:
-    """Plans the move; for a wish to wait, as if the access gained more than any wait costs."""
+def _legal_moves(tables: Tables, state: State, legal: np.ndarray, preference: int) -> None:
+    """Plans the move; for a preference to wait, as if the access gained more than any wait costs."""
     access = state.counters[C_ACCESS]
     gain = tables.access_f[access, AF_AHEAD]
-    if wish == WAIT:
+    if preference == WAIT:
         tables.access_f[access, AF_AHEAD] = np.inf
     legal_moves(tables, state, legal)
     tables.access_f[access, AF_AHEAD] = gain
 
 
 @njit(cache=True, nogil=True)
-def wish_of(tables: Tables, state: State, move: int) -> int:
-    """Returns the wish that leads to a legal `move` at the access to decide next."""
+def preference_of(tables: Tables, state: State, move: int) -> int:
+    """Returns the preference that leads to a legal `move` at the access to decide next."""
     access = state.counters[C_ACCESS]
     if move != NO_COPY or tables.access[access, A_KIND] != OPERAND or _may_be_written_back(tables, access):
         return move
-    return COPY if state.buffer[tables.access[access, A_BUFFER], S_RESIDENT] == 1 else ACROSS
+    return COPY if state.buffer[tables.access[access, A_BUFFER], S_RESIDENT] == 1 else CROSS_PROGRAM_FETCH
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -106,7 +106,7 @@ def _may_be_written_back(tables: Tables, access: int) -> bool:
 
 @njit(cache=True, nogil=True, forceinline=True)
 def is_constant(tables: Tables, access: int) -> bool:
-    """Returns whether nothing in the program writes the buffer of an access: `ACROSS` is for these."""
+    """Returns whether nothing in the program writes the buffer of an access: `CROSS_PROGRAM_FETCH` is for these."""
     owner = tables.access[access, A_BUFFER]
     return tables.buffer[owner, B_INPUT] == 1 and tables.buffer[owner, B_LAST_RESULT] < 0
 
@@ -116,7 +116,7 @@ def play_plan(
     tables: Tables, state: State, legal: np.ndarray, following: np.ndarray, plan: np.ndarray, moves: np.ndarray
 ) -> None:
     """Plays a whole game by `plan[A]`; `moves[A]` receives the moves. `following` is that of `next_placeable`."""
-    tables, state = borrowed(tables), borrowed(state)
+    tables, state = unowned(tables), unowned(state)
     reset(tables, state)
     while True:
         state.counters[C_ACCESS] = following[state.counters[C_ACCESS]]
@@ -142,8 +142,8 @@ def next_placeable(tables: Tables) -> NDArray[np.int64]:
 def plan_of_line(
     tables: Tables, state: State, legal: np.ndarray, line: np.ndarray, count: int, plan: np.ndarray
 ) -> None:
-    """Plays the game by a line of `count` decisions, and makes the plan whose wishes are the moves that were made."""
-    tables, state = borrowed(tables), borrowed(state)
+    """Plays the game by a line of `count` decisions, and makes the plan whose preferences are the moves that were made."""
+    tables, state = unowned(tables), unowned(state)
     reset(tables, state)
     decisions, before = 0, 0
     going = True
@@ -156,7 +156,7 @@ def plan_of_line(
         if going:
             move = line[decisions] if decisions < count else NO_COPY
             decisions += 1
-            plan[now] = wish_of(tables, state, move)
+            plan[now] = preference_of(tables, state, move)
             play(tables, state, move)
 
 
@@ -173,10 +173,10 @@ def free_accesses(tables: Tables) -> NDArray[np.int64]:
     free = (tables.buffer[owner, B_PLAYED] == 1) & (tables.buffer[owner, B_TRIVIAL] == 0)
     # A result written in place has a twin too, but may be written back or not.
     decided = (tables.access[:, A_KIND] == OPERAND) | (tables.access[:, A_CARRIED] > 0)
-    return np.flatnonzero(free & ~(decided & (tables.access[:, A_TWIN] >= 0)))
+    return np.flatnonzero(free & ~(decided & (tables.access[:, A_TIED_TO] >= 0)))
 
 
 def random_plan(tables: Tables, generator: np.random.Generator) -> NDArray[np.int8]:
-    """Returns a plan of random wishes, none of them to wait, with shares of their own."""
-    shares = np.insert(generator.dirichlet(np.ones(NUM_WISHES - 1)), WAIT, 0.0)
-    return generator.choice(NUM_WISHES, len(tables.access), p=shares).astype(np.int8)
+    """Returns a plan of random preferences, none of them to wait, with shares of their own."""
+    shares = np.insert(generator.dirichlet(np.ones(NUM_PREFERENCES - 1)), WAIT, 0.0)
+    return generator.choice(NUM_PREFERENCES, len(tables.access), p=shares).astype(np.int8)

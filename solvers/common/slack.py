@@ -16,7 +16,7 @@ from ...env.game.state import HINTS, R_SLACK
 from ...env.program.mapping import Mapping
 from ...env.program.program import OPERAND, Program
 from .follow import plan_of_mapping, without_times
-from .line import rush
+from .line import rollout
 from .outcome import make_scoring, outcome
 from .plan import WAIT, next_placeable
 
@@ -26,19 +26,19 @@ SLACKS = (2.0, 1.0, 5.0, 8.0)
 PATIENCE = 10.0
 
 
-def wishes_of_mapping(program: Program, mapping: Mapping) -> NDArray[np.int8]:
-    """Returns `[A]` the wishes for moves of the game that come nearest to a mapping."""
-    wishes = plan_of_mapping(program, mapping)
-    waits = wishes == WAIT  # which is no move
-    wishes[waits] = np.where(program.access_kind == OPERAND, COPY, NO_COPY)[waits]
-    return wishes
+def preferences_of_mapping(program: Program, mapping: Mapping) -> NDArray[np.int8]:
+    """Returns `[A]` the preferences for moves of the game that come nearest to a mapping."""
+    preferences = plan_of_mapping(program, mapping)
+    waits = preferences == WAIT  # which is no move
+    preferences[waits] = np.where(program.access_kind == OPERAND, COPY, NO_COPY)[waits]
+    return preferences
 
 
 def take_best_rules(game: MallocGame, mapping: Mapping) -> None:
     """Gives `game`, which begins anew, the slack of `SLACKS` with which following `mapping` comes to least, and keeps
     or drops the times that the game's hints give to copies."""
-    wishes, scoring, following = (
-        wishes_of_mapping(game.program, mapping),
+    preferences, scoring, following = (
+        preferences_of_mapping(game.program, mapping),
         make_scoring(game),
         next_placeable(game.tables),
     )
@@ -49,7 +49,7 @@ def take_best_rules(game: MallocGame, mapping: Mapping) -> None:
     for hinted, slack in rules:
         access[:, HINTS], rates[R_SLACK] = hinted, slack
         reset(game.tables, game.state)
-        rush(game.tables, game.state, game.legal, following, wishes)
+        rollout(game.tables, game.state, game.legal, following, preferences)
         seconds.append(outcome(game.tables, scoring, game.state))
     access[:, HINTS], rates[R_SLACK] = rules[int(np.argmin(seconds))]
     game.reset()

@@ -1,4 +1,4 @@
-"""A walk over plans: change a wish or a few, play on from there, keep it if it is better or by chance.
+"""A walk over plans: change a preference or a few, play on from there, keep it if it is better or by chance.
 
 A game is not played again from its beginning: states are kept at points along the current game, and a change starts
 from the last one before it. Nor is it always played to its end: whether it will be kept is drawn beforehand, and where
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ...env.compiled.block import copy_block
 from ...env.compiled.sorting import first_above
-from ...env.compiled.unowned import borrowed
+from ...env.compiled.unowned import unowned
 from ...env.game.rules import COPY, DROP, NO_COPY, catch_up, play, reset
 from ...env.game.state import (
     A_BUFFER,
@@ -31,7 +31,7 @@ from ...env.game.state import (
 )
 from ...env.program.program import OPERAND
 from .outcome import Scoring, outcome
-from .plan import ACROSS, WAIT, choose, is_constant
+from .plan import CROSS_PROGRAM_FETCH, WAIT, choose, is_constant
 from .task import Plan, Task
 
 # States kept along a game.
@@ -49,10 +49,10 @@ class Search(NamedTuple):
     """How a walk changes plans.
 
     Attributes:
-      waits: wishes to wait are among the changes.
+      waits: preferences to wait are among the changes.
       gives_up: games that fall behind are not played to their end.
       uniform: share of changes that begin at any access alike; the others begin where more is at stake.
-      single, pair, forward: shares of changes of one wish, of two near each other, and of all wishes of a buffer from
+      single, pair, forward: shares of changes of one preference, of two near each other, and of all preferences of a buffer from
         there on; the rest exchange two buffers that are near each other.
     """
 
@@ -119,7 +119,7 @@ class Walk:
 
     def state(self) -> dict[str, Any]:
         """Returns where it stands as plain JSON values; `restore` goes on from there, with the same generator."""
-        plan, best_plan = ("".join(map(str, wishes.tolist())) for wishes in (self.plan, self.best_plan))
+        plan, best_plan = ("".join(map(str, preferences.tolist())) for preferences in (self.plan, self.best_plan))
         return {
             "plan": plan,
             "best_plan": best_plan,
@@ -217,7 +217,7 @@ def _begin(
     moves: np.ndarray,
 ) -> float:
     """Plays `plan` from the beginning and keeps its states in `bank[0]`; returns its seconds."""
-    tables, state = borrowed(tables), borrowed(state)
+    tables, state = unowned(tables), unowned(state)
     reset(tables, state)
     point = 0
     while True:
@@ -262,7 +262,7 @@ def _steps(
     probe: bool,
 ) -> None:
     """Tries `games` changes. With `probe` they are single ones, none is kept, and `deltas` gets what they make."""
-    tables, state = borrowed(tables), borrowed(state)
+    tables, state = unowned(tables), unowned(state)
     changed = np.zeros(_MOST_CHANGES, np.int64)
     before = np.zeros(_MOST_CHANGES, np.int8)
     behind = np.zeros(_LAGS)
@@ -287,7 +287,7 @@ def _steps(
             state.counters[C_ACCESS] = following[state.counters[C_ACCESS]]
             access = state.counters[C_ACCESS]
             if same and access > last:
-                break  # the wishes were different, the moves are not
+                break  # the preferences were different, the moves are not
             while passed < len(points) and access >= points[passed]:
                 copy_block(block, bank[1 - slot[passed], passed])
                 rewards[1 - slot[passed], passed] = state.sums[F_REWARD]
@@ -307,7 +307,7 @@ def _steps(
             if probe:
                 deltas[game] = 0.0
                 _restore(plan, changed, before, count)
-            continue  # the new wishes cost nothing: keep them
+            continue  # the new preferences cost nothing: keep them
         if given_up:
             _restore(plan, changed, before, count)
             continue
@@ -337,7 +337,7 @@ def _waits_otherwise(
     tables: Tables, plan: np.ndarray, access: int, move: int, changed: np.ndarray, before: np.ndarray, count: int
 ) -> bool:
     """Returns whether a move that is the same as before may run otherwise: a prefetch that would wait for too long when
-    it keeps to the hinted time takes another window, unless its wish is to wait."""
+    it keeps to the hinted time takes another window, unless its preference is to wait."""
     if (
         move != COPY
         or tables.access[access, A_HINT] < 0
@@ -374,18 +374,18 @@ def _change(
     before: np.ndarray,
     single: bool,
 ) -> int:
-    """Changes a wish or several in place; returns how many, with places and former wishes."""
+    """Changes a preference or several in place; returns how many, with places and former preferences."""
     index = int(first_above(drawn, generator.random()))
     index = min(index, len(free) - 1)
     kind = 0.0 if single else generator.random()
     access = free[index]
     if kind < search.single + search.pair + search.forward:
-        wish = _other(tables, plan, access, generator, search.waits)
-        count = _set(plan, access, wish, changed, before, 0)
+        preference = _other(tables, plan, access, generator, search.waits)
+        count = _set(plan, access, preference, changed, before, 0)
         if kind < search.single:
             return count
         if kind >= search.single + search.pair:
-            return _set_onwards(tables, plan, moves, access, wish, False, changed, before, count)
+            return _set_onwards(tables, plan, moves, access, preference, False, changed, before, count)
         near = _near(free, index, generator)
         if near != access:
             count = _set(plan, near, _other(tables, plan, near, generator, search.waits), changed, before, count)
@@ -410,13 +410,13 @@ def _near(free: np.ndarray, index: int, generator: np.random.Generator) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _set(plan: np.ndarray, access: int, wish: int, changed: np.ndarray, before: np.ndarray, count: int) -> int:
-    """Changes a wish and notes what it was; returns how many are noted then."""
+def _set(plan: np.ndarray, access: int, preference: int, changed: np.ndarray, before: np.ndarray, count: int) -> int:
+    """Changes a preference and notes what it was; returns how many are noted then."""
     if count == _MOST_CHANGES:
         return count
     changed[count] = access
     before[count] = plan[access]
-    plan[access] = wish
+    plan[access] = preference
     return count + 1
 
 
@@ -426,33 +426,33 @@ def _set_onwards(
     plan: np.ndarray,
     moves: np.ndarray,
     access: int,
-    wish: int,
+    preference: int,
     until_written: bool,
     changed: np.ndarray,
     before: np.ndarray,
     count: int,
 ) -> int:
-    """Changes the wishes of a buffer after `access` to the same; returns how many are noted then."""
+    """Changes the preferences of a buffer after `access` to the same; returns how many are noted then."""
     following = tables.access[access, A_NEXT]
     while following >= 0 and count < _MOST_CHANGES:
         if until_written and tables.access[following, A_KIND] != OPERAND:
             break
-        if plan[following] != wish:
-            count = _set(plan, following, wish, changed, before, count)
+        if plan[following] != preference:
+            count = _set(plan, following, preference, changed, before, count)
         following = tables.access[following, A_NEXT]
     return count
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _other(tables: Tables, plan: np.ndarray, access: int, generator: np.random.Generator, waits: bool) -> int:
-    """Returns a wish other than the one that an access has, each as likely."""
+    """Returns a preference other than the one that an access has, each as likely."""
     constant = is_constant(tables, access)
     count = 3 + (1 if waits else 0) + (1 if constant else 0)
-    wishes = np.array([NO_COPY, COPY, DROP, WAIT if waits else ACROSS, ACROSS])
+    preferences = np.array([NO_COPY, COPY, DROP, WAIT if waits else CROSS_PROGRAM_FETCH, CROSS_PROGRAM_FETCH])
     while True:
-        wish = wishes[int(generator.random() * count)]
-        if wish != plan[access]:
-            return wish
+        preference = preferences[int(generator.random() * count)]
+        if preference != plan[access]:
+            return preference
 
 
 @njit(cache=True, nogil=True)

@@ -15,7 +15,7 @@ class RewardConfig:
 
     Attributes:
       scale: what the squared speed-up is multiplied by.
-      refusal: what is taken off for the share of bytes that should be fast by the wishes and could not.
+      refusal: what is taken off for the share of bytes that should be fast by the preferences and could not.
       strict: a game in which anything was refused gets minus that share and nothing else, as on the paper's chip,
         which does not run an invalid mapping.
     """

@@ -1,7 +1,7 @@
 """A program as EGRL sees it: a graph of tensors, each of which is given a home in memory.
 
 A tensor is a buffer that a plan may place. Its homes, as many as the paper's chip has memories, say what its accesses
-wish for, all alike:
+preference for, all alike:
 
 - `HBM`: nothing fast.
 - `FAST`: a result is produced in fast memory only; an operand is fetched where it is not there.
@@ -37,7 +37,7 @@ from ...env.game.state import (
     Tables,
 )
 from ...env.program.program import OPERAND
-from ..common.plan import ACROSS
+from ..common.plan import CROSS_PROGRAM_FETCH
 from ..common.task import Plan, Task
 
 HBM, FAST, BOTH = range(3)
@@ -52,7 +52,7 @@ class Tensors:
 
     Attributes:
       node: `[A]` the tensor of each access that a plan decides; -1 for others.
-      wishes: `[A, NUM_HOMES]` what an access wishes for in each home.
+      preferences: `[A, NUM_HOMES]` what an access preferences for in each home.
       moved: `[A]` bytes the access moves, loop trips counted; 0 where a plan does not decide.
       features: `[K, NUM_FEATURES]` float32.
       edges: `[K, K]` both are accessed by the same instruction.
@@ -60,7 +60,7 @@ class Tensors:
     """
 
     node: NDArray[np.int64]
-    wishes: NDArray[np.int8]
+    preferences: NDArray[np.int8]
     moved: NDArray[np.float64]
     features: NDArray[np.float32]
     edges: NDArray[np.bool_]
@@ -74,7 +74,7 @@ class Tensors:
     def plan(self, homes: Homes) -> Plan:
         """Returns the plan that gives tensors `[K]` their homes."""
         chosen = np.where(self.node >= 0, homes[self.node], HBM) if self.count else np.zeros(len(self.node), np.int64)
-        return self.wishes[np.arange(len(self.node)), chosen]
+        return self.preferences[np.arange(len(self.node)), chosen]
 
     def denied(self, homes: Homes, fast: NDArray[np.int8]) -> float:
         """Returns the share of bytes moved whose access should be fast by `homes` and is not in the game played.
@@ -98,14 +98,16 @@ def make_tensors(task: Task) -> Tensors:
     node = np.full(len(owner), -1, np.int64)
     node[task.free] = index[owner[task.free]]
     constant = (tables.buffer[:, B_INPUT] == 1) & (tables.buffer[:, B_LAST_RESULT] < 0)
-    wishes = np.full((len(owner), NUM_HOMES), DROP, np.int8)
-    wishes[:, FAST] = np.where(kind == OPERAND, COPY, NO_COPY)
-    wishes[:, BOTH] = np.where(constant[owner], ACROSS, COPY)
+    preferences = np.full((len(owner), NUM_HOMES), DROP, np.int8)
+    preferences[:, FAST] = np.where(kind == OPERAND, COPY, NO_COPY)
+    preferences[:, BOTH] = np.where(constant[owner], CROSS_PROGRAM_FETCH, COPY)
     weight = tables.instruction_f[tables.access[:, A_INSTRUCTION], IF_WEIGHT]
     moved = np.where(node >= 0, tables.access_f[:, AF_BYTES] * weight, 0.0)
     first = np.full(len(buffers), tables.limits[L_INSTRUCTIONS], np.int64)
     np.minimum.at(first, node[task.free], tables.access[task.free, A_INSTRUCTION])
-    return Tensors(node, wishes, moved, _features(tables, node, buffers), _edges(tables, node, len(buffers)), first)
+    return Tensors(
+        node, preferences, moved, _features(tables, node, buffers), _edges(tables, node, len(buffers)), first
+    )
 
 
 def _edges(tables: Tables, node: NDArray[np.int64], count: int) -> NDArray[np.bool_]:

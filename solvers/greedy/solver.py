@@ -31,7 +31,7 @@ from ...env.game.state import (
     Tables,
 )
 from ...env.program.program import OPERAND
-from ..common.plan import ACROSS, WAIT
+from ..common.plan import CROSS_PROGRAM_FETCH, WAIT
 from ..common.starts import Start, good_starts
 from ..common.task import Plan, Task
 
@@ -52,7 +52,7 @@ class Stays(NamedTuple):
       size: `[S]` bytes.
       benefit_s: `[S]` seconds that being fast saves.
       seconds: `[S]` how long it lasts, everything in HBM.
-      wish: `[A]` the wish of an access whose stay is chosen.
+      preference: `[A]` the preference of an access whose stay is chosen.
     """
 
     of_access: NDArray[np.int64]
@@ -61,7 +61,7 @@ class Stays(NamedTuple):
     size: NDArray[np.int64]
     benefit_s: NDArray[np.float64]
     seconds: NDArray[np.float64]
-    wish: NDArray[np.int8]
+    preference: NDArray[np.int8]
 
 
 def greedy(task: Task) -> None:
@@ -120,7 +120,7 @@ def make_stays(tables: Tables, cut: float) -> Stays:
     number = np.full(len(owner), -1, np.int64)
     stays: list[list[int]] = []
     latest: dict[int, int] = {}
-    wish = np.where(kind == OPERAND, COPY, NO_COPY).astype(np.int8)
+    preference = np.where(kind == OPERAND, COPY, NO_COPY).astype(np.int8)
     for access in np.flatnonzero(placeable).tolist():
         buffer, t = int(owner[access]), int(step[access])
         stay = latest.get(buffer)
@@ -132,7 +132,7 @@ def make_stays(tables: Tables, cut: float) -> Stays:
     # Whatever a later stay or HBM reads must have been written back.
     for access in np.flatnonzero(placeable & (kind != OPERAND)).tolist():
         if latest[int(owner[access])] != number[access]:
-            wish[access] = COPY
+            preference[access] = COPY
     spans = np.array(stays, np.int64).reshape(-1, 2)
     of_stay = np.zeros(len(stays), np.int64)
     of_stay[number[placeable]] = owner[placeable]
@@ -144,20 +144,20 @@ def make_stays(tables: Tables, cut: float) -> Stays:
         tables.buffer[of_stay, B_ALIGNED].astype(np.int64),
         benefit.astype(np.float64),
         end[spans[:, 1]] - begin[spans[:, 0]],
-        wish,
+        preference,
     )
 
 
 def plan_of_stays(task: Task, stays: Stays, chosen: NDArray[np.bool_]) -> Plan:
     """Returns the plan in which the accesses of the `chosen` stays (`[S]`) are fast."""
-    plan = np.where(chosen[stays.of_access] & (stays.of_access >= 0), stays.wish, DROP).astype(np.int8)
-    # The game takes the first input that wishes for it across the boundary: let that be the one that gains most.
+    plan = np.where(chosen[stays.of_access] & (stays.of_access >= 0), stays.preference, DROP).astype(np.int8)
+    # The game takes the first input that preferences for it across the boundary: let that be the one that gains most.
     buffer = task.tables.buffer[task.tables.access[:, A_BUFFER]]
     constant = (buffer[:, B_INPUT] == 1) & (buffer[:, B_LAST_RESULT] < 0)
     able = np.flatnonzero((plan == COPY) & constant)
     if len(able):
         best = able[np.argmax(stays.benefit_s[stays.of_access[able]])]
-        plan[stays.of_access == stays.of_access[best]] = ACROSS
+        plan[stays.of_access == stays.of_access[best]] = CROSS_PROGRAM_FETCH
     return plan
 
 
@@ -211,7 +211,7 @@ def _look_ahead(task: Task, stays: Stays) -> None:
         for stay in _order(stays, *power).tolist():
             if task.done:
                 return
-            trial = np.where(stays.of_access == stay, stays.wish, plan).astype(np.int8)
+            trial = np.where(stays.of_access == stay, stays.preference, plan).astype(np.int8)
             seconds = task.play(trial)
             if seconds < reached:
                 plan, reached = trial, seconds
@@ -219,7 +219,7 @@ def _look_ahead(task: Task, stays: Stays) -> None:
         if task.done or task.best_plan is None:
             return
         mine = stays.of_access == stay
-        for wish in (stays.wish, DROP, np.where(stays.wish == COPY, WAIT, stays.wish)):
-            trial = np.where(mine, wish, task.best_plan).astype(np.int8)
+        for preference in (stays.preference, DROP, np.where(stays.preference == COPY, WAIT, stays.preference)):
+            trial = np.where(mine, preference, task.best_plan).astype(np.int8)
             if not np.array_equal(trial, task.best_plan):
                 task.play(trial)

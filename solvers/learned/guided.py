@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from ...actors.search.search import log_policy
 from ...env.compiled.block import copy_block
 from ...env.compiled.sorting import first_above
-from ...env.compiled.unowned import borrowed
+from ...env.compiled.unowned import unowned
 from ...env.game.game import NUM_MOVES
 from ...env.game.observation import OBSERVATION_SIZE, observe
 from ...env.game.rules import catch_up, legal_moves, play, reset
 from ...env.game.state import C_ACCESS, F_REWARD, State, Tables
 from ...learner.networks.network import Network, Params
 from ..common.outcome import Scoring, outcome
-from ..common.plan import choose, wish_of
+from ..common.plan import choose, preference_of
 from ..common.task import Plan, Task
 from ..common.walk import Search, Walk
 
@@ -39,8 +39,8 @@ _TRIALS = 2.0
 _WORTH = 1.2
 
 
-# An access, and another wish for it.
-Wish = tuple[int, int]
+# An access, and another preference for it.
+Change = tuple[int, int]
 
 
 class View(NamedTuple):
@@ -51,18 +51,18 @@ class View(NamedTuple):
       move: `[N]` the line's move.
       observation: `[N, OBSERVATION_SIZE]`.
       legal: `[N, 3]`.
-      wish: `[N, 3]` the wish (`solvers/plan.py`) that leads to each move.
+      preference: `[N, 3]` the preference (`solvers/plan.py`) that leads to each move.
     """
 
     access: NDArray[np.int64]
     move: NDArray[np.int64]
     observation: NDArray[np.float32]
     legal: NDArray[np.bool_]
-    wish: NDArray[np.int8]
+    preference: NDArray[np.int8]
 
     def at(self, rows: NDArray[np.int64]) -> "View":
         """Returns the part at some rows."""
-        return View(self.access[rows], self.move[rows], self.observation[rows], self.legal[rows], self.wish[rows])
+        return View(self.access[rows], self.move[rows], self.observation[rows], self.legal[rows], self.preference[rows])
 
 
 class Guide:
@@ -103,7 +103,7 @@ class GuidedWalk(Walk):
         self._own = np.diff(self._drawn, prepend=0.0)
         self._doubt, self._tried = np.zeros(len(self._own)), np.zeros(len(self._own))
         self._shares = self._own
-        self._preferred: list[Wish] = []
+        self._preferred: list[Change] = []
         self._place = np.full(len(task.tables.access), -1, np.int64)
         self._place[task.free] = np.arange(len(task.free))
 
@@ -147,14 +147,14 @@ class GuidedWalk(Walk):
         rows, moves = np.nonzero(doubts > _WORTH)
         order = np.argsort(doubts[rows, moves], kind="stable")
         rows, moves = rows[order], moves[order]
-        self._preferred = list(zip(view.access[rows].tolist(), view.wish[rows, moves].tolist(), strict=True))
+        self._preferred = list(zip(view.access[rows].tolist(), view.preference[rows, moves].tolist(), strict=True))
 
-    def suggest(self, wishes: Sequence[Wish]) -> None:
+    def suggest(self, preferences: Sequence[Change]) -> None:
         """Has `correct` try these first, the last of them before all others."""
-        self._preferred += wishes
+        self._preferred += preferences
 
     def correct(self, games: int) -> int:
-        """Plays up to `games` games, each with one wish that the policy prefers, the likeliest first; keeps what is
+        """Plays up to `games` games, each with one preference that the policy prefers, the likeliest first; keeps what is
         better. Returns how many were played: fewer if nothing is left since the last `aim`."""
         task = self._task
         count = min(games, len(self._preferred))
@@ -175,7 +175,7 @@ class GuidedWalk(Walk):
             task.legal,
             task.following,
             np.array([access for access, _ in tried]),
-            np.array([wish for _, wish in tried], np.int8),
+            np.array([preference for _, preference in tried], np.int8),
             self.plan,
             self.best_plan,
             self._moves,
@@ -198,7 +198,9 @@ def look(task: Task, plan: Plan) -> View:
         np.zeros((accesses, NUM_MOVES), np.int8),
     )
     count = _look(task.tables, task.state, task.legal, task.following, plan, *view)
-    return View(view.access[:count], view.move[:count], view.observation[:count], view.legal[:count], view.wish[:count])
+    return View(
+        view.access[:count], view.move[:count], view.observation[:count], view.legal[:count], view.preference[:count]
+    )
 
 
 @njit(cache=True, nogil=True)
@@ -212,9 +214,9 @@ def _look(
     moves: np.ndarray,
     observations: np.ndarray,
     legals: np.ndarray,
-    wishes: np.ndarray,
+    preferences: np.ndarray,
 ) -> int:
-    tables, state = borrowed(tables), borrowed(state)
+    tables, state = unowned(tables), unowned(state)
     reset(tables, state)
     count = 0
     while True:
@@ -228,7 +230,7 @@ def _look(
             legals[count] = legal
             observe(tables, state, legal, observations[count])
             for move in range(NUM_MOVES):
-                wishes[count, move] = wish_of(tables, state, move)
+                preferences[count, move] = preference_of(tables, state, move)
         move = choose(tables, state, legal, plan[access])
         if decides:
             moves[count] = move
@@ -249,19 +251,19 @@ def _correct(
     legal: np.ndarray,
     following: np.ndarray,
     accesses: np.ndarray,
-    wishes: np.ndarray,
+    preferences: np.ndarray,
     plan: np.ndarray,
     best_plan: np.ndarray,
     moves: np.ndarray,
     trial_moves: np.ndarray,
     values: np.ndarray,
 ) -> None:
-    """Tries single wishes one after the other; those that make the game better stay. The banks are those of `Walk`."""
-    tables, state = borrowed(tables), borrowed(state)
+    """Tries single preferences one after the other; those that make the game better stay. The banks are those of `Walk`."""
+    tables, state = unowned(tables), unowned(state)
     for number in range(len(accesses)):
         first = accesses[number]
         before = plan[first]
-        plan[first] = wishes[number]
+        plan[first] = preferences[number]
         point = first_above(points, first) - 1
         copy_block(bank[slot[point], point], block)
         passed = point + 1

@@ -23,7 +23,7 @@ from ..common.task import Clocked, Plan, Task
 from ..common.walk import Walk
 from ..greedy.solver import random_knapsacks
 from ..order.solver import order_search
-from .guided import Guide, GuidedWalk, Wish
+from .guided import Change, Guide, GuidedWalk
 
 # Of the ways to follow a mapping, and of the knapsacks, those that may be walked from; and of all these those that are.
 _FOLLOWED = 2
@@ -33,7 +33,7 @@ _WALKED = 4
 _ROUNDING = 1e-9
 
 # What looks at a walk's current plan now and then, and makes the guide better. Returns changes that help, best last.
-Tutor = Callable[[Task, Plan, Guide], list[Wish]]
+Tutor = Callable[[Task, Plan, Guide], list[Change]]
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Asking:
             return True
         return self._asked_s + self._last_s <= self._config.ask_share * self._task.seconds
 
-    def _learn(self, walk: Walk) -> list[Wish]:
+    def _learn(self, walk: Walk) -> list[Change]:
         """Has the guide taught if it is time to; returns changes that help, best last."""
         task = self._task
         if self._tutor is None or task.spent < self._teach_at:

@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 from ...env.bounds.placement import Placement
 from ...env.game.rules import COPY, DROP, NO_COPY
 from ...env.program.program import OPERAND
-from ..common.plan import ACROSS, WAIT
+from ..common.plan import CROSS_PROGRAM_FETCH, WAIT
 from ..common.task import Plan, Task
 
 # How much of a plan a crossing replaces: accesses in a row, or this many buffers.
 _LONGEST_PART = 0.25
 _MOST_BUFFERS = 8
-# How often the accesses of a crossing wish to wait.
+# How often the accesses of a crossing preference to wait.
 _WAITING = 0.3
 
 
@@ -25,12 +25,12 @@ class Shares:
     Attributes:
       fast: `[A]` the share that is served from fast memory; -1 where the model leaves the buffer out and it may stay
         where it is, 0 where it may not be fast.
-      wish: `[A]` the wish of an access that is fast.
+      preference: `[A]` the preference of an access that is fast.
       across: `[A]` the share of the buffer that the previous execution prefetches.
     """
 
     fast: NDArray[np.float64]
-    wish: NDArray[np.int8]
+    preference: NDArray[np.int8]
     across: NDArray[np.float64]
 
 
@@ -39,7 +39,7 @@ def shares_of(task: Task, placement: Placement, values: NDArray[np.float64]) -> 
     program = task.game.program
     accesses = program.num_accesses
     fast, across = np.zeros(accesses), np.zeros(accesses)
-    wish = np.full(accesses, COPY, np.int8)
+    preference = np.full(accesses, COPY, np.int8)
     touches = zip(program.access_instruction.tolist(), program.access_buffer.tolist(), strict=True)
     for access, touch in enumerate(touches):
         column = placement.fast.get(touch)
@@ -49,19 +49,19 @@ def shares_of(task: Task, placement: Placement, values: NDArray[np.float64]) -> 
         fast[access] = values[column]
         if program.access_kind[access] != OPERAND:
             written_back = placement.in_hbm[touch].at(values) >= 0.5
-            wish[access] = COPY if written_back else NO_COPY
+            preference[access] = COPY if written_back else NO_COPY
         elif touch[1] in placement.ahead:
             across[access] = values[placement.ahead[touch[1]]]
-    return Shares(fast, wish, across)
+    return Shares(fast, preference, across)
 
 
 def rounded(task: Task, shares: Shares, threshold: float | NDArray[np.float64], waits: bool = False) -> Plan:
-    """Returns the plan that wishes for every share of at least `threshold` (one, or `[A]`) to be fast; with `waits`,
+    """Returns the plan that preferences for every share of at least `threshold` (one, or `[A]`) to be fast; with `waits`,
     operands at the price of any wait."""
-    plan = np.where(shares.fast >= threshold, shares.wish, DROP).astype(np.int8)
+    plan = np.where(shares.fast >= threshold, shares.preference, DROP).astype(np.int8)
     if waits:
         plan[(plan == COPY) & (task.game.program.access_kind == OPERAND)] = WAIT
-    plan[(plan != DROP) & (shares.across >= np.maximum(threshold, 0.5))] = ACROSS
+    plan[(plan != DROP) & (shares.across >= np.maximum(threshold, 0.5))] = CROSS_PROGRAM_FETCH
     plan[shares.fast < 0.0] = NO_COPY
     return plan
 

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from ...env.compiled.unowned import borrowed
+from ...env.compiled.unowned import unowned
 from . import heap as heaps
 from .crossing import cross_program
 from .efficiency import rule_out_inefficient
@@ -19,7 +19,7 @@ from .state import N_PARTS, N_PENDING, N_REPACKS, N_STAYS, P_BEGIN, P_COUNTED, P
 @njit(cache=True, nogil=True)
 def assign(problem: Problem, state: State, spare: Heap, order: np.ndarray, want: np.ndarray, cross: np.ndarray) -> None:
     """Places the buffers in `order`, after those of `cross` as cross-program prefetches."""
-    problem, state, spare = borrowed(problem), borrowed(state), borrowed(spare)
+    problem, state, spare = unowned(problem), unowned(state), unowned(spare)
     reset(state)
     for t in range(len(problem.reserved)):
         if problem.reserved[t] > 0:

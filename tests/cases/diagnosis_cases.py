@@ -19,7 +19,7 @@ from mallocmuzero.learner.config import LearnerConfig
 from mallocmuzero.learner.networks.network import Network, NetworkConfig, NetworkOutput
 from mallocmuzero.learner.state import init_state
 from mallocmuzero.learner.update import make_optimiser
-from mallocmuzero.solvers.common.line import Line
+from mallocmuzero.solvers.common.line import LineOfPlay
 
 CONFIG = NetworkConfig(OBSERVATION_SIZE, NUM_MOVES, GRID, grid_channels=(4,), width=16, projection_width=16)
 NETWORK = Network(CONFIG)
@@ -47,7 +47,7 @@ def save_policy(folder: Path, config: NetworkConfig = CONFIG) -> Path:
     return Checkpoints(folder, network).save(state)
 
 
-def line_of_production(name: str, objective: str | None = None) -> tuple[PlayedProgram, Line, Trace]:
+def line_of_production(name: str, objective: str | None = None) -> tuple[PlayedProgram, LineOfPlay, Trace]:
     """A program, the line that follows its production mapping, and the record of that."""
     program = load(name)
     assert program.production is not None

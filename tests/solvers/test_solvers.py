@@ -91,7 +91,7 @@ def test_a_walk_from_kept_states_is_a_walk_from_the_beginning(search: Search, ms
 
 
 def test_a_walk_by_hinted_times_is_a_walk_from_the_beginning() -> None:
-    # A wish to wait may change when a prefetch runs, and with it what fits later, but not the move.
+    # A preference to wait may change when a prefetch runs, and with it what fits later, but not the move.
     program = load("alexnet-train-b128")
     task = Task(program, None, "robust", Budget(None, 10_000), 0)
     task.take(task.following_clock(task.clocks[0], hints_of_mapping(program, program.production)))
@@ -124,14 +124,14 @@ def test_what_the_game_forbids_to_wait_for_may_be_wished_for() -> None:
     task = Task(program, None, "msa", Budget(None, 10), 0)
     last = int(np.flatnonzero(program.access_buffer == program.buffer_names.index("x"))[0])
     fast = {}
-    for wish in (COPY, WAIT):
+    for preference in (COPY, WAIT):
         plan = np.full(program.num_accesses, DROP, np.int8)
-        plan[last] = wish
+        plan[last] = preference
         task.play(plan)
         task.game.take_over()
         mapping = task.game.mapping()
         assert verify(program, program.target, mapping) == []
-        fast[wish] = bool(mapping.access_fast[last])
+        fast[preference] = bool(mapping.access_fast[last])
     assert fast == {COPY: False, WAIT: True}
 
 

@@ -18,8 +18,8 @@ from mallocmuzero.actors.self_play.config import ActorConfig
 from mallocmuzero.env.game.game import MOVE_NAMES
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.learner.networks.network import Network
-from mallocmuzero.solvers.common.line import nearest_move, play_on
-from mallocmuzero.solvers.common.plan import wish_of
+from mallocmuzero.solvers.common.line import nearest_move, play_to_end
+from mallocmuzero.solvers.common.plan import preference_of
 from scipy.stats import entropy, linregress, spearmanr
 
 HORIZON = 6
@@ -178,7 +178,7 @@ def test_what_changes_are_worth_is_what_the_judge_says_of_their_mappings(workloa
 
     def replay(decision: int, move: int) -> dict[str, float]:
         game = played.game_after([*line.actions[:decision].tolist(), move])
-        play_on(game, line.wishes)
+        play_to_end(game, line.preferences)
         assert not verify(game.program, game.program.target, game.mapping())
         return judge.latencies(game.mapping())
 
@@ -220,14 +220,14 @@ def test_what_changes_are_worth_is_what_the_judge_says_of_their_mappings(workloa
     assert found.random.helps == sum(gain > 1e-5 for gain in every)
     if workload == WORKLOAD:
         assert found.random.helps > 0  # greedy is better there than XLA: something must help
-    # All at once: the wishes of all changes, from the beginning.
-    wishes = line.wishes.copy()
+    # All at once: the preferences of all changes, from the beginning.
+    preferences = line.preferences.copy()
     for change in found.changes:
         game = played.game_after(line.actions[: change.decision].tolist())
-        wishes[game.access] = wish_of(game.tables, game.state, MOVE_NAMES.index(change.agent_move))
+        preferences[game.access] = preference_of(game.tables, game.state, MOVE_NAMES.index(change.agent_move))
     game = played.new_game()
     while not game.done:
-        game.step(nearest_move(game, wishes))
+        game.step(nearest_move(game, preferences))
     assert found.together_us == pytest.approx(game.latency_s * 1e6)
 
 

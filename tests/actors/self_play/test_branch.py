@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 from actor_cases import NETWORK, SEARCH, Recorder, make_actor, parameters, skips, steps
 from mallocmuzero.actors.self_play.actor import SelfPlayActor
+from mallocmuzero.actors.self_play.annealing import AnnealingConfig
 from mallocmuzero.actors.self_play.branch import BranchConfig
 from mallocmuzero.actors.self_play.config import ActorConfig
 from mallocmuzero.actors.self_play.episode import EpisodeResult
 from mallocmuzero.actors.self_play.played_program import PlayedProgram
-from mallocmuzero.actors.self_play.polish import PolishConfig
 from mallocmuzero.actors.self_play.reward_scale import make_scale
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.game.game import MallocGame, play_line
 from mallocmuzero.env.program.program import Program
 from mallocmuzero.env.workloads import load
 from mallocmuzero.replay.segment import Step
-from mallocmuzero.solvers.common.line import Line, nearest_move, play_on
+from mallocmuzero.solvers.common.line import LineOfPlay, nearest_move, play_to_end
 
 CONFIG = ActorConfig(
     games=3, objective="msa", branch=BranchConfig(share=1.0, moves=5, kick=0.5, counterfactual=False, opponent="first")
@@ -37,7 +37,7 @@ def test_a_line_begins_anywhere_and_its_wishes_lead_along_it() -> None:
     game = MallocGame(load("resnet50-b32-v4"), objective="msa", place_trivial=False)
     make_scale(game)
     actions, latency_s = list(game.actions), game.latency_s
-    line = Line(game.clone(), np.array(actions), latency_s)
+    line = LineOfPlay(game.clone(), np.array(actions), latency_s)
     for decision in (0, 1, 7, len(actions) - 1):
         twin = game.clone()
         line.begin(twin, decision)
@@ -48,7 +48,7 @@ def test_a_line_begins_anywhere_and_its_wishes_lead_along_it() -> None:
         assert np.array_equal(twin.legal, straight.legal)
         assert np.array_equal(twin.observe(), straight.observe())
         while not twin.done:
-            twin.step(nearest_move(twin, line.wishes))
+            twin.step(nearest_move(twin, line.preferences))
         assert twin.actions == actions
         assert twin.latency_s == latency_s
 
@@ -86,9 +86,9 @@ def test_steps_hold_what_the_game_earned(workload: str | None) -> None:
 
 
 def _by_reference_s(played: PlayedProgram, actions: list[int]) -> float:
-    """Seconds by the slow way: a game from its beginning, ended by the first line's wishes, judged as a mapping."""
+    """Seconds by the slow way: a game from its beginning, ended by the first line's preferences, judged as a mapping."""
     game = played.game_after(actions)
-    play_on(game, played.first)
+    play_to_end(game, played.first)
     return game.latency_s
 
 
@@ -190,7 +190,7 @@ def test_parameters_are_needed_and_settings_checked() -> None:
 
 def test_polish_betters_the_line_and_continues_where_it_stood() -> None:
     program = load("resnet50-b32-v4")
-    config = replace(CONFIG, polish=PolishConfig(accesses=400 * program.num_accesses, cycle=300))
+    config = replace(CONFIG, annealing=AnnealingConfig(accesses=400 * program.num_accesses, cycle=300))
     through, _ = make_actor([program], config=config)
     first, _ = make_actor([program], config=config)
     plain, _ = actor(program)
@@ -202,12 +202,12 @@ def test_polish_betters_the_line_and_continues_where_it_stood() -> None:
     for _ in range(2):
         second.play(3)
     plain.play(12)
-    polished_s, moves = through.state()["lines"][0]
-    assert polished_s < plain.state()["lines"][0][0]
+    annealed_s, moves = through.state()["lines"][0]
+    assert annealed_s < plain.state()["lines"][0][0]
     assert second.state()["lines"] == through.state()["lines"]
-    assert second.state()["polish"] == through.state()["polish"]
+    assert second.state()["annealing"] == through.state()["annealing"]
     best = reported[-1]
-    assert (best.latency_s, best.actions) == (polished_s, [int(move) for move in moves])
+    assert (best.latency_s, best.actions) == (annealed_s, [int(move) for move in moves])
     with pytest.raises(UserError, match="place_trivial"):
         replace(config, place_trivial=True)
 

@@ -50,7 +50,7 @@ def test_episodes_hold_what_was_played_and_rewards_are_what_it_saved() -> None:
         earned_s = sum(step.reward for step in episode) * scale.unit_s
         # The first line of this program is the greedy player's.
         assert earned_s == pytest.approx(scale.reference_s - game.latency_s, rel=1e-9, abs=1e-15)
-        assert result.score == scale.score(game.latency_s) == pytest.approx(earned_s / scale.room_s, abs=1e-6)
+        assert result.score == scale.score(game.latency_s) == pytest.approx(earned_s / scale.headroom_s, abs=1e-6)
         assert [step.discount for step in episode] == [1.0] * (len(episode) - 1) + [0.0]
 
 
@@ -76,11 +76,11 @@ def test_the_first_line_earns_nothing_anywhere(place_trivial: bool) -> None:
 
 def test_the_unit_is_shared_out_among_the_decisions_of_long_games() -> None:
     short, long = make_scale(MallocGame(skips(5))), make_scale(MallocGame(skips(60), trivial_share=0.0))
-    assert short.unit_s == short.room_s
+    assert short.unit_s == short.headroom_s
     game = MallocGame(skips(60), trivial_share=0.0)
     make_scale(game)
     assert game.decisions > 64
-    assert long.unit_s == pytest.approx(long.room_s * 64 / game.decisions)
+    assert long.unit_s == pytest.approx(long.headroom_s * 64 / game.decisions)
 
 
 def test_several_programs_take_turns() -> None:

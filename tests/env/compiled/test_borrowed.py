@@ -2,7 +2,7 @@ import sys
 from typing import Any, NamedTuple
 
 import numpy as np
-from mallocmuzero.env.compiled.unowned import borrowed
+from mallocmuzero.env.compiled.unowned import unowned
 from numba import njit
 from numba.core import types
 from numba.extending import intrinsic
@@ -21,7 +21,7 @@ class Outer(NamedTuple):
 
 @njit
 def _count_up(record: Outer) -> float:
-    record = borrowed(record)
+    record = unowned(record)
     record.inner.numbers[0] += 1
     record.pair[1][2] += 5
     return record.square[1, 2] + record.pair[0][0]
@@ -29,7 +29,7 @@ def _count_up(record: Outer) -> float:
 
 @njit
 def _copied_size(record: Outer) -> int:
-    record = borrowed(record)
+    record = unowned(record)
     return len(record.inner.numbers.copy()) + len(record.pair[0])
 
 
@@ -45,7 +45,7 @@ def _owner(typingctx: Any, array: Any) -> Any:
 def _owner_of_square(record: Outer, borrows: bool) -> int:
     """Where it is noted who refers to an array; 0 for nowhere."""
     if borrows:
-        record = borrowed(record)
+        record = unowned(record)
     return int(_owner(record.square))
 
 

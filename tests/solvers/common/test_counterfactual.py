@@ -12,7 +12,7 @@ from mallocmuzero.actors.self_play.played_program import PlayedProgram
 from mallocmuzero.env.game.game import MallocGame
 from mallocmuzero.env.workloads import load
 from mallocmuzero.solvers.common.counterfactual import policy_of_outcomes
-from mallocmuzero.solvers.common.line import nearest_move, play_on
+from mallocmuzero.solvers.common.line import nearest_move, play_to_end
 
 CONFIG = ActorConfig(games=3, branch=BranchConfig(share=1.0, moves=5, kick=0.5))
 
@@ -25,7 +25,7 @@ def _played(name: str = "resnet50-b32-v4") -> PlayedProgram:
 def _replayed_s(played: PlayedProgram, before: list[int], move: int) -> float:
     """Seconds by the slow way: a game from its beginning, judged as a mapping."""
     game: MallocGame = played.game_after([*before, move])
-    play_on(game, played.line.wishes)
+    play_to_end(game, played.line.preferences)
     return game.latency_s
 
 
@@ -35,7 +35,7 @@ def test_outcomes_are_those_of_whole_games() -> None:
     for decision, action in enumerate(played.line.actions.tolist()):
         if decision % 9 == 0:
             before, legal = game.observe().copy(), game.legal.copy()
-            seconds = played.move_outcomes_s(game, played.line.wishes)
+            seconds = played.move_outcomes_s(game, played.line.preferences)
             assert np.array_equal(np.isfinite(seconds), legal)
             for move in np.flatnonzero(legal).tolist():
                 expected = _replayed_s(played, list(game.actions), move)
@@ -104,7 +104,7 @@ def test_first_step_of_a_branch_holds_the_outcomes_of_its_moves() -> None:
             earned_s = played.best[0] - seconds[episode[0].action]
             assert episode[0].reward == pytest.approx(earned_s / played.scale.unit_s, abs=1e-9)
             assert episode[0].value >= (played.best[0] - seconds.min()) / played.scale.unit_s - 1e-9 >= -1e-9
-            assert nearest_move(game, played.line.wishes) in np.flatnonzero(episode[0].legal)
+            assert nearest_move(game, played.line.preferences) in np.flatnonzero(episode[0].legal)
             checked += 1
     assert checked
 
@@ -129,8 +129,8 @@ def test_noise_makes_other_branches_that_still_hold_what_they_come_to() -> None:
     config = replace(CONFIG, branch=replace(CONFIG.branch, noise=0.5))
     actor, writers = make_actor([load("resnet50-b32-v4")], seed=3, config=config)
     state = actor.state()
-    line = _played().line.wishes.tolist()
-    differing = [slot["wishes"] != "".join(map(str, line)) for slot in state["slots"]]
+    line = _played().line.preferences.tolist()
+    differing = [slot["preferences"] != "".join(map(str, line)) for slot in state["slots"]]
     actor.play(3 * 40)
     values = [episode[0].value for writer in writers for episode in writer.episodes if episode]
     assert any(differing) or min(values) < max(values) - 0.5

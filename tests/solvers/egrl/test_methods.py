@@ -11,7 +11,7 @@ from mallocmuzero.env.game.rules import COPY, DROP, NO_COPY
 from mallocmuzero.env.program.mapping import all_hbm
 from mallocmuzero.env.program.program import OPERAND
 from mallocmuzero.env.workloads import load
-from mallocmuzero.solvers.common.plan import ACROSS
+from mallocmuzero.solvers.common.plan import CROSS_PROGRAM_FETCH
 from mallocmuzero.solvers.common.task import Budget, Task
 from mallocmuzero.solvers.egrl.methods import EgrlConfig, greedy_dp
 from mallocmuzero.solvers.egrl.play import Player, ReplayBuffer, RewardConfig
@@ -32,7 +32,7 @@ def small_task(games: int = 1000) -> Task:
     return Task(program, None, "msa", Budget(None, games), 0)
 
 
-def test_homes_become_wishes() -> None:
+def test_homes_become_preferences() -> None:
     task = small_task()
     tensors = make_tensors(task)
     names = [task.game.program.buffer_names[b] for b in np.unique(task.game.program.access_buffer[task.free])]
@@ -49,7 +49,7 @@ def test_homes_become_wishes() -> None:
             assert plan[access] == (operand if program.access_kind[access] == OPERAND else result)
         assert (plan[~mine] == DROP).all()
     homes[a], homes[w] = HBM, BOTH
-    assert (tensors.plan(homes)[tensors.node == w] == ACROSS).all()
+    assert (tensors.plan(homes)[tensors.node == w] == CROSS_PROGRAM_FETCH).all()
     assert tensors.edges[w, a]
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mallocmuzero.env.game.rules import COPY, DROP, NO_COPY
 from mallocmuzero.env.workloads import load
-from mallocmuzero.solvers.common.plan import ACROSS
+from mallocmuzero.solvers.common.plan import CROSS_PROGRAM_FETCH
 from mallocmuzero.solvers.common.task import Budget, Status, Task
 from mallocmuzero.solvers.greedy.solver import _look_ahead, greedy, make_stays, plan_of_stays, take
 from programs import make_program, programs
@@ -41,8 +41,8 @@ def test_stays_are_cut_where_they_idle() -> None:
     assert whole.of_access[w[0]] == whole.of_access[w[1]]
     assert parts.of_access[w[0]] != parts.of_access[w[1]]
     assert (whole.first[whole.of_access[w[0]]], whole.last[whole.of_access[w[0]]]) == (0, 2)
-    assert whole.wish[a].tolist() == [NO_COPY, COPY]  # stays: nothing needs it in HBM
-    assert parts.wish[a].tolist() == [COPY, COPY]  # written back, for the stay that follows
+    assert whole.preference[a].tolist() == [NO_COPY, COPY]  # stays: nothing needs it in HBM
+    assert parts.preference[a].tolist() == [COPY, COPY]  # written back, for the stay that follows
     assert whole.size[whole.of_access[w[0]]] == 40
     # Each read of `w` saves the difference between both memories' times for its bytes.
     saved = 40 / 100.0 - 40 / 1000.0
@@ -73,7 +73,7 @@ def test_one_input_at_most_wishes_to_come_across() -> None:
     task = task_of(load("resnet50-b32-v4"))
     stays = make_stays(task.tables, 0.1)
     plan = plan_of_stays(task, stays, np.ones(len(stays.size), bool))
-    assert len(np.unique(task.tables.access[plan == ACROSS, 0])) == 1
+    assert len(np.unique(task.tables.access[plan == CROSS_PROGRAM_FETCH, 0])) == 1
     nothing = plan_of_stays(task, stays, np.zeros(len(stays.size), bool))
     assert (nothing == DROP).all()
 

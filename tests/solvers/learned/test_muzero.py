@@ -303,7 +303,7 @@ def test_the_wishes_of_a_view_lead_to_its_moves(policy: Path) -> None:
     for row in range(0, len(view.access), 7):
         for move in np.flatnonzero(view.legal[row]):
             other = plan.copy()
-            other[view.access[row]] = view.wish[row, move]
+            other[view.access[row]] = view.preference[row, move]
             again = look(task, other)
             same = int(np.flatnonzero(again.access == view.access[row])[0])
             assert again.move[same] == move
@@ -383,7 +383,7 @@ def test_a_tutor_gives_the_guide_new_parameters(policy: Path) -> None:
     helping = Tutor(network, params, task)(task, plan, guide)
     assert task.evaluations > before + 10
     assert guide.params is not params
-    seconds = [task.play(np.where(np.arange(len(plan)) == access, wish, plan)) for access, wish in helping]
+    seconds = [task.play(np.where(np.arange(len(plan)) == access, preference, plan)) for access, preference in helping]
     assert len(seconds) > 3
     assert max(seconds) < task.play(plan)
     assert seconds == sorted(seconds, reverse=True)

@@ -7,18 +7,18 @@ import numpy as np
 
 from ...env.errors import UserError
 from ...solvers.anneal import SEARCH, scale_of
-from ...solvers.common.line import play_on
+from ...solvers.common.line import play_to_end
 from ...solvers.common.plan import plan_of_line
 from ...solvers.common.task import Budget, Task
 from ...solvers.common.walk import Walk
 from .played_program import PlayedProgram
 
-# As `anneal` searches, but for wishes that are no moves of the game.
+# As `anneal` searches, but for preferences that are no moves of the game.
 _SEARCH = SEARCH._replace(waits=False)
 
 
 @dataclass(frozen=True)
-class PolishConfig:
+class AnnealingConfig:
     """How much is annealed.
 
     Attributes:
@@ -34,17 +34,19 @@ class PolishConfig:
 
     def __post_init__(self) -> None:
         if self.accesses < 0:
-            raise UserError(f"actor.polish: accesses must not be negative, not {self.accesses}")
+            raise UserError(f"actor.annealing: accesses must not be negative, not {self.accesses}")
         if self.cycle < 1:
-            raise UserError(f"actor.polish: cycle must be at least 1, not {self.cycle}")
+            raise UserError(f"actor.annealing: cycle must be at least 1, not {self.cycle}")
         if not 0.0 < self.cold <= self.hot:
-            raise UserError(f"actor.polish: cold and hot must be above 0 and in order, not {self.cold} and {self.hot}")
+            raise UserError(
+                f"actor.annealing: cold and hot must be above 0 and in order, not {self.cold} and {self.hot}"
+            )
 
 
-class Polish:
+class Annealing:
     """Anneals one program, a little at a time; goes on where it stopped."""
 
-    def __init__(self, played: PlayedProgram, config: PolishConfig, seed: int) -> None:
+    def __init__(self, played: PlayedProgram, config: AnnealingConfig, seed: int) -> None:
         """Begins from the best line."""
         self._played, self._config = played, config
         self._task = Task(played.program, None, None, Budget(None, 2**62), seed, game=played.new_game())
@@ -79,7 +81,7 @@ class Polish:
         if self._walk.best_s >= self._played.best[0]:
             return
         game = self._played.new_game()
-        play_on(game, self._walk.best_plan)
+        play_to_end(game, self._walk.best_plan)
         self._played.offer(game.actions, self._played.outcome_s(game))
 
     def state(self) -> dict[str, Any]:
