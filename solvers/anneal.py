@@ -3,10 +3,10 @@ that single changes make."""
 
 import numpy as np
 
-from .common.follow import xla_mappings
 from .common.starts import best_starts
 from .common.task import Task
 from .common.walk import Search, Walk
+from .xla.solver import xla_mappings
 
 __all__ = ["SEARCH", "Walk", "anneal"]
 

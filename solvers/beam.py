@@ -9,10 +9,10 @@ from ..env.compiled.block import copy_block
 from ..env.compiled.unowned import unowned
 from ..env.game.rules import NUM_MOVES, catch_up, legal_moves, play, reset
 from ..env.game.state import C_ACCESS, F_REWARD, State, Tables
-from .common.follow import xla_mappings
 from .common.plan import choose, preference_of
 from .common.starts import best_starts
 from .common.task import Plan, Task
+from .xla.solver import xla_mappings
 
 _XLA_SHARE, _START_SHARE = 0.06, 0.2
 # Passes: games side by side, and accesses that a look ahead plays. The last repeats with random ties.

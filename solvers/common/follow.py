@@ -1,7 +1,4 @@
-"""Plans that follow mappings of XLA's own algorithm (`xla/`), for searches to start from."""
-
-from collections.abc import Iterator
-from dataclasses import replace
+"""Plans and hints with which a game follows a mapping."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,27 +7,8 @@ from ...env.game.rules import COPY, DROP, NO_COPY
 from ...env.game.state import NEVER
 from ...env.program.mapping import CROSS_PROGRAM, PREFETCH, WRITE_BACK, Mapping
 from ...env.program.program import OPERAND, RESULT, Program
-from ..xla.decoder import Decoder
-from ..xla.options import production
 from .plan import CROSS_PROGRAM_FETCH, WAIT
-from .task import Plan, Task
-
-# Settings that differ most in what they make of a program.
-_SETTINGS: tuple[dict[str, float | bool], ...] = (
-    {},
-    {"copy_bandwidth_scale": 0.5},
-    {"loop_optimiser": False},
-    {"copy_bandwidth_scale": 0.5, "loop_optimiser": False},
-)
-
-
-def xla_mappings(task: Task, share: float) -> Iterator[Mapping]:
-    """Yields what XLA's algorithm makes of the program with several settings, until `share` of the budget is spent."""
-    program, target = task.game.program, task.game.judge.target
-    for changes in _SETTINGS:
-        if task.done or task.spent >= share:
-            return
-        yield Decoder(program, target, replace(production(target), **changes)).decode()  # type: ignore[arg-type]
+from .task import Plan
 
 
 def plan_of_mapping(program: Program, mapping: Mapping) -> Plan:

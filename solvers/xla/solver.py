@@ -1,7 +1,20 @@
-"""The solver `xla`: what the compiler does by default, once."""
+"""The solver `xla`: the compiler's own algorithm with its production settings, and with a few others as starts."""
 
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ...env.program.mapping import Mapping
 from ..common.task import Task
 from .decoder import Decoder
+from .options import production
+
+# Settings that differ most in what they make of a program.
+_SETTINGS: tuple[dict[str, float | bool], ...] = (
+    {},
+    {"copy_bandwidth_scale": 0.5},
+    {"loop_optimiser": False},
+    {"copy_bandwidth_scale": 0.5, "loop_optimiser": False},
+)
 
 
 def xla(task: Task) -> None:
@@ -9,3 +22,12 @@ def xla(task: Task) -> None:
     task.doing = "placing buffers"
     decoder = Decoder(task.game.program, task.game.judge.target)
     task.offer_mapping(decoder.decode())
+
+
+def xla_mappings(task: Task, share: float) -> Iterator[Mapping]:
+    """Yields what XLA's algorithm makes of the program with several settings, until `share` of the budget is spent."""
+    program, target = task.game.program, task.game.judge.target
+    for changes in _SETTINGS:
+        if task.done or task.spent >= share:
+            return
+        yield Decoder(program, target, replace(production(target), **changes)).decode()  # type: ignore[arg-type]
