@@ -1,9 +1,9 @@
 """Mappings by what people call them."""
 
 from ..env.errors import UserError
-from ..env.program.files import read_mapping
-from ..env.program.mapping import Mapping, all_hbm
-from ..env.program.program import Program
+from ..env.program.mapping import Mapping
+from ..env.program.mapping_file import read_mapping
+from ..env.program.program import Program, all_hbm
 
 PRODUCTION = "production"
 ALL_HBM = "all-hbm"

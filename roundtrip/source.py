@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..env.errors import UserError
-from ..env.program.files import read_module
 from ..env.program.program import Program
+from ..env.program.program_file import read_module
 from ..env.program.target import TOPOLOGIES
 from ..env.workloads import MODELS_PARENT, all_names, workload
 

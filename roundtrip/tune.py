@@ -9,8 +9,8 @@ from ..env.capture.folder import work_folder
 from ..env.capture.run import PASSES, capture
 from ..env.errors import UserError
 from ..env.physics.objective import Judge, make_judge
-from ..env.program.files import read_module, write_program
 from ..env.program.mapping import Mapping as ProgramMapping
+from ..env.program.program_file import read_module, write_program
 from ..solvers.common.task import Budget
 from ..solvers.solve import SOLVERS, Solvers, solve
 from .compile import imposer

@@ -8,8 +8,8 @@ from functools import cache
 from ..env import workloads
 from ..env.errors import UserError
 from ..env.physics.objective import make_judge
-from ..env.program.mapping import Mapping, all_hbm
-from ..env.program.program import Program
+from ..env.program.mapping import Mapping
+from ..env.program.program import Program, all_hbm
 from ..env.program.target import Target
 from ..env.verifier.verify import verify
 from .anneal import anneal

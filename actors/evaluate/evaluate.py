@@ -11,8 +11,8 @@ from ...env.game.game import NUM_MOVES, MallocGame
 from ...env.game.observation import OBSERVATION_SIZE
 from ...env.physics.cost import CYCLES, available_models, exact
 from ...env.physics.objective import Judge, latencies
-from ...env.program.mapping import Mapping, all_hbm
-from ...env.program.program import Program
+from ...env.program.mapping import Mapping
+from ...env.program.program import Program, all_hbm
 from ...env.verifier.verify import verify
 from ...learner.networks.network import Network, Params
 from ..search.search import SearchConfig, greedy, search

@@ -9,8 +9,8 @@ import numpy as np
 
 from ...env.errors import FormatError
 from ...env.game.game import play_line
-from ...env.program.files import read_mapping, write_mapping
 from ...env.program.mapping import Mapping
+from ...env.program.mapping_file import read_mapping, write_mapping
 from ...env.program.program import Program
 from ...env.verifier.verify import verify
 from ...solvers.common.fill import fill

@@ -34,8 +34,8 @@ if __name__ == "__main__":
 
 from mallocmuzero.env import workloads
 from mallocmuzero.env.physics.objective import make_judge
-from mallocmuzero.env.program.files import read_mapping, write_mapping
 from mallocmuzero.env.program.mapping import Mapping
+from mallocmuzero.env.program.mapping_file import read_mapping, write_mapping
 from mallocmuzero.env.program.program import Program
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.solvers.common.fill import gather

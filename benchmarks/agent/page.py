@@ -61,7 +61,7 @@ def gather(runs: Path = RESULTS) -> Standing:
 
 def draw() -> bool:
     """Draws the kept mapping beside production; returns whether there is one."""
-    from mallocmuzero.env.program.files import read_mapping
+    from mallocmuzero.env.program.mapping_file import read_mapping
     from mallocmuzero.env.viewer.picture import draw
     from mallocmuzero.env.workloads import load
 

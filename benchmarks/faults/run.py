@@ -165,7 +165,7 @@ class Run:
     def best_us(self) -> float | None:
         """Latency of the best mapping on the disk, by the last line of figures if there is one."""
         from mallocmuzero.actors.self_play.config import ActorConfig
-        from mallocmuzero.env.program.files import read_mapping
+        from mallocmuzero.env.program.mapping_file import read_mapping
         from mallocmuzero.env.workloads import load
 
         path = self._directory.best / f"{PROGRAM}.mapping.json.gz"

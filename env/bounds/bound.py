@@ -10,8 +10,8 @@ import numpy as np
 from ..errors import UserError
 from ..physics.cost import all_hbm_latency
 from ..physics.objective import ROBUST, Judge, make_judge
-from ..program.mapping import Mapping, all_hbm
-from ..program.program import Program
+from ..program.mapping import Mapping
+from ..program.program import Program, all_hbm
 from ..program.target import Target
 from ..verifier.verify import verify
 from .construct import constructed

@@ -6,8 +6,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ..program.mapping import replaced_pair
-from ..program.program import OPERAND, Program
+from ..program.program import OPERAND, Program, replaced_pair
 from ..program.target import Target
 
 

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import FormatError
-from ..program.mapping import REPLACEABLE_OPCODES
-from ..program.program import OPERAND, RESULT, Program
+from ..program.program import OPERAND, REPLACEABLE_OPCODES, RESULT, Program
 from ..program.target import Target
 from .alias import alias_groups
 from .dataflow import FORWARDING, INPUTS, Values

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import FormatError, UserError
-from ..program.files import read_module, read_program, write_program
 from ..program.program import Program, problem_dict
+from ..program.program_file import read_module, read_program, write_program
 from ..verifier.verify import verify
 from .archive import cut_down
 from .assemble import Assembly

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ..errors import FormatError, UserError
-from ..program.files import write_program
 from ..program.mapping import Mapping as ProgramMapping
-from ..program.packed_module import packed
+from ..program.packed_module import pack_module
 from ..program.program import Program
+from ..program.program_file import write_program
 from ..program.target import GENERATIONS, TOPOLOGIES
 from . import plan
 from .archive import ANSWER_FILE, Archive, cut_down
@@ -172,7 +172,7 @@ class _Compilations:
             folder, _ = self.make("module", {}, LOWERING)
             module = module_in(folder)
             self.drop(folder)
-            packed(module)
+            pack_module(module)
         except (UserError, FormatError) as error:
             self.progress(f"the file goes without the lowered module, so that `impose` will need the source: {error}")
             return None

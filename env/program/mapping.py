@@ -6,17 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .program import OPERAND, RESULT, Program
-
 PREFETCH = 0
 WRITE_BACK = 1
 CROSS_PROGRAM = 2
 
 RESIDENCY_FIELDS = ("buffer", "start", "end", "offset", "low", "high")
 COPY_FIELDS = ("buffer", "direction", "start", "end", "low", "high", "source", "replaces")
-
-# Synchronous instructions that only move bytes. Others with one operand and one result compute: no copy does that.
-REPLACEABLE_OPCODES = ("copy", "slice")
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,31 +42,3 @@ class Mapping:
     residencies: NDArray[np.int64]
     copies: NDArray[np.int64]
     origin: dict[str, Any] = field(default_factory=dict)
-
-
-def all_hbm(program: Program) -> Mapping:
-    """Returns the mapping that keeps everything in HBM: legal for every program."""
-    return Mapping(
-        program_sha256=program.sha256,
-        access_fast=np.zeros(program.num_accesses, bool),
-        residencies=np.zeros((0, len(RESIDENCY_FIELDS)), np.int64),
-        copies=np.zeros((0, len(COPY_FIELDS)), np.int64),
-        origin={"solver": "all-hbm"},
-    )
-
-
-def replaced_pair(program: Program, instruction: int) -> tuple[int, int] | None:
-    """Returns source and result buffer of a synchronous copy that an asynchronous one may replace, or None.
-
-    It is a `copy` or `slice` of one buffer to another that writes as many bytes as it reads, and keeps the layout where
-    that is known.
-    """
-    if program.keeps_layout is not None and not program.keeps_layout[instruction]:
-        return None
-    first, last = int(program.access_start[instruction]), int(program.access_start[instruction + 1])
-    if program.opcodes[instruction] not in REPLACEABLE_OPCODES or last - first != 2:
-        return None
-    source, result = (int(buffer) for buffer in program.access_buffer[first:last])
-    kinds = program.access_kind[first:last].tolist()
-    read, written = program.access_bytes[first:last].tolist()
-    return (source, result) if kinds == [OPERAND, RESULT] and source != result and read == written else None

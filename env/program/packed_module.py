@@ -21,7 +21,7 @@ _PRESET = 6
 _UNPACKING_BYTES = 64 * 2**20
 
 
-def packed(module: bytes) -> dict[str, Any]:
+def pack_module(module: bytes) -> dict[str, Any]:
     """Returns the field `module` of a program file.
 
     Raises:
@@ -42,11 +42,11 @@ def packed(module: bytes) -> dict[str, Any]:
     }
 
 
-def unpacked(field: Any) -> bytes:
+def unpack_module(field: Any) -> bytes:
     """Returns the module of a field.
 
     Raises:
-      FormatError: the field is not what `packed` makes; the message begins with what is wrong.
+      FormatError: the field is not what `pack_module` makes; the message begins with what is wrong.
     """
     if not isinstance(field, dict) or field.get("format") != FORMAT:
         raise FormatError(f"is no {FORMAT}")

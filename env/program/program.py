@@ -4,20 +4,21 @@ import hashlib
 import json
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .cycle_table import CycleTable
+from .mapping import COPY_FIELDS, RESIDENCY_FIELDS, Mapping
 from .target import Target
-
-if TYPE_CHECKING:
-    from .cycle_table import CycleTable
-    from .mapping import Mapping
-    from .variant import Variant
+from .variant import Variant
 
 OPERAND = 0
 RESULT = 1
+
+# Synchronous instructions that only move bytes. Others with one operand and one result compute: no copy does that.
+REPLACEABLE_OPCODES = ("copy", "slice")
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,11 +87,11 @@ class Program:
     definition: NDArray[np.int32]
     is_output: NDArray[np.bool_]
     fast_allowed: NDArray[np.bool_]
-    production: "Mapping | None" = None
+    production: Mapping | None = None
     compiler: dict[str, Any] = field(default_factory=dict)
-    cycles: "CycleTable | None" = None
+    cycles: CycleTable | None = None
     keeps_layout: NDArray[np.bool_] | None = None
-    variants: "tuple[Variant, ...]" = ()
+    variants: tuple[Variant, ...] = ()
     provenance: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -127,6 +128,34 @@ class Program:
         return hashlib.sha256(
             json.dumps(problem_dict(self), sort_keys=True, separators=(",", ":")).encode()
         ).hexdigest()
+
+
+def all_hbm(program: Program) -> Mapping:
+    """Returns the mapping that keeps everything in HBM: legal for every program."""
+    return Mapping(
+        program_sha256=program.sha256,
+        access_fast=np.zeros(program.num_accesses, bool),
+        residencies=np.zeros((0, len(RESIDENCY_FIELDS)), np.int64),
+        copies=np.zeros((0, len(COPY_FIELDS)), np.int64),
+        origin={"solver": "all-hbm"},
+    )
+
+
+def replaced_pair(program: Program, instruction: int) -> tuple[int, int] | None:
+    """Returns source and result buffer of a synchronous copy that an asynchronous one may replace, or None.
+
+    It is a `copy` or `slice` of one buffer to another that writes as many bytes as it reads, and keeps the layout where
+    that is known.
+    """
+    if program.keeps_layout is not None and not program.keeps_layout[instruction]:
+        return None
+    first, last = int(program.access_start[instruction]), int(program.access_start[instruction + 1])
+    if program.opcodes[instruction] not in REPLACEABLE_OPCODES or last - first != 2:
+        return None
+    source, result = (int(buffer) for buffer in program.access_buffer[first:last])
+    kinds = program.access_kind[first:last].tolist()
+    read, written = program.access_bytes[first:last].tolist()
+    return (source, result) if kinds == [OPERAND, RESULT] and source != result and read == written else None
 
 
 # Section of a program file -> field of the file -> attribute of `Program`.

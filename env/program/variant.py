@@ -1,10 +1,8 @@
 """What the compiler makes of a program under other options: the grid that `production_tuned` is chosen from."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from .mapping import Mapping
+from .mapping import Mapping
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,4 +20,4 @@ class Variant:
     options: dict[str, str]
     latency_s: dict[str, float | None]
     inexpressible: dict[str, int] = field(default_factory=dict)
-    mapping: "Mapping | None" = None
+    mapping: Mapping | None = None

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..program.mapping import CROSS_PROGRAM, PREFETCH, REPLACEABLE_OPCODES, WRITE_BACK, replaced_pair
-from ..program.program import OPERAND, Program
+from ..program.mapping import CROSS_PROGRAM, PREFETCH, WRITE_BACK
+from ..program.program import OPERAND, REPLACEABLE_OPCODES, Program, replaced_pair
 from .violation import DIRECTION_NAMES, Kind, Report
 
 

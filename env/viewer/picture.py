@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from ..errors import UserError
 from ..physics.cost import available_models
 from ..physics.simulator import Timeline, simulate
-from ..program.mapping import PREFETCH, WRITE_BACK, Mapping, all_hbm
-from ..program.program import Program
+from ..program.mapping import PREFETCH, WRITE_BACK, Mapping
+from ..program.program import Program, all_hbm
 from ..program.target import Target
 from ..storage.atomic import write_atomically
 

@@ -6,8 +6,8 @@ from functools import cache
 from pathlib import Path
 
 from ..errors import UserError
-from ..program.files import read_program
 from ..program.program import Program
+from ..program.program_file import read_program
 
 SPLITS = ("train", "validation", "heldout", "control")
 _FOLDER = Path(__file__).parent

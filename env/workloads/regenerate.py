@@ -26,8 +26,8 @@ from ..capture.environment import managed_python
 from ..capture.modules import complete
 from ..capture.run import PASSES, capture
 from ..errors import UserError
-from ..program.files import read_program
 from ..program.program import Program
+from ..program.program_file import read_program
 from ..program.target import TOPOLOGIES
 from ..storage.cache import cache_folder
 from . import MODELS_PARENT, Workload, all_names, packages, workload

@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from ...env import workloads
     from ...env.bounds.bound import bound
-    from ...env.program.files import write_mapping
+    from ...env.program.mapping_file import write_mapping
     from ..console import stdout_console
 
     program = workloads.load(arguments.program)

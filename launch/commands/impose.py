@@ -68,7 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
     from ...env.capture.environment import managed_python
     from ...env.errors import UserError
     from ...env.physics.objective import make_judge
-    from ...env.program.files import read_mapping, write_program
+    from ...env.program.mapping_file import read_mapping
+    from ...env.program.program_file import write_program
     from ...env.storage.atomic import write_atomically
     from ...env.verifier.verify import verify
     from ...roundtrip.compile import imposer

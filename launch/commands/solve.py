@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Runs the command; 130 or 143 if a signal ended it early, with the best mapping so far written."""
     from ...env import workloads
     from ...env.errors import UserError
-    from ...env.program.files import write_mapping
+    from ...env.program.mapping_file import write_mapping
     from ...solvers.common.task import Budget
     from ...solvers.solve import SOLVERS, Solvers, solve
     from ..stop import StopRequest

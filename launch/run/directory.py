@@ -97,7 +97,7 @@ class RunDirectory:
         Raises:
           UserError: there is a run, or something else, in the folder already; or it cannot be written.
         """
-        from ...env.program.files import write_program
+        from ...env.program.program_file import write_program
 
         if self.manifest_file.exists():
             raise UserError(f"{self.path}: holds a run already; continue it with --resume, or choose another folder")
@@ -157,7 +157,7 @@ class RunDirectory:
         Raises:
           FormatError: one is missing, damaged, or not the one that the run began with.
         """
-        from ...env.program.files import read_program
+        from ...env.program.program_file import read_program
 
         programs = []
         try:

@@ -11,7 +11,7 @@ from ...actors.evaluate.evaluate import Evaluation, evaluate_mapping, evaluate_n
 from ...actors.self_play.best import BestMappings
 from ...env.physics.cost import MODELS, MSA
 from ...env.physics.objective import ROBUST
-from ...env.program.files import write_mapping
+from ...env.program.mapping_file import write_mapping
 from ...env.program.program import Program
 from ...env.viewer import picture
 from ...learner.checkpoints.checkpoint import Checkpoints, load_parameters

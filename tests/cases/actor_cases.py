@@ -10,8 +10,7 @@ from mallocmuzero.actors.self_play.branch import BranchConfig
 from mallocmuzero.actors.self_play.config import ActorConfig
 from mallocmuzero.env.game.game import NUM_MOVES
 from mallocmuzero.env.game.observation import GRID, OBSERVATION_SIZE
-from mallocmuzero.env.program.mapping import all_hbm
-from mallocmuzero.env.program.program import Program
+from mallocmuzero.env.program.program import Program, all_hbm
 from mallocmuzero.learner.networks.network import Network, NetworkConfig, Params
 from mallocmuzero.replay.interface import ReplayTimeout
 from mallocmuzero.replay.segment import Step

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 from mallocmuzero.env.program.cycle_table import CycleTable, build_table
-from mallocmuzero.env.program.mapping import COPY_FIELDS, PREFETCH, RESIDENCY_FIELDS, Mapping, all_hbm
-from mallocmuzero.env.program.program import OPERAND, RESULT, Program
+from mallocmuzero.env.program.mapping import COPY_FIELDS, PREFETCH, RESIDENCY_FIELDS, Mapping
+from mallocmuzero.env.program.program import OPERAND, RESULT, Program, all_hbm
 from mallocmuzero.env.program.target import Target
 
 # The constants of the open-source compiler's own unit tests, and its production limits on copies.

@@ -15,9 +15,10 @@ from mallocmuzero.env.capture.plan import BANDWIDTH, CROSS_PROGRAM
 from mallocmuzero.env.capture.run import capture
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.physics.objective import make_judge
-from mallocmuzero.env.program.files import read_program, write_mapping
-from mallocmuzero.env.program.mapping import Mapping, all_hbm
-from mallocmuzero.env.program.program import Program
+from mallocmuzero.env.program.mapping import Mapping
+from mallocmuzero.env.program.mapping_file import write_mapping
+from mallocmuzero.env.program.program import Program, all_hbm
+from mallocmuzero.env.program.program_file import read_program
 from mallocmuzero.env.workloads import load
 from mallocmuzero.launch.confirmation_report import report, verdict
 from mallocmuzero.roundtrip import compile as imposition

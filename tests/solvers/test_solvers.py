@@ -13,7 +13,7 @@ from mallocmuzero.env.game.game import MallocGame
 from mallocmuzero.env.game.rules import COPY, DROP
 from mallocmuzero.env.physics.cost import CYCLES, available_models
 from mallocmuzero.env.physics.objective import make_judge
-from mallocmuzero.env.program.mapping import all_hbm
+from mallocmuzero.env.program.program import all_hbm
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.env.workloads import load
 from mallocmuzero.solvers import solve as solve_module

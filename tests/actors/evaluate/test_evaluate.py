@@ -13,8 +13,7 @@ from mallocmuzero.actors.self_play.config import ActorConfig
 from mallocmuzero.actors.self_play.episode import EpisodeResult
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.game.game import MallocGame
-from mallocmuzero.env.program.mapping import all_hbm
-from mallocmuzero.env.program.program import Program
+from mallocmuzero.env.program.program import Program, all_hbm
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.solvers.common.greedy_rules import play_greedy
 

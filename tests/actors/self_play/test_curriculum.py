@@ -8,7 +8,7 @@ from mallocmuzero.actors.self_play.config import ActorConfig
 from mallocmuzero.actors.self_play.curriculum import resized
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.physics.objective import make_judge
-from mallocmuzero.env.program.files import read_program, write_program
+from mallocmuzero.env.program.program_file import read_program, write_program
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.env.workloads import load
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mallocmuzero.env.program.mapping import all_hbm
+from mallocmuzero.env.program.program import all_hbm
 from mallocmuzero.env.workloads import load
 from training_settings import SMALL
 

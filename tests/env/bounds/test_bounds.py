@@ -17,16 +17,8 @@ from mallocmuzero.env.game.game import MallocGame
 from mallocmuzero.env.physics.cost import CYCLES, MSA
 from mallocmuzero.env.physics.objective import ROBUST, Judge, make_judge
 from mallocmuzero.env.program.cycle_table import CycleTable, build_table
-from mallocmuzero.env.program.mapping import (
-    COPY_FIELDS,
-    CROSS_PROGRAM,
-    PREFETCH,
-    RESIDENCY_FIELDS,
-    Mapping,
-    all_hbm,
-    replaced_pair,
-)
-from mallocmuzero.env.program.program import Program
+from mallocmuzero.env.program.mapping import COPY_FIELDS, CROSS_PROGRAM, PREFETCH, RESIDENCY_FIELDS, Mapping
+from mallocmuzero.env.program.program import Program, all_hbm, replaced_pair
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.env.workloads import load
 from programs import make_program, programs

@@ -19,7 +19,7 @@ from mallocmuzero.env.capture.modules import complete
 from mallocmuzero.env.capture.run import capture
 from mallocmuzero.env.errors import FormatError, UserError
 from mallocmuzero.env.physics.simulator import simulate
-from mallocmuzero.env.program.files import read_module, read_program, write_program
+from mallocmuzero.env.program.program_file import read_module, read_program, write_program
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.env.workloads import MODELS_PARENT, load, packages
 from mallocmuzero.env.workloads.regenerate import main as regenerate

@@ -10,8 +10,8 @@ from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.physics.cost import all_hbm_latency, exact, floor_latency, instruction_times
 from mallocmuzero.env.physics.cycles import fit_savings, instruction_cycles, marginal_cycles
 from mallocmuzero.env.physics.simulator import simulate
-from mallocmuzero.env.program.mapping import PREFETCH, all_hbm
-from mallocmuzero.env.program.program import Program
+from mallocmuzero.env.program.mapping import PREFETCH
+from mallocmuzero.env.program.program import Program, all_hbm
 from mallocmuzero.env.program.target import Target
 from programs import TARGET, make_cycles, make_mapping, make_program, programs_with_cycles
 

@@ -10,8 +10,8 @@ from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.game.game import MallocGame
 from mallocmuzero.env.physics.cost import all_hbm_latency, floor_latency
 from mallocmuzero.env.physics.objective import OBJECTIVES, better, latencies, make_judge, ratio, resolve
-from mallocmuzero.env.program.mapping import Mapping, all_hbm
-from mallocmuzero.env.program.program import Program
+from mallocmuzero.env.program.mapping import Mapping
+from mallocmuzero.env.program.program import Program, all_hbm
 from programs import TARGET, make_cycles, make_mapping, make_program, programs_with_cycles
 
 

@@ -12,8 +12,8 @@ import pytest
 from mallocmuzero.env import workloads
 from mallocmuzero.env.errors import FormatError, UserError
 from mallocmuzero.env.program import packed_module
-from mallocmuzero.env.program.files import read_module, read_program, write_program
-from mallocmuzero.env.program.packed_module import MAX_PACKED_BYTES, packed, unpacked
+from mallocmuzero.env.program.packed_module import MAX_PACKED_BYTES, pack_module, unpack_module
+from mallocmuzero.env.program.program_file import read_module, read_program, write_program
 
 MODULE = b"ML\xefR" + b"module @jit_f " * 100
 
@@ -40,7 +40,7 @@ def test_committed_modules() -> None:
 
 
 def changed(**fields: Any) -> dict[str, Any]:
-    return {**packed(MODULE), **fields}
+    return {**pack_module(MODULE), **fields}
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def changed(**fields: Any) -> dict[str, Any]:
 )
 def test_what_is_no_module_is_refused(tmp_path: Path, field: Any, message: str) -> None:
     with pytest.raises(FormatError, match=message):
-        unpacked(field)
+        unpack_module(field)
     tiny = workloads.load("tiny")
     path = tmp_path / "p.json.gz"
     write_program(tiny, path)
@@ -76,7 +76,7 @@ def test_what_is_no_module_is_refused(tmp_path: Path, field: Any, message: str) 
 def test_a_module_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packed_module, "MAX_PACKED_BYTES", 1000)
     with pytest.raises(UserError, match="pass weights as arguments"):
-        packed(os.urandom(2000))
+        pack_module(os.urandom(2000))
     monkeypatch.setattr(packed_module, "MAX_MODULE_BYTES", 1000)
     with pytest.raises(UserError, match="pass weights as arguments"):
-        packed(bytes(2000))
+        pack_module(bytes(2000))

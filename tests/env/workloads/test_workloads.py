@@ -9,7 +9,7 @@ import mallocmuzero.env.workloads.hashes as hashes
 import numpy as np
 import pytest
 from mallocmuzero.env.errors import FormatError, UserError
-from mallocmuzero.env.program.files import read_module
+from mallocmuzero.env.program.program_file import read_module
 from mallocmuzero.env.program.target import GENERATIONS
 from mallocmuzero.env.workloads import MODELS_PARENT, SPLITS, all_names, load, names, packages, split, workload
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from mallocmuzero.env.physics.objective import make_judge
-from mallocmuzero.env.program.files import read_mapping
+from mallocmuzero.env.program.mapping_file import read_mapping
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.env.workloads import load
 from mallocmuzero.launch.cli import main

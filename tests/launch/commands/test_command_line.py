@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from launch_cases import WORKLOAD, call, last_checkpoint, train_arguments
 from mallocmuzero.env import workloads
-from mallocmuzero.env.program.files import write_mapping, write_program
-from mallocmuzero.env.program.mapping import all_hbm
+from mallocmuzero.env.program.mapping_file import write_mapping
+from mallocmuzero.env.program.program import all_hbm
+from mallocmuzero.env.program.program_file import write_program
 from mallocmuzero.launch.run.directory import RunDirectory
 from programs import make_program
 

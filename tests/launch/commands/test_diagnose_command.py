@@ -15,7 +15,7 @@ from mallocmuzero.actors.diagnosis.diagnose import diagnose
 from mallocmuzero.actors.self_play.config import ActorConfig
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.game.observation import OBSERVATION_SIZE
-from mallocmuzero.env.program.files import write_program
+from mallocmuzero.env.program.program_file import write_program
 from mallocmuzero.env.workloads import load
 from mallocmuzero.launch.config.config import TrainConfig
 from mallocmuzero.launch.diagnosis.agent import load_agent

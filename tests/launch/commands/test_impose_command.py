@@ -18,8 +18,9 @@ from mallocmuzero.env.capture.run import capture
 from mallocmuzero.env.errors import FormatError, UserError
 from mallocmuzero.env.physics.objective import make_judge
 from mallocmuzero.env.program.cycle_table import build_table
-from mallocmuzero.env.program.files import read_module, write_mapping, write_program
+from mallocmuzero.env.program.mapping_file import write_mapping
 from mallocmuzero.env.program.program import Program
+from mallocmuzero.env.program.program_file import read_module, write_program
 from mallocmuzero.env.workloads import MODELS_PARENT, load, workload
 from mallocmuzero.roundtrip.compile import imposer, merged
 from mallocmuzero.roundtrip.confirm import candidates_of

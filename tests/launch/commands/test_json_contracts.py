@@ -10,8 +10,8 @@ from mallocmuzero.env import workloads
 from mallocmuzero.env.physics.cost import MODELS, available_models
 from mallocmuzero.env.physics.objective import resolve
 from mallocmuzero.env.physics.simulator import simulate
-from mallocmuzero.env.program.files import write_mapping
 from mallocmuzero.env.program.mapping import Mapping
+from mallocmuzero.env.program.mapping_file import write_mapping
 
 
 def result_of(*arguments: str) -> tuple[int, Any]:

@@ -12,7 +12,7 @@ from launch_cases import call
 from mallocmuzero.env.capture import worker
 from mallocmuzero.env.capture.plan import BANDWIDTH, grid
 from mallocmuzero.env.errors import UserError
-from mallocmuzero.env.program.files import read_module, read_program
+from mallocmuzero.env.program.program_file import read_module, read_program
 from mallocmuzero.roundtrip.tune import tune
 
 README = Path(__file__).parents[3] / "README.md"

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mallocmuzero.env.game.rules import COPY, DROP, NO_COPY
-from mallocmuzero.env.program.mapping import all_hbm
-from mallocmuzero.env.program.program import OPERAND
+from mallocmuzero.env.program.program import OPERAND, all_hbm
 from mallocmuzero.env.workloads import load
 from mallocmuzero.solvers.common.plan import CROSS_PROGRAM_FETCH
 from mallocmuzero.solvers.common.task import Budget, Task

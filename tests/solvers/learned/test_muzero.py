@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.physics.objective import make_judge
-from mallocmuzero.env.program.files import read_mapping
+from mallocmuzero.env.program.mapping_file import read_mapping
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.env.workloads import load
 from mallocmuzero.launch import learned as launch_muzero

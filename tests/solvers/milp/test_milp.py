@@ -13,7 +13,7 @@ from mallocmuzero.env.game.rules import COPY, DROP
 from mallocmuzero.env.packing.best_fit import best_fit
 from mallocmuzero.env.packing.repack import packing_of
 from mallocmuzero.env.physics.objective import make_judge
-from mallocmuzero.env.program.mapping import all_hbm
+from mallocmuzero.env.program.program import all_hbm
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.env.workloads import load
 from mallocmuzero.solvers.common.task import Budget, Status, Task

@@ -1,8 +1,7 @@
-"""Program and mapping files: what is written is read back; what is wrong is refused, with file and field named."""
+"""Program files are read back as they were written; a wrong one is refused, with file and field named."""
 
 import errno
 import gzip
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,30 +9,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from file_edits import change, removing, setting, small_program
 from hypothesis import given, settings
 from mallocmuzero.env.errors import FormatError, UserError
-from mallocmuzero.env.program import files
+from mallocmuzero.env.program import document
 from mallocmuzero.env.program.cycle_table import build_table
-from mallocmuzero.env.program.files import read_mapping, read_program, write_mapping, write_program
-from mallocmuzero.env.program.mapping import all_hbm
-from mallocmuzero.env.program.program import PROBLEM_FIELDS, Program
+from mallocmuzero.env.program.program import PROBLEM_FIELDS, Program, all_hbm
+from mallocmuzero.env.program.program_file import read_program, write_program
 from mallocmuzero.env.program.variant import Variant
-from mallocmuzero.env.storage import atomic as durable
+from mallocmuzero.env.storage import atomic
 from mallocmuzero.env.workloads import load, names
-from programs import make_program, programs
-
-
-def small() -> Program:
-    return make_program(
-        [("a", 1.0, ["x"], ["y"]), ("b", 1.0, ["y"], ["z"]), ("c", 1.0, ["z"], ["z"])],
-        {"x": {"size": 16, "input": True}, "y": 64, "z": {"size": 16, "output": True}},
-        loops=[(1, 1, 3)],
-    )
+from programs import programs
 
 
 @settings(max_examples=40, deadline=None)
 @given(programs())
-def test_programs_and_mappings_are_read_back(tmp_path_factory: pytest.TempPathFactory, program: Program) -> None:
+def test_programs_are_read_back(tmp_path_factory: pytest.TempPathFactory, program: Program) -> None:
     folder = tmp_path_factory.mktemp("files")
     write_program(program, folder / "p.json.gz")
     again = read_program(folder / "p.json.gz")
@@ -41,9 +32,6 @@ def test_programs_and_mappings_are_read_back(tmp_path_factory: pytest.TempPathFa
     for fields in PROBLEM_FIELDS.values():
         for attribute in fields.values():
             assert np.array_equal(getattr(again, attribute), getattr(program, attribute)), attribute
-    mapping = all_hbm(program)
-    write_mapping(mapping, program, folder / "m.json.gz")
-    assert np.array_equal(read_mapping(folder / "m.json.gz", again).access_fast, mapping.access_fast)
 
 
 @pytest.mark.parametrize("name", names())
@@ -57,30 +45,6 @@ def test_committed_programs_are_written_as_they_were_read(name: str, tmp_path: P
     assert np.array_equal(again.production.residencies, program.production.residencies)
     write_program(again, tmp_path / "twice.json.gz")
     assert (tmp_path / "twice.json.gz").read_bytes() == (tmp_path / "again.json.gz").read_bytes()
-
-
-def change(path: Path, edit: Callable[[dict[str, Any]], None]) -> None:
-    document = json.loads(gzip.decompress(path.read_bytes()))
-    edit(document)
-    path.write_bytes(gzip.compress(json.dumps(document).encode()))
-
-
-def setting(*place: str | int, value: Any) -> Callable[[dict[str, Any]], None]:
-    def edit(document: Any) -> None:
-        for part in place[:-1]:
-            document = document[part]
-        document[place[-1]] = value
-
-    return edit
-
-
-def removing(*place: str) -> Callable[[dict[str, Any]], None]:
-    def edit(document: Any) -> None:
-        for part in place[:-1]:
-            document = document[part]
-        del document[place[-1]]
-
-    return edit
 
 
 @pytest.mark.parametrize(
@@ -118,7 +82,7 @@ def removing(*place: str) -> Callable[[dict[str, Any]], None]:
 )
 def test_a_wrong_program_file_is_refused(edit: Callable[[dict[str, Any]], None], field: str, tmp_path: Path) -> None:
     path = tmp_path / "program.json.gz"
-    write_program(small(), path)
+    write_program(small_program(), path)
     change(path, edit)
     with pytest.raises(FormatError) as error:
         read_program(path)
@@ -129,7 +93,7 @@ def test_a_wrong_program_file_is_refused(edit: Callable[[dict[str, Any]], None],
 
 def test_kept_layouts_are_read_back_and_may_be_unknown(tmp_path: Path) -> None:
     path = tmp_path / "program.json.gz"
-    program = replace(small(), opcodes=("fusion", "copy", "slice"))
+    program = replace(small_program(), opcodes=("fusion", "copy", "slice"))
     assert program.keeps_layout is None
     for known in (None, np.array([False, False, False]), np.array([False, True, False])):
         write_program(replace(program, keeps_layout=known), path)
@@ -142,8 +106,8 @@ def test_kept_layouts_are_read_back_and_may_be_unknown(tmp_path: Path) -> None:
 
 
 def priced() -> Program:
-    """`small` with a cycle table and a variant; instructions 0 and 1 share a row."""
-    program = small()
+    """`small_program` with a cycle table and a variant; instructions 0 and 1 share a row."""
+    program = small_program()
     pairs = {(0, 0): 90, (0, 3): 40, (1, 0): 7}
     variants = (
         Variant({}, {"msa": 2.0, "cycles": 3.0}),
@@ -155,7 +119,7 @@ def priced() -> Program:
 def test_cycles_and_variants_are_read_back(tmp_path: Path) -> None:
     write_program(priced(), tmp_path / "p.json.gz")
     again = read_program(tmp_path / "p.json.gz")
-    assert again.sha256 == small().sha256
+    assert again.sha256 == small_program().sha256
     assert again.cycles is not None
     assert again.cycles.row.tolist() == [0, 0, 1]
     assert again.cycles.pair_row.tolist() == [0, 0, 1]
@@ -171,13 +135,13 @@ def test_cycles_and_variants_are_read_back(tmp_path: Path) -> None:
 
 def test_a_file_of_version_1_is_read(tmp_path: Path) -> None:
     path = tmp_path / "p.json.gz"
-    write_program(small(), path)
+    write_program(small_program(), path)
     change(path, removing("variants"))
     with pytest.raises(FormatError, match="`variants` is missing"):
         read_program(path)
     change(path, setting("version", value=1))
     program = read_program(path)
-    assert (program.sha256, program.cycles, program.variants) == (small().sha256, None, ())
+    assert (program.sha256, program.cycles, program.variants) == (small_program().sha256, None, ())
 
 
 @pytest.mark.parametrize(
@@ -219,32 +183,11 @@ def test_wrong_cycles_and_variants_are_refused(
     assert field in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("edit", "field"),
-    [
-        (setting("program_sha256", value="0" * 64), "belongs to another program"),
-        (setting("accesses_fast", value=[99]), "`accesses_fast` names an access outside"),
-        (setting("accesses_fast", value=[0.5]), "`accesses_fast[0]` is 0.5"),
-        (removing("copies", "replaces"), "`copies.replaces` is missing"),
-        (setting("residencies", "buffer", value=[1]), "`residencies` has columns of different lengths"),
-        (setting("origin", value=None), "`origin` is not a dict"),
-    ],
-)
-def test_a_wrong_mapping_file_is_refused(edit: Callable[[dict[str, Any]], None], field: str, tmp_path: Path) -> None:
-    path, program = tmp_path / "mapping.json.gz", small()
-    write_mapping(all_hbm(program), program, path)
-    change(path, edit)
-    with pytest.raises(FormatError) as error:
-        read_mapping(path, program)
-    assert str(error.value).startswith(f"{path}: ")
-    assert field in str(error.value)
-
-
 def test_files_that_are_no_program_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "program.json.gz"
     with pytest.raises(UserError, match="cannot be read"):
         read_program(path)
-    write_program(small(), path)
+    write_program(small_program(), path)
     whole = path.read_bytes()
     broken = whole[:-20], whole[: len(whole) // 2]
     for content in (b"", b"HloModule jit_f", *broken, gzip.compress(b"{"), gzip.compress(b"[]")):
@@ -252,23 +195,23 @@ def test_files_that_are_no_program_at_all(tmp_path: Path, monkeypatch: pytest.Mo
         with pytest.raises(FormatError, match=r"program\.json\.gz: "):
             read_program(path)
     path.write_bytes(whole)
-    monkeypatch.setattr(files, "MAX_FILE_BYTES", 100)
+    monkeypatch.setattr(document, "MAX_FILE_BYTES", 100)
     with pytest.raises(FormatError, match="unpacks to more than 100 bytes"):
         read_program(path)
 
 
 def test_a_disk_that_takes_nothing_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "program.json.gz"
-    write_program(small(), path)
+    write_program(small_program(), path)
     before = path.read_bytes()
     with pytest.raises(UserError, match="cannot be written"):
-        write_program(small(), path / "below-a-file.json.gz")
+        write_program(small_program(), path / "below-a-file.json.gz")
 
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(durable.os, "fsync", full)
+    monkeypatch.setattr(atomic.os, "fsync", full)
     with pytest.raises(UserError, match="No space left on device"):
-        write_program(small(), path)
+        write_program(small_program(), path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["program.json.gz"]

@@ -1,0 +1,191 @@
+"""Program files: a program with its mapping by XLA, cycle table, variants and module. The format: docs/formats.md."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import FormatError
+from .cycle_table import parse_table, table_fields
+from .document import Document, read_document, write_document
+from .mapping_file import mapping_fields, parse_mapping
+from .packed_module import pack_module, unpack_module
+from .program import PROBLEM_FIELDS, REPLACEABLE_OPCODES, Program, problem_dict
+from .program_checks import check_columns
+from .target import Target
+from .variant import Variant
+
+PROGRAM_FORMAT = "mallocmuzero-program"
+# Version 1 has no variants and no cycle table, and is read as a program without them.
+PROGRAM_VERSION = 2
+
+# Types of the columns, by attribute of `Program`; `int32` where there is none.
+_COLUMN_TYPES: dict[str, type] = {
+    **dict.fromkeys(("instruction_names", "opcodes", "access_path", "buffer_names"), str),
+    **dict.fromkeys(("compute_s", "bytes_total", "access_bytes"), np.float64),
+    **dict.fromkeys(("is_output", "fast_allowed"), np.bool_),
+    **dict.fromkeys(("reserved", "loop_trips", "size"), np.int64),
+    "access_kind": np.int8,
+}
+
+
+def write_program(program: Program, path: str | os.PathLike[str], module: bytes | None = None) -> None:
+    """Writes a program file. The bytes depend on the arguments alone.
+
+    Args:
+      program: the program.
+      path: the file.
+      module: the lowered module of the program, see `read_module`; None for a file without one.
+
+    Raises:
+      UserError: the file cannot be written, or the module is too large for one.
+    """
+    document: dict[str, Any] = {
+        "format": PROGRAM_FORMAT,
+        "version": PROGRAM_VERSION,
+        "sha256": program.sha256,
+        "name": program.name,
+        "family": program.family,
+        **problem_dict(program),
+        "production": None if program.production is None else mapping_fields(program.production),
+        "compiler": program.compiler,
+        "cycles": None if program.cycles is None else table_fields(program.cycles),
+        "keeps_layout": None if program.keeps_layout is None else np.flatnonzero(program.keeps_layout).tolist(),
+        "variants": [_variant_fields(variant) for variant in program.variants],
+        "provenance": program.provenance,
+    }
+    if module is not None:
+        document["module"] = pack_module(module)
+    write_document(document, Path(path))
+
+
+def read_program(path: str | os.PathLike[str]) -> Program:
+    """Reads and validates a program file.
+
+    Raises:
+      UserError: there is no such file, or it cannot be read.
+      FormatError: it is not a whole, consistent program file of this version.
+    """
+    path = Path(path)
+    fields = read_document(path, PROGRAM_FORMAT, (1, PROGRAM_VERSION))
+    document = Document(path, fields, mend="capture the program again with `mallocmuzero capture`")
+    columns: dict[str, Any] = {}
+    for section, keys in PROBLEM_FIELDS.items():
+        table = document.get(section, dict)
+        for key, attribute in keys.items():
+            dtype = _COLUMN_TYPES.get(attribute, np.int32)
+            columns[attribute] = document.column(table, section, key, dtype)
+    program = Program(
+        name=document.get("name", str),
+        family=document.get("family", str),
+        target=_parse_target(document),
+        compiler=document.get("compiler", dict),
+        provenance=document.get("provenance", dict),
+        **columns,
+    )
+    check_columns(program, document)
+    _set(program, "keeps_layout", _parse_keeps_layout(document, program))
+    if program.sha256 != document.get("sha256", str):
+        raise document.error("sha256", "does not match the contents: the file was changed")
+    production = fields.get("production")
+    if production is not None:
+        _set(program, "production", parse_mapping(document.inner(production, "production."), program))
+    if fields["version"] != 1:
+        if fields.get("cycles") is not None:
+            table = document.inner(document.get("cycles", dict), "cycles.")
+            _set(program, "cycles", parse_table(table, np.diff(program.access_start)))
+        _set(program, "variants", _parse_variants(document, program))
+    return program
+
+
+def read_module(path: str | os.PathLike[str]) -> bytes | None:
+    """Reads the lowered module that a program file carries (a portable artifact of StableHLO), or None.
+
+    No other field is validated, and `read_program` does not look at this one.
+
+    Raises:
+      UserError: there is no such file, or it cannot be read.
+      FormatError: it is no program file of this version, or its module was changed.
+    """
+    path = Path(path)
+    fields = read_document(path, PROGRAM_FORMAT, (1, PROGRAM_VERSION))
+    if fields.get("module") is None:
+        return None
+    try:
+        return unpack_module(fields["module"])
+    except FormatError as error:
+        raise FormatError(
+            f"{path}: field `module` {error}; add it again with `mallocmuzero capture --complete`"
+        ) from error
+
+
+def _parse_target(document: Document) -> Target:
+    fields = document.get("target", dict)
+    kinds: dict[str, type | tuple[type, ...]] = {
+        name: str if kind is str else ((int, float) if kind is float else int)
+        for name, kind in Target.__annotations__.items()
+    }
+    if set(fields) != set(kinds):
+        raise document.error("target", f"has the fields {sorted(fields)}, not {sorted(kinds)}")
+    for name, kind in kinds.items():
+        value = fields[name]
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise document.error(f"target.{name}", f"is {value!r:.40}")
+    for name in kinds.keys() - {"name"}:
+        least = 0 if name == "clock_hz" else 1e-300
+        if not least <= fields[name] < 2**62:
+            raise document.error(f"target.{name}", f"is {fields[name]!r:.40}, out of range")
+    return Target(**fields)
+
+
+def _parse_keeps_layout(document: Document, program: Program) -> NDArray[np.bool_] | None:
+    if document.fields.get("keeps_layout") is None:
+        return None
+    numbers = document.array("keeps_layout", document.get("keeps_layout", list), np.int64)
+    keeps = np.zeros(program.num_instructions, bool)
+    for index, number in enumerate(numbers.tolist()):
+        if not 0 <= number < program.num_instructions or program.opcodes[number] not in REPLACEABLE_OPCODES:
+            raise document.error(f"keeps_layout[{index}]", f"is {number}, which is no `copy` or `slice` of the program")
+        keeps[number] = True
+    return keeps
+
+
+def _parse_variants(document: Document, program: Program) -> tuple[Variant, ...]:
+    variants = []
+    for number, fields in enumerate(document.get("variants", list)):
+        inner = document.inner(fields, f"variants[{number}].")
+        options, inexpressible = inner.get("options", dict), inner.get("inexpressible", dict)
+        latency_s = inner.get("latency_s", dict)
+        if not all(isinstance(value, str) for value in options.values()):
+            raise inner.error("options", "holds something that is not a string")
+        if not all(_is_number(value) and isinstance(value, int) for value in inexpressible.values()):
+            raise inner.error("inexpressible", "holds something that is not a count")
+        for model, value in latency_s.items():
+            if value is not None and not (_is_number(value) and 0 <= value < 1e9):
+                raise inner.error(f"latency_s.{model}", f"is {value!r:.40}, which is no number of seconds")
+        if bool(options) != bool(number):
+            raise inner.error("options", "is not empty for the first variant, the default, or empty for another")
+        mapping = fields.get("mapping")
+        parsed = None if mapping is None else parse_mapping(inner.inner(mapping, "mapping."), program)
+        variants.append(Variant(options, latency_s, inexpressible, parsed))
+    return tuple(variants)
+
+
+def _variant_fields(variant: Variant) -> dict[str, Any]:
+    return {
+        "options": variant.options,
+        "latency_s": variant.latency_s,
+        "inexpressible": variant.inexpressible,
+        "mapping": None if variant.mapping is None else mapping_fields(variant.mapping),
+    }
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _set(program: Program, name: str, value: Any) -> None:
+    """Sets a field of a frozen program that no one else has seen yet, and so keeps its cached hash."""
+    object.__setattr__(program, name, value)
