@@ -13,7 +13,7 @@ __all__ = ["SEARCH", "Walk", "anneal"]
 SEARCH = Search(waits=True, gives_up=True, uniform=0.3, single=0.45, pair=0.15, forward=0.2)
 # Temperatures, in units of the median difference that a single change makes. With few games per access a hot start only
 # spoils what greedy rules have found: then the first is lower.
-_HOT, _COLD = 0.3, 0.01
+_FIRST, _LAST = 0.3, 0.01
 _GAMES_PER_ACCESS = 30
 # Shares of the budget after which XLA's algorithm is tried with no more settings, and no more starts are looked for;
 # and that which climbing from several may take.
@@ -23,24 +23,24 @@ _XLA_SHARE, _START_SHARE, _CLIMB_SHARE = 0.06, 0.15, 0.1
 def anneal(task: Task) -> None:
     """Anneals from the best of greedy lines and plans that follow XLA's algorithm, then, colder, from the best found,
     until the budget is spent."""
-    walk = begin(task)
+    walk = best_walk(task)
     if walk is None:
         return
     scale = scale_of(walk)
-    begun, hot = task.spent, first_temperature(task)
+    begun, first = task.spent, first_temperature(task)
     for end in (begun + 0.7 * (1.0 - begun), 1.0):
         while not task.done and task.spent < end:
             passed = (task.spent - begun) / (end - begun)
-            temperature = scale * hot * (_COLD / hot) ** passed
+            temperature = scale * first * (_LAST / first) ** passed
             task.doing = f"temperature {temperature * 1e6:.3g} us"
             walk.step(task.games_per_look(), temperature)
         if task.done:
             return
         walk = Walk(task, walk.best_plan, SEARCH)
-        begun, hot = task.spent, max(hot / 5, 2 * _COLD)
+        begun, first = task.spent, max(first / 5, 2 * _LAST)
 
 
-def begin(task: Task) -> Walk | None:
+def best_walk(task: Task) -> Walk | None:
     """Returns a walk from the best start; of several, by different clocks, short climbs say which. None at the end."""
     task.doing = "starts"
     mappings = list(xla_mappings(task, _XLA_SHARE))
@@ -66,11 +66,11 @@ def begin(task: Task) -> Walk | None:
 
 
 def first_temperature(
-    task: Task, hot: float = _HOT, cold: float = _COLD, games_per_access: float = _GAMES_PER_ACCESS
+    task: Task, first: float = _FIRST, last: float = _LAST, games_per_access: float = _GAMES_PER_ACCESS
 ) -> float:
-    """Returns `hot`, or less the fewer games per access the rest of the budget allows; twice `cold` at least."""
+    """Returns `first`, or less the fewer games per access the rest of the budget allows; twice `last` at least."""
     games = task.evaluations * (1.0 - task.spent) / max(task.spent, 1e-9)
-    return float(np.clip(hot * games / (games_per_access * len(task.free)), 2 * cold, hot))
+    return float(np.clip(first * games / (games_per_access * len(task.free)), 2 * last, first))
 
 
 def scale_of(walk: Walk) -> float:

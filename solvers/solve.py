@@ -17,10 +17,8 @@ from .beam import beam
 from .cem import cem
 from .common.fill import gather
 from .common.task import Budget, Progress, Task
-from .egrl.solver import egrl
 from .flags import flags
 from .greedy.solver import greedy
-from .milp.solver import milp
 from .order.solver import order_search
 from .restarts import random_play, random_restarts
 from .xla.solver import xla
@@ -28,19 +26,42 @@ from .xla.solver import xla
 Solver = Callable[[Task], None]
 Solvers = dict[str, Solver]
 
+
+class _Late:
+    """A solver that is imported when it is first called: its libraries take seconds to load."""
+
+    def __init__(self, module: str, load: Callable[[], Solver]) -> None:
+        self.__module__, self._load = module, load  # the module of the solver's code, as that of a function
+
+    def __call__(self, task: Task) -> None:
+        self._load()(task)
+
+
+def _milp() -> Solver:
+    from .milp.solver import milp
+
+    return milp
+
+
+def _egrl() -> Solver:
+    from .egrl.solver import egrl
+
+    return egrl
+
+
 # In the order of the help text.
 SOLVERS: Solvers = {
-    "anneal": anneal,
-    "cem": cem,
-    "beam": beam,
-    "restarts": random_restarts,
-    "milp": milp,
-    "egrl": egrl,
-    "greedy": greedy,
-    "random": random_play,
-    "xla": xla,
-    "flags": flags,
-    "order-search": order_search,
+    "anneal": anneal,  # simulated annealing over plans
+    "cem": cem,  # cross-entropy method: a linear policy of the game's moves
+    "beam": beam,  # beam search over the game's moves
+    "restarts": random_restarts,  # climbs from random greedy plans
+    "milp": _Late("mallocmuzero.solvers.milp.solver", _milp),  # a mixed-integer program, rounded
+    "egrl": _Late("mallocmuzero.solvers.egrl.solver", _egrl),  # evolution and a soft actor-critic over graph networks
+    "greedy": greedy,  # greedy rules, knapsacks and look-ahead; ends by itself
+    "random": random_play,  # random plans
+    "xla": xla,  # the compiler's own algorithm, once
+    "flags": flags,  # the compiler's own algorithm under a grid of its flags
+    "order-search": order_search,  # the compiler's own algorithm, its order of buffers and flags searched
 }
 DEFAULT_SOLVER = "anneal"
 # As many as take every solver through all that it does.
@@ -105,7 +126,7 @@ def solve(
     if solver not in solvers:
         raise UserError(f"no solver is called {solver!r}; the solvers are {', '.join(solvers)}")
     make_judge(program, objective, target)  # says what is wrong before anything is compiled
-    _warm_up(solvers[solver])
+    warm_up(solvers[solver])
     stopped, ended = False, False
     # What libraries hold, the collector of garbage would look through meanwhile: a tenth of a second and more.
     gc.freeze()
@@ -145,7 +166,7 @@ def solve(
 
 
 @cache
-def _warm_up(solver: Solver) -> None:
+def warm_up(solver: Solver) -> None:
     """Has everything compiled, or read from the compiler's cache, before any clock runs."""
     task = Task(workloads.load("tiny"), None, "msa", Budget(None, _WARM_UP_GAMES), 0)
     solver(task)

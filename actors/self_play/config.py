@@ -10,7 +10,7 @@ from ...env.program.mapping import Mapping
 from ...env.program.program import Program
 from ...solvers.common.follow import hints_of_mapping
 from ...solvers.common.slack import PATIENCE, SLACKS, take_best_rules
-from ...solvers.order.production import ordered_mapping
+from ...solvers.order.solver import ordered_mapping
 from .annealing import AnnealingConfig
 from .branch import BranchConfig
 from .played_program import PlayedProgram

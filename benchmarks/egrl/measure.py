@@ -30,9 +30,8 @@ import numpy as np
 from mallocmuzero.env import workloads
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.solvers.common.task import Budget, Status, Task
-from mallocmuzero.solvers.egrl.methods import EgrlConfig
 from mallocmuzero.solvers.egrl.play import RewardConfig
-from mallocmuzero.solvers.egrl.solver import METHODS, play_method
+from mallocmuzero.solvers.egrl.solver import METHODS, EgrlConfig, play_method
 from mallocmuzero.solvers.solve import SOLVERS
 
 PROGRAMS = ("resnet50-b128", "resnet50-b32-v4", "resnet101-b32-v5p", "bert-b32-s384")

@@ -68,7 +68,7 @@ class ReplayBuffer:
         self._homes[place], self._reward[place] = homes, reward
         self._added += 1
 
-    def sample(self, count: int, chance: np.random.Generator) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    def sample(self, count: int, generator: np.random.Generator) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Returns homes `[count, K]` and rewards `[count]` drawn evenly."""
-        rows = chance.integers(len(self), size=count)
+        rows = generator.integers(len(self), size=count)
         return self._homes[rows], self._reward[rows]

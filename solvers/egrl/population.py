@@ -60,13 +60,13 @@ class Population:
         tensors: int,
         homes: int,
         config: EvolutionConfig,
-        chance: np.random.Generator,
+        generator: np.random.Generator,
     ) -> None:
         """Begins with `networks`, and with chromosomes drawn anew."""
         self.config = config
         count = config.individuals - len(networks)
         self.networks = networks
-        self.prior: Genes = chance.standard_normal((count, tensors, homes))
+        self.prior: Genes = generator.standard_normal((count, tensors, homes))
         self.temperature: Genes = np.ones((count, tensors))
 
     @staticmethod
@@ -77,17 +77,19 @@ class Population:
     def __len__(self) -> int:
         return len(self.networks) + len(self.prior)
 
-    def chances(self, posteriors: Genes) -> Genes:
+    def probabilities(self, posteriors: Genes) -> Genes:
         """Returns every individual's probabilities `[P, K, H]`; `posteriors` are those of the networks, `[G, K, H]`."""
         return np.concatenate([posteriors, boltzmann(self.prior, self.temperature)])
 
-    def evolve(self, fitness: NDArray[np.float64], posteriors: Genes, chance: np.random.Generator) -> NDArray[np.bool_]:
+    def evolve(
+        self, fitness: NDArray[np.float64], posteriors: Genes, generator: np.random.Generator
+    ) -> NDArray[np.bool_]:
         """Makes the next generation in place. Returns `[P]` which individuals were elites, and so have not changed.
 
         Args:
           fitness: `[P]`, more is better.
           posteriors: `[G, K, H]` of the networks as they are.
-          chance: the source of chance.
+          generator: the source of generator.
         """
         config, networks = self.config, len(self.networks)
         order = np.argsort(-fitness, kind="stable")
@@ -96,27 +98,27 @@ class Population:
         is_elite[elites] = True
         old = self.networks.copy(), self.prior.copy(), self.temperature.copy()
         for place in np.flatnonzero(~is_elite).tolist():
-            mutates = chance.random() < config.mutation
+            mutates = generator.random() < config.mutation
             if place < networks:
-                mother = self._partner(elites[elites < networks], fitness, range(networks), chance)
-                father = self._tournament(fitness, range(networks), chance)
-                child = cross(old[0][mother], old[0][father], chance)
-                self.networks[place] = mutate(child, config.genes, config.noise, chance) if mutates else child
+                mother = self._partner(elites[elites < networks], fitness, range(networks), generator)
+                father = self._tournament(fitness, range(networks), generator)
+                child = cross(old[0][mother], old[0][father], generator)
+                self.networks[place] = mutate(child, config.genes, config.noise, generator) if mutates else child
                 continue
-            mother = int(chance.choice(elites))
-            father = self._tournament(fitness, range(networks, len(self)), chance) - networks
+            mother = int(generator.choice(elites))
+            father = self._tournament(fitness, range(networks, len(self)), generator) - networks
             if mother < networks:
                 prior, temperature = seed_prior(posteriors[mother]), np.ones(old[2].shape[1])
             else:
-                point = int(chance.integers(len(old[2][0]) + 1))
+                point = int(generator.integers(len(old[2][0]) + 1))
                 prior, temperature = old[1][father].copy(), old[2][father].copy()
                 prior[:point], temperature[:point] = (
                     old[1][mother - networks][:point],
                     old[2][mother - networks][:point],
                 )
             if mutates:
-                prior = mutate(prior, config.genes, config.prior_noise, chance)
-                temperature = np.exp(mutate(np.log(temperature), config.genes, config.prior_noise, chance))
+                prior = mutate(prior, config.genes, config.prior_noise, generator)
+                temperature = np.exp(mutate(np.log(temperature), config.genes, config.prior_noise, generator))
             self.prior[place - networks] = prior
             self.temperature[place - networks] = np.clip(temperature, _LEAST_TEMPERATURE, _MOST_TEMPERATURE)
         return is_elite
@@ -132,13 +134,13 @@ class Population:
         return place
 
     def _partner(
-        self, elites: NDArray[np.int64], fitness: NDArray[np.float64], kind: range, chance: np.random.Generator
+        self, elites: NDArray[np.int64], fitness: NDArray[np.float64], kind: range, generator: np.random.Generator
     ) -> int:
         """Returns an elite of the kind, or the winner of a tournament where there is none."""
-        return int(chance.choice(elites)) if len(elites) else self._tournament(fitness, kind, chance)
+        return int(generator.choice(elites)) if len(elites) else self._tournament(fitness, kind, generator)
 
-    def _tournament(self, fitness: NDArray[np.float64], kind: range, chance: np.random.Generator) -> int:
-        rivals = chance.integers(kind.start, kind.stop, self.config.rivals)
+    def _tournament(self, fitness: NDArray[np.float64], kind: range, generator: np.random.Generator) -> int:
+        rivals = generator.integers(kind.start, kind.stop, self.config.rivals)
         return int(rivals[np.argmax(fitness[rivals])])
 
 
@@ -154,22 +156,22 @@ def seed_prior(posterior: Genes) -> Genes:
     return np.log(np.maximum(posterior, _LEAST_CHANCE))
 
 
-def cross(mother: np.ndarray, father: np.ndarray, chance: np.random.Generator) -> np.ndarray:
+def cross(mother: np.ndarray, father: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     """Returns a child of two rows of genes: the mother's up to a random point, the father's from there on."""
     child = father.copy()
-    point = int(chance.integers(len(child) + 1))
+    point = int(generator.integers(len(child) + 1))
     child[:point] = mother[:point]
     return child
 
 
-def mutate(genes: np.ndarray, share: float, noise: float, chance: np.random.Generator) -> np.ndarray:
+def mutate(genes: np.ndarray, share: float, noise: float, generator: np.random.Generator) -> np.ndarray:
     """Returns genes of which a share has Gaussian noise added, at least one of them."""
-    touched = chance.random(genes.shape) < share
-    touched.flat[int(chance.integers(touched.size))] = True
-    return (genes + touched * noise * chance.standard_normal(genes.shape)).astype(genes.dtype)
+    touched = generator.random(genes.shape) < share
+    touched.flat[int(generator.integers(touched.size))] = True
+    return (genes + touched * noise * generator.standard_normal(genes.shape)).astype(genes.dtype)
 
 
-def draw(chances: Genes, chance: np.random.Generator) -> NDArray[np.int64]:
+def draw(probabilities: Genes, generator: np.random.Generator) -> NDArray[np.int64]:
     """Returns homes `[..., K]` drawn from probabilities `[..., K, H]`."""
-    edges = np.cumsum(chances, axis=-1)[..., :-1]
-    return (chance.random(chances.shape[:-1])[..., None] >= edges).sum(-1).astype(np.int64)
+    edges = np.cumsum(probabilities, axis=-1)[..., :-1]
+    return (generator.random(probabilities.shape[:-1])[..., None] >= edges).sum(-1).astype(np.int64)

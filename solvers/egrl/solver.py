@@ -1,22 +1,46 @@
-"""The solver `egrl`, and the methods of its paper by name."""
+"""The solver `egrl`, and the methods that its paper compares: searches over the homes of a program's tensors."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 
+import numpy as np
+
+from ...learner.egrl.config import GraphNetworkConfig, SacConfig
+from ...learner.egrl.gradient_learner import GradientLearner
 from ..common.starts import good_starts
 from ..common.task import Task
-from .methods import EgrlConfig, evolve, greedy_dp, policy_gradient, random_homes
-from .play import Player
+from .play import Player, ReplayBuffer, RewardConfig
+from .population import EvolutionConfig, Population, draw
+from .tensors import HBM, NUM_FEATURES, NUM_HOMES
 
-Method = Callable[[Player, EgrlConfig], None]
+_CAPACITY = 100_000
+# The greedy method tries all homes of so many tensors together: nine ways, as the paper has it.
+_TOGETHER = 2
 
-METHODS: dict[str, Method] = {
-    "egrl": partial(evolve, gradient=True),
-    "ea": partial(evolve, gradient=False),
-    "pg": policy_gradient,
-    "greedy-dp": greedy_dp,
-    "random": random_homes,
-}
+
+@dataclass(frozen=True)
+class EgrlConfig:
+    """Settings of all methods.
+
+    Attributes:
+      reward: how games are rewarded.
+      evolution: of the population.
+      width, depth: of the graph networks.
+      rollouts: games the gradient policy plays per generation.
+      migration: generations between two visits of the gradient policy to the population.
+      updates: gradient updates per game played.
+      sac: of the gradient policy.
+    """
+
+    reward: RewardConfig = field(default_factory=RewardConfig)
+    evolution: EvolutionConfig = field(default_factory=EvolutionConfig)
+    width: int = 32
+    depth: int = 3
+    rollouts: int = 1
+    migration: int = 5
+    updates: float = 1.0
+    sac: SacConfig = field(default_factory=SacConfig)
 
 
 def egrl(task: Task) -> None:
@@ -30,3 +54,119 @@ def play_method(task: Task, method: str, config: EgrlConfig | None = None) -> No
     if len(task.free):
         config = EgrlConfig() if config is None else config
         METHODS[method](Player(task, config.reward), config)
+
+
+def evolve(player: Player, config: EgrlConfig, gradient: bool) -> None:
+    """EGRL, or with `gradient` off evolution alone: a population plays, breeds, and learns by gradient beside it."""
+    task, tensors, generator = player.task, player.tensors, player.task.generator
+    learner = _make_learner(player, config)
+    networks = learner.fresh(Population.num_networks(config.evolution), _seed(task))
+    population = Population(networks, tensors.count, NUM_HOMES, config.evolution, generator)
+    replay = ReplayBuffer(_CAPACITY, tensors.count)
+    generation, owed = 0, 0.0
+    while not task.done:
+        generation += 1
+        task.doing = f"generation {generation}"
+        before = task.evaluations
+        # One call for all networks, the gradient policy last.
+        posteriors = learner.posteriors(np.concatenate([population.networks, learner.policy[None]]))
+        posteriors, followed = posteriors[:-1], posteriors[-1]
+        fitness = np.full(len(population), -np.inf)
+        for place, homes in enumerate(draw(population.probabilities(posteriors), generator)):
+            if task.done:
+                return
+            fitness[place] = player.play(homes)
+            replay.add(homes, fitness[place])
+        if gradient:
+            _follow(player, followed, config.rollouts, replay)
+        spared = population.evolve(fitness, posteriors, generator)
+        if not gradient:
+            continue
+        owed += config.updates * (task.evaluations - before)
+        if len(replay) >= config.sac.batch and owed >= 1.0:
+            learner.learn(replay.sample(config.sac.batch, generator) for _ in range(int(owed)))
+            owed -= int(owed)
+        if generation % config.migration == 0:
+            population.migrate(learner.policy, fitness, spared)
+
+
+def policy_gradient(player: Player, config: EgrlConfig) -> None:
+    """The soft actor-critic alone: a game of its policy, an update, and so on."""
+    task = player.task
+    learner = _make_learner(player, config)
+    replay = ReplayBuffer(_CAPACITY, player.tensors.count)
+    owed = 0.0
+    while not task.done:
+        task.doing = f"game {task.evaluations + 1}"
+        _follow(player, learner.posteriors(learner.policy[None])[0], 1, replay)
+        owed += config.updates
+        if len(replay) >= config.sac.batch and owed >= 1.0:
+            learner.learn([replay.sample(config.sac.batch, task.generator)])
+            owed -= 1.0
+
+
+def _make_learner(player: Player, config: EgrlConfig) -> GradientLearner:
+    tensors = player.tensors
+    network = GraphNetworkConfig(NUM_FEATURES, NUM_HOMES, config.width, config.depth)
+    return GradientLearner(tensors.features, tensors.edges, network=network, sac=config.sac, seed=_seed(player.task))
+
+
+def _seed(task: Task) -> int:
+    return int(task.generator.integers(2**31))
+
+
+def _follow(player: Player, probabilities: np.ndarray, games: int, replay: ReplayBuffer) -> None:
+    """Plays games of the gradient policy, its probabilities `[K, H]`, into the buffer."""
+    for _ in range(games):
+        if player.task.done:
+            return
+        homes = draw(probabilities, player.task.generator)
+        replay.add(homes, player.play(homes))
+
+
+def greedy_dp(player: Player, config: EgrlConfig) -> None:
+    """Layer by layer, all homes of its tensors are tried and the best kept; again from the first layer, to the end.
+
+    It takes for granted that a layer's best does not depend on those after it, which makes it dynamic programming.
+    """
+    task, tensors = player.task, player.tensors
+    homes = np.full(tensors.count, HBM)
+    order = np.argsort(tensors.first, kind="stable")
+    layers = [group for t in np.unique(tensors.first) for group in _groups(order[tensors.first[order] == t])]
+    best, rounds = -np.inf, 0
+    while not task.done:
+        rounds += 1
+        task.doing = f"round {rounds}"
+        for layer in layers:
+            kept = homes[layer].copy()
+            for choice in np.ndindex(*([NUM_HOMES] * len(layer))):
+                if task.done:
+                    return
+                homes[layer] = choice
+                reward = player.play(homes)
+                if reward > best:
+                    best, kept = reward, homes[layer].copy()
+            homes[layer] = kept
+
+
+def _groups(layer: np.ndarray) -> list[np.ndarray]:
+    return [layer[k : k + _TOGETHER] for k in range(0, len(layer), _TOGETHER)]
+
+
+def random_homes(player: Player, config: EgrlConfig) -> None:
+    """Homes drawn evenly."""
+    task = player.task
+    task.doing = "random homes"
+    while not task.done:
+        player.play(task.generator.integers(NUM_HOMES, size=player.tensors.count))
+
+
+Method = Callable[[Player, EgrlConfig], None]
+
+METHODS: dict[str, Method] = {
+    "egrl": partial(evolve, gradient=True),
+    "ea": partial(evolve, gradient=False),
+    "pg": policy_gradient,
+    "greedy-dp": greedy_dp,
+    "random": random_homes,
+}

@@ -38,7 +38,7 @@ from ..common.task import Plan, Task
 # Powers of bytes and of seconds that benefits are divided by: (1, 0) is per byte, (1, 1) per byte-second.
 _POWERS = ((1.0, 1.0), (1.0, 0.0), (1.0, 0.5), (0.5, 0.5), (0.5, 0.0), (0.0, 0.0))
 # Shares of fast memory that the knapsack fills: offsets waste some.
-_ROOMS = (1.0, 0.85, 0.7)
+_FILLED = (1.0, 0.85, 0.7)
 # A stay is cut where it is idle for longer than this share of the program's time.
 _CUTS = (1.0, 0.1, 0.02, 0.0)
 
@@ -80,7 +80,7 @@ def greedy(task: Task) -> None:
     for cut in _CUTS:
         task.doing = f"look-ahead, cut at {cut:g}"
         task.take(task.best_clocked)
-        _look_ahead(task, make_stays(task.tables, cut))
+        look_ahead(task, make_stays(task.tables, cut))
 
 
 def random_knapsacks(task: Task, share: float, most: int) -> list[Start]:
@@ -172,14 +172,14 @@ def _order(stays: Stays, bytes_power: float, seconds_power: float) -> NDArray[np
 
 
 def _knapsacks(task: Task, stays: Stays) -> None:
-    for powers, room in itertools.product(_POWERS, _ROOMS):
+    for powers, share in itertools.product(_POWERS, _FILLED):
         if task.done or not len(stays.size):
             return
-        task.play(_knapsack(task, stays, powers, room))
+        task.play(_knapsack(task, stays, powers, share))
 
 
-def _knapsack(task: Task, stays: Stays, powers: tuple[float, float], room: float) -> Plan:
-    free = room * (task.tables.limits[L_FAST] - task.game.program.reserved)
+def _knapsack(task: Task, stays: Stays, powers: tuple[float, float], share: float) -> Plan:
+    free = share * (task.tables.limits[L_FAST] - task.game.program.reserved)
     return plan_of_stays(task, stays, take(_order(stays, *powers), stays.first, stays.last, stays.size, free))
 
 
@@ -200,7 +200,7 @@ def take(order: np.ndarray, first: np.ndarray, last: np.ndarray, size: np.ndarra
     return chosen
 
 
-def _look_ahead(task: Task, stays: Stays) -> None:
+def look_ahead(task: Task, stays: Stays) -> None:
     """Adds stay by stay to an empty fast memory; then tries to add, to give up, or to wait for
     each in the best plan."""
     if not len(stays.size):

@@ -49,7 +49,7 @@ def _rules(**changes: object) -> Rules:
     return replace(_SCOPE, **changes)  # type: ignore[arg-type]
 
 
-_PASSES = (
+PASSES = (
     _Pass(_rules(copy_rate=0.7)),
     _Pass(_rules(copy_rate=0.7, in_flight=True, room=0.9, thrift=0.02)),
     _Pass(_rules(whole=True, in_flight=True)),
@@ -81,7 +81,7 @@ def milp(task: Task) -> None:
     task.play(np.full(len(task.tables.access), COPY, np.int8))
     pool: list[Shares] = []
     judge = task.game.judge
-    passes = [way for way in _PASSES if way.objective is None or judge.objective == ROBUST]
+    passes = [way for way in PASSES if way.objective is None or judge.objective == ROBUST]
     if len(task.tables.access) > _MANY:
         passes.sort(key=lambda way: way.objective is None)
     for number, way in enumerate(passes):

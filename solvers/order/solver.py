@@ -14,19 +14,22 @@ worse; the best is decoded both ways.
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
-from ..common.task import Task
+from ...env.program.mapping import Mapping
+from ...env.program.program import Program
+from ..common.task import Budget, Task
 from .individual import BANDWIDTHS, OVERLAPS, Evaluator, Flags, Individual
 
 # Share of the time for climbing; the rest is for the population before it.
 _CLIMB_SHARE = 0.5
-_POPULATION = 16
+POPULATION = 16
 _FROM_BETTER = 0.7
 _MUTATED = 0.6  # children that also get a move
 # Temperatures of the climb, relative to its latency.
-_HOT, _COLD = 1e-3, 1e-5
+_FIRST_TEMPERATURE, _LAST_TEMPERATURE = 1e-3, 1e-5
 # Buffers that a move picks from: mostly those that move most.
 _TOP = 0.3
 # A move and how often it is made.
@@ -45,7 +48,7 @@ _FINALS = 5
 
 
 @dataclass(frozen=True, eq=False)
-class _Member:
+class Member:
     seconds: float
     individual: Individual
 
@@ -57,7 +60,7 @@ def order_search(task: Task, climb_share: float = _CLIMB_SHARE) -> None:
       task: the task.
       climb_share: share of the time after the starts that goes to climbing.
     """
-    search = _Search(task)
+    search = OrderSearch(task)
     try:
         population = search.starts()
         if task.done or not population or not len(search.evaluator.major):
@@ -69,20 +72,29 @@ def order_search(task: Task, climb_share: float = _CLIMB_SHARE) -> None:
         search.evaluator.settle()
 
 
-class _Search:
+@lru_cache(maxsize=256)
+def ordered_mapping(program: Program, objective: str | None, orders: int) -> Mapping | None:
+    """Returns the best of `orders` mappings of `order-search`, None if it finds none. Every process that asks finds the
+    same: what they play by depends on it."""
+    task = Task(program, None, objective, Budget(None, orders), seed=0)
+    order_search(task)
+    return task.mapping()
+
+
+class OrderSearch:
     """Moves, and the best individual so far."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
         self.draw = task.generator
         self.evaluator = Evaluator(task)
-        self.best: _Member | None = None
-        self._finished: _Member | None = None
+        self.best: Member | None = None
+        self._finished: Member | None = None
         self._next_final = 1.0 / _FINALS
 
-    def judge(self, individual: Individual) -> _Member:
+    def judge(self, individual: Individual) -> Member:
         """Evaluates, and remembers the best."""
-        member = _Member(self.evaluator.seconds(individual), individual)
+        member = Member(self.evaluator.seconds(individual), individual)
         if self.best is None or member.seconds < self.best.seconds:
             self.best = member
         if self.task.spent >= self._next_final:
@@ -99,16 +111,16 @@ class _Search:
                 flags = replace(individual.flags, slices=slices)
                 self.evaluator.seconds(replace(individual, flags=flags), minor=True)
 
-    def starts(self) -> list[_Member]:
+    def starts(self) -> list[Member]:
         """Evaluates XLA's own individual under each setting of the grid, then, without slices, what the search starts
         from: the same, and an order by size under the best."""
         self.task.doing = "flags"
-        for flags in _settings(slices=True):
+        for flags in grid_settings(slices=True):
             if self.task.done and self.task.evaluations:
                 return []
             self.evaluator.seconds(self.evaluator.start(flags), minor=True)
-        found: list[_Member] = []
-        for flags in _settings(slices=False):
+        found: list[Member] = []
+        for flags in grid_settings(slices=False):
             if self.task.done:
                 return found
             found.append(self.judge(self.evaluator.start(flags)))
@@ -186,15 +198,15 @@ class _Search:
 
     # ---- searches ----------------------------------------------------------------------------------------------------
 
-    def evolve(self, found: list[_Member], until: float) -> None:
+    def evolve(self, found: list[Member], until: float) -> None:
         """Evolves a population, one child at a time, until a share of the budget is spent."""
-        population = sorted(found, key=lambda member: member.seconds)[:_POPULATION]
+        population = sorted(found, key=lambda member: member.seconds)[:POPULATION]
         first = population[0].individual
         generation = 0
         while not self.task.done and self.task.spent < until:
             generation += 1
             self.task.doing = f"population, child {generation}"
-            if len(population) < _POPULATION:
+            if len(population) < POPULATION:
                 child = first
                 for _ in range(int(self.draw.integers(1, 9))):
                     child = self.moved(child)
@@ -207,7 +219,7 @@ class _Search:
             if all(member.seconds != known.seconds for known in population):
                 population.append(member)
                 population.sort(key=lambda known: known.seconds)
-                del population[_POPULATION:]
+                del population[POPULATION:]
 
     def climb(self, until: float) -> None:
         """Anneals over single moves from the best individual until a share of the budget is spent."""
@@ -216,7 +228,7 @@ class _Search:
         current, begin = self.best, self.task.spent
         while not self.task.done and self.task.spent < until:
             passed = (self.task.spent - begin) / max(until - begin, 1e-9)
-            temperature = _HOT * (_COLD / _HOT) ** passed * current.seconds
+            temperature = _FIRST_TEMPERATURE * (_LAST_TEMPERATURE / _FIRST_TEMPERATURE) ** passed * current.seconds
             self.task.doing = f"climb, temperature {temperature * 1e6:.3g} us"
             child = current.individual
             for _ in range(1 if self.draw.random() < 0.6 else 2):
@@ -227,7 +239,7 @@ class _Search:
                 current = member
 
 
-def _settings(slices: bool) -> Iterator[Flags]:
+def grid_settings(slices: bool) -> Iterator[Flags]:
     """Yields the settings of the flag grid, the default first."""
     for bandwidth, loop_optimiser, cross_program in itertools.product(BANDWIDTHS[:2], (True, False), (True, False)):
         yield Flags(bandwidth, loop_optimiser, cross_program, slices)

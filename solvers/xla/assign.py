@@ -5,19 +5,33 @@ from numba import njit
 
 from ...env.compiled.unowned import unowned
 from . import heap as heaps
-from .crossing import cross_program
+from .copy_resource import N_LOGGED, remove, take_back
+from .cross_program import place_cross_program
 from .efficiency import rule_out_inefficient
 from .heap import Heap
-from .prefetch import NO_MEMORY, UNDO
 from .problem import B_FIRST, B_LAST, L_REPACKS, L_RETRIES, V_FIRST, V_LAST, Problem
 from .repack import repack
-from .resource import N_LOGGED, remove, take_back
 from .segments import place_buffer
-from .state import N_PARTS, N_PENDING, N_REPACKS, N_STAYS, P_BEGIN, P_COUNTED, P_DONE, P_OUTWARD, State, reset
+from .state import (
+    N_PARTS,
+    N_PENDING,
+    N_REPACKS,
+    N_STAYS,
+    NO_MEMORY,
+    P_BEGIN,
+    P_COUNTED,
+    P_DONE,
+    P_OUTWARD,
+    UNDO,
+    State,
+    reset,
+)
 
 
 @njit(cache=True, nogil=True)
-def assign(problem: Problem, state: State, spare: Heap, order: np.ndarray, want: np.ndarray, cross: np.ndarray) -> None:
+def assign(
+    problem: Problem, state: State, spare: Heap, order: np.ndarray, preferred_time: np.ndarray, cross: np.ndarray
+) -> None:
     """Places the buffers in `order`, after those of `cross` as cross-program prefetches."""
     problem, state, spare = unowned(problem), unowned(state), unowned(spare)
     reset(state)
@@ -25,20 +39,20 @@ def assign(problem: Problem, state: State, spare: Heap, order: np.ndarray, want:
         if problem.reserved[t] > 0:
             heaps.commit(state.heap, t, t, 0, problem.reserved[t], -1)
     for buffer in cross:
-        cross_program(problem, state, buffer)
+        place_cross_program(problem, state, buffer)
     for buffer in order:
-        _one(problem, state, spare, buffer, want)
+        _place_with_retries(problem, state, spare, buffer, preferred_time)
 
 
 @njit(cache=True, nogil=True)
-def _one(problem: Problem, state: State, spare: Heap, buffer: int, want: np.ndarray) -> None:
+def _place_with_retries(problem: Problem, state: State, spare: Heap, buffer: int, preferred_time: np.ndarray) -> None:
     retry, repacked = 0, False
     while retry < problem.limit[L_RETRIES]:
         chunks, stays, parts = state.heap.counts[heaps.N_CHUNKS], state.counts[N_STAYS], state.counts[N_PARTS]
         state.counts[N_PENDING] = 0
         state.prefetches.counts[N_LOGGED] = 0
         state.write_backs.counts[N_LOGGED] = 0
-        result = place_buffer(problem, state, buffer, retry, want)
+        result = place_buffer(problem, state, buffer, retry, preferred_time)
         if result & UNDO:
             _undo(problem, state, buffer, chunks, stays, parts)
             retry += 1
@@ -60,8 +74,8 @@ def _undo(problem: Problem, state: State, buffer: int, chunks: int, stays: int, 
     state.counts[N_STAYS], state.counts[N_PARTS] = stays, parts
     for index in range(state.counts[N_PENDING] - 1, -1, -1):
         row = state.pending[index]
-        queue = state.write_backs if row[P_OUTWARD] else state.prefetches
-        remove(queue, row[P_BEGIN], row[P_COUNTED], row[P_DONE])
+        resource = state.write_backs if row[P_OUTWARD] else state.prefetches
+        remove(resource, row[P_BEGIN], row[P_COUNTED], row[P_DONE])
     state.counts[N_PENDING] = 0
     take_back(state.prefetches, 0)
     take_back(state.write_backs, 0)

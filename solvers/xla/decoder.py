@@ -6,13 +6,14 @@ from numpy.typing import ArrayLike, NDArray
 from ...env.program.mapping import Mapping
 from ...env.program.program import Program
 from ...env.program.target import Target
-from . import crossing, loops
+from . import cross_program, loop_optimiser
 from .assign import assign
+from .buffer_order import BufferOrder
+from .build_problem import make_problem
 from .heap import make_heap
 from .legal import legal
 from .options import Options, production
-from .order import Order
-from .problem import U_TIME, make_problem
+from .problem import U_TIME
 from .state import is_full, make_state
 from .write import Writer
 
@@ -38,16 +39,16 @@ class Decoder:
         self.options = production(self.target) if options is None else options
         self.problem, self._accesses = make_problem(program, self.target, self.options)
         if self.options.loop_optimiser:
-            loops.optimise(program, self.target, self.options, self.problem, self._accesses)
-        self._order = Order(program, self.target, self.options, self.problem)
-        self._cross = crossing.candidates(program, self.problem)[: self.options.cross_program]
+            loop_optimiser.optimise(program, self.target, self.options, self.problem, self._accesses)
+        self._order = BufferOrder(program, self.target, self.options, self.problem)
+        self._cross = cross_program.candidates(program, self.problem)[: self.options.cross_program]
         self._factor = 1
-        self._room()
+        self._make_state()
         self._writer = Writer(program, self.problem, self._accesses)
         self._of_access = np.full(program.num_accesses, -1, np.int64)
         self._of_access[self._accesses.links[:, 1]] = self._accesses.links[:, 0]
 
-    def _room(self) -> None:
+    def _make_state(self) -> None:
         self._state = make_state(self.problem, self._factor)
         heap = self._state.heap
         self._spare = make_heap(len(self.problem.nest), len(heap.chunk), len(heap.link))
@@ -64,15 +65,17 @@ class Decoder:
             None: none.
         """
         order = self._order.buffers(None if priority is None else np.asarray(priority), self._cross)
-        want = self.problem.want if wanted_start is None else self._want(np.asarray(wanted_start))
+        preferred_time = (
+            self.problem.preferred_time if wanted_start is None else self._preferred_times(np.asarray(wanted_start))
+        )
         while True:
-            assign(self.problem, self._state, self._spare, order, want, self._cross)
+            assign(self.problem, self._state, self._spare, order, preferred_time, self._cross)
             if not is_full(self._state):
                 break
             if self._factor >= _MOST_GROWTH:
                 raise RuntimeError(f"program {self.program.name!r}: the tables of the xla solver ran out of room")
             self._factor *= 2
-            self._room()
+            self._make_state()
         mapping = self._writer.mapping(self._state)
         return legal(self.program, self.target, mapping) if len(self.program.loop_trips) else mapping
 
@@ -80,14 +83,14 @@ class Decoder:
         """Returns the buffers that are placed, in XLA's own order."""
         return self._order.buffers(None, self._cross)
 
-    def _want(self, wanted: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.int64]:
-        want = self.problem.want.copy()
+    def _preferred_times(self, wanted: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.int64]:
+        preferred_time = self.problem.preferred_time.copy()
         chosen = np.flatnonzero((wanted >= 0) & (self._of_access >= 0))
         uses = self._of_access[chosen]
         if wanted.dtype.kind == "f":
             ends = self.problem.use[uses, U_TIME]
             begins = self._writer.defined[uses]
-            want[uses] = (begins + wanted[chosen] * (ends - begins)).astype(np.int64)
+            preferred_time[uses] = (begins + wanted[chosen] * (ends - begins)).astype(np.int64)
         else:
-            want[uses] = self.program.schedule_index[wanted[chosen]]
-        return want
+            preferred_time[uses] = self.program.schedule_index[wanted[chosen]]
+        return preferred_time

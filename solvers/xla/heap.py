@@ -10,7 +10,7 @@ from ...env.compiled.sorting import sort
 from .problem import L_ALIGN, L_FAST, Problem
 
 _WIDTH = 4  # binary digits of the times that share a bucket
-NO_ROOM = -1
+NO_OFFSET = -1
 
 # Columns of `Heap.chunk`: the chunk holds its bytes over the times first..last.
 C_FIRST, C_LAST, C_OFFSET, C_SIZE, C_HOLDER = range(5)
@@ -138,14 +138,14 @@ def best_gap(problem: Problem, heap: Heap, count: int, size: int) -> int:
     reach, best, best_size = 0, -1, 0
     for index in range(count):
         low, high = taken[index] >> 32, taken[index] & 0xFFFFFFFF
-        room = low - reach
-        if room >= need and (best < 0 or room < best_size):
-            best, best_size = reach, room
+        gap = low - reach
+        if gap >= need and (best < 0 or gap < best_size):
+            best, best_size = reach, gap
         reach = max(reach, high)
     if best < 0:
         best = reach
     offset = best * align
-    return offset if offset + size <= problem.limit[L_FAST] else NO_ROOM
+    return offset if offset + size <= problem.limit[L_FAST] else NO_OFFSET
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -177,12 +177,12 @@ def latest_free(heap: Heap, first: int, last: int, offset: int, size: int) -> in
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def fit(problem: Problem, heap: Heap, first: int, last: int, size: int, wanted: int) -> int:
-    """Returns an offset for `size` bytes over `first..last`, `wanted` alone unless it is negative; or `NO_ROOM`."""
-    if wanted >= 0:
-        return wanted if is_free(problem, heap, first, last, wanted, size) else NO_ROOM
+def fit(problem: Problem, heap: Heap, first: int, last: int, size: int, preferred_offset: int) -> int:
+    """Returns an offset for `size` bytes over `first..last`, `preferred_offset` alone unless it is negative; or `NO_OFFSET`."""
+    if preferred_offset >= 0:
+        return preferred_offset if is_free(problem, heap, first, last, preferred_offset, size) else NO_OFFSET
     if not has_bytes(problem, heap, first, last, size):
-        return NO_ROOM
+        return NO_OFFSET
     return best_gap(problem, heap, gather(problem, heap, first, last, 0), size)
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 
-from ...env.capture.residencies import fit_to_loops
+from ...env.program.residencies import fit_to_loops
 from ...env.program.mapping import Mapping
 from ...env.program.program import Program
 from ...env.program.target import Target

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ...env.capture import plan
 from ...env.errors import UserError
+from ...env.program import compiler_flags
 from ...env.program.target import Target
 
 _MIB = 2**20
@@ -74,7 +74,7 @@ def production(target: Target) -> Options:
 
 
 def from_flags(target: Target, flags: Mapping[str, str]) -> Options:
-    """Returns the options that compiler flags stand for: those of the grid in `env/capture/plan.py`.
+    """Returns the options that compiler flags stand for: those of the grid in `env/program/compiler_flags.py`.
 
     Raises:
       UserError: a flag is not known here, or its value is not.
@@ -82,13 +82,13 @@ def from_flags(target: Target, flags: Mapping[str, str]) -> Options:
     options = production(target)
     for flag, value in flags.items():
         try:
-            if flag == plan.BANDWIDTH:
+            if flag == compiler_flags.BANDWIDTH:
                 options = replace(options, copy_bandwidth_scale=float(value))
-            elif flag == plan.LOOP_OPTIMISER and value.replace(" ", "") in ("enabled:false", "enabled:true"):
+            elif flag == compiler_flags.LOOP_OPTIMISER and value.replace(" ", "") in ("enabled:false", "enabled:true"):
                 options = replace(options, loop_optimiser=value.endswith("true"))
-            elif flag == plan.CROSS_PROGRAM:
+            elif flag == compiler_flags.CROSS_PROGRAM:
                 options = replace(options, cross_program=int(value))
-            elif flag == plan.OUTSTANDING:
+            elif flag == compiler_flags.OUTSTANDING:
                 options = replace(options, max_prefetches=int(value))
             else:
                 raise ValueError

@@ -4,12 +4,11 @@ import numpy as np
 from numba import njit
 
 from . import heap as heaps
-from .fits import longest_fit
-from .heap import NO_ROOM
-from .picker import P_LATEST, begin, following, is_done
+from .chunk_candidates import longest_fit
+from .copy_resource import N_LOGGED, consume, has_enough, outstanding, take_back
+from .heap import NO_OFFSET
+from .interval_picker import P_LATEST, begin, is_done, next_start, slice_starts
 from .problem import B_COPY, B_SIZE, L_FAST, L_PREFETCHES, L_SLICE_MIN, NEVER, U_LATEST, U_TIME, Problem
-from .resource import N_LOGGED, consume, enough, outstanding, take_back
-from .slices import slice_starts
 from .state import (
     A_BEGIN,
     A_COPY,
@@ -18,35 +17,31 @@ from .state import (
     A_LOW,
     A_SLICES,
     A_START,
+    DONE,
     FAST,
     N_PARTS,
+    NO_BANDWIDTH,
+    NO_COPIES,
+    NO_MEMORY,
     S_BEGIN,
     S_LOW,
     S_SIZE,
+    TOGETHER,
+    TOO_SHORT,
     State,
     add_copy,
     add_stay,
     part_need,
 )
 
-# What came of an attempt, as bits (XLA: `AllocationResult`).
-DONE, NO_MEMORY, NOT_FAST, TOO_LONG, TOO_SHORT, NO_COPIES, NO_BANDWIDTH, UNDO, TOGETHER = (
-    0,
-    1,
-    2,
-    4,
-    8,
-    16,
-    32,
-    64,
-    128,
-)
 # A sliced copy must leave this much more than it needs: XLA would rather copy as a whole.
 _SLICED = 1.8
 
 
 @njit(cache=True, nogil=True)
-def prefetch(problem: Problem, state: State, value: int, buffer: int, use: int, source: int, want: int) -> int:
+def prefetch(
+    problem: Problem, state: State, value: int, buffer: int, use: int, source: int, preferred_time: int
+) -> int:
     """Tries to bring a buffer for `use` from the stay `source` in HBM; returns `DONE` or why not."""
     size = problem.buffer[buffer, B_SIZE]
     end, last = problem.use[use, U_LATEST], problem.use[use, U_TIME]
@@ -56,38 +51,38 @@ def prefetch(problem: Problem, state: State, value: int, buffer: int, use: int, 
             slices += 1
     source_row = state.stay[source]
     earliest = source_row[A_DONE] if source_row[A_COPY] else source_row[A_START]
-    roomy = end
-    while roomy - 1 > earliest and state.heap.used[roomy - 1] + size <= problem.limit[L_FAST]:
-        roomy -= 1
-    if roomy == end:
+    fits_from = end
+    while fits_from - 1 > earliest and state.heap.used[fits_from - 1] + size <= problem.limit[L_FAST]:
+        fits_from -= 1
+    if fits_from == end:
         return NO_MEMORY
     if slices == 0:
-        earliest = roomy - 1
-    if want != NEVER:
-        want = max(want, earliest)
-    begin(problem, state.picker, problem.buffer_s[buffer], problem.gain[use], earliest, end, want)
+        earliest = fits_from - 1
+    if preferred_time != NEVER:
+        preferred_time = max(preferred_time, earliest)
+    begin(problem, state.picker, problem.buffer_s[buffer], problem.gain[use], earliest, end, preferred_time)
     latest = state.picker[P_LATEST]
     state.starts[: max(slices, 1)] = latest
-    if longest_fit(problem, state, buffer, use, latest + 1, slices) == NO_ROOM:
+    if longest_fit(problem, state, buffer, use, latest + 1, slices) == NO_OFFSET:
         return NO_MEMORY
     result, full = DONE, -(1 << 40)
-    whole_start, whole_offset = NEVER, NO_ROOM
+    whole_start, whole_offset = NEVER, NO_OFFSET
     while not is_done(state.picker):
-        start = following(problem, state.picker)
+        start = next_start(problem, state.picker)
         if start <= full:
             return NO_MEMORY
         if slices > 0:
             slice_starts(problem, start, end, slices, state.starts)
-            found, offset = _check_slices(problem, state, buffer, use, slices, end, want != NEVER)
+            found, offset = _check_slices(problem, state, buffer, use, slices, end, preferred_time != NEVER)
             if found == DONE:
-                _take_slices(problem, state, value, buffer, use, slices, end, offset, want != NEVER)
+                _take_slices(problem, state, value, buffer, use, slices, end, offset, preferred_time != NEVER)
                 return DONE
             if found != TOGETHER:
                 result |= found
             if found == NO_MEMORY:
                 full = max(full, start)
         if whole_start == NEVER:
-            need = 0 if want != NEVER else problem.buffer[buffer, B_COPY]
+            need = 0 if preferred_time != NEVER else problem.buffer[buffer, B_COPY]
             found, offset = _check_whole(problem, state, buffer, use, start, end, need)
             if found == DONE:
                 whole_start, whole_offset = start, offset
@@ -104,7 +99,7 @@ def prefetch(problem: Problem, state: State, value: int, buffer: int, use: int, 
     row = state.stay[number]
     row[A_COPY], row[A_BEGIN], row[A_DONE] = 1, whole_start, end
     _hold(state, number)
-    need = 0 if want != NEVER else problem.buffer[buffer, B_COPY]
+    need = 0 if preferred_time != NEVER else problem.buffer[buffer, B_COPY]
     add_copy(problem, state, 0, whole_start, end, need, 0)
     state.stay[source, A_END] = max(state.stay[source, A_END], end)
     state.serves[use] = number
@@ -122,11 +117,11 @@ def _check_whole(
     problem: Problem, state: State, buffer: int, use: int, start: int, end: int, need: int
 ) -> tuple[int, int]:
     if outstanding(state.prefetches, start, end) >= problem.limit[L_PREFETCHES]:
-        return NO_COPIES, NO_ROOM
-    if not enough(state.prefetches, problem.supply, start, end, need):
-        return NO_BANDWIDTH, NO_ROOM
+        return NO_COPIES, NO_OFFSET
+    if not has_enough(state.prefetches, problem.supply, start, end, need):
+        return NO_BANDWIDTH, NO_OFFSET
     offset = longest_fit(problem, state, buffer, use, start + 1, 0)
-    return (DONE, offset) if offset != NO_ROOM else (NO_MEMORY, NO_ROOM)
+    return (DONE, offset) if offset != NO_OFFSET else (NO_MEMORY, NO_OFFSET)
 
 
 @njit(cache=True, nogil=True)
@@ -135,10 +130,10 @@ def _check_slices(
 ) -> tuple[int, int]:
     starts, sizes = state.starts, problem.slices[buffer]
     if starts[0] == starts[slices - 1]:
-        return TOGETHER, NO_ROOM
+        return TOGETHER, NO_OFFSET
     for turn in range(slices):
         if outstanding(state.prefetches, starts[turn], end) + turn >= problem.limit[L_PREFETCHES]:
-            return NO_COPIES, NO_ROOM
+            return NO_COPIES, NO_OFFSET
     least = sizes[0]
     for place in range(slices):
         least = min(least, sizes[place])
@@ -146,12 +141,12 @@ def _check_slices(
     for place in range(slices):
         state.order[place] = (place + slices - 1) % slices if sizes[slices - 1] == least else place
     if not _enough_for_slices(problem, state, buffer, slices, end, free, state.order):
-        return NO_BANDWIDTH, NO_ROOM
+        return NO_BANDWIDTH, NO_OFFSET
     offset = longest_fit(problem, state, buffer, use, starts[0] + 1, slices)
-    if offset == NO_ROOM:
-        return NO_MEMORY, NO_ROOM
+    if offset == NO_OFFSET:
+        return NO_MEMORY, NO_OFFSET
     if not _enough_for_slices(problem, state, buffer, slices, end, free, state.chosen):
-        return NO_BANDWIDTH, NO_ROOM
+        return NO_BANDWIDTH, NO_OFFSET
     return DONE, offset
 
 
@@ -159,18 +154,18 @@ def _check_slices(
 def _enough_for_slices(
     problem: Problem, state: State, buffer: int, slices: int, end: int, free: bool, order: np.ndarray
 ) -> bool:
-    queue = state.prefetches
-    logged = queue.counts[N_LOGGED]
+    resource = state.prefetches
+    logged = resource.counts[N_LOGGED]
     fits = True
     for turn in range(slices):
         need = 0
         if not free:
             size = problem.slices[buffer, order[turn]]
             need = int(part_need(problem, buffer, size, problem.buffer[buffer, B_SIZE]) * _SLICED)
-        if not consume(queue, problem.supply, state.starts[turn], end, need):
+        if not consume(resource, problem.supply, state.starts[turn], end, need):
             fits = False
             break
-    take_back(queue, logged)
+    take_back(resource, logged)
     return fits
 
 

@@ -5,9 +5,9 @@ from numba import njit
 
 from ...env.compiled.sorting import ascending
 from . import heap as heaps
-from .fits import fit_slices
-from .heap import NO_ROOM, Heap, best_gap, gather
+from .heap import NO_OFFSET, Heap, best_gap, gather
 from .problem import B_SIZE, L_FAST, V_BUFFER, Problem
+from .sliced_allocation import fit_slices
 from .state import (
     A_COPY,
     A_END,
@@ -63,12 +63,12 @@ def repack(problem: Problem, state: State, spare: Heap) -> bool:
     order = order[ascending(-duration[:leaders][order])]
     heaps.clear(spare)
     _reserve(problem, spare)
-    offsets = np.full(stays, NO_ROOM, np.int64)
+    offsets = np.full(stays, NO_OFFSET, np.int64)
     parts = state.part.copy()
     for at in range(leaders):
         number = leader[order[at]]
         offset = _place(problem, state, spare, number, after, parts)
-        if offset == NO_ROOM:
+        if offset == NO_OFFSET:
             return False
         member = number
         while member >= 0:
@@ -133,7 +133,7 @@ def _commit(problem: Problem, state: State, heap: Heap, number: int, offset: int
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _place(problem: Problem, state: State, heap: Heap, number: int, after: np.ndarray, parts: np.ndarray) -> int:
-    """Returns an offset for a stay and those that share it, or `NO_ROOM`; slices may come in another order."""
+    """Returns an offset for a stay and those that share it, or `NO_OFFSET`; slices may come in another order."""
     row = state.stay[number]
     size = _size(problem, state, number)
     if after[number] < 0 and row[A_SLICES] > 0:
@@ -142,7 +142,7 @@ def _place(problem: Problem, state: State, heap: Heap, number: int, after: np.nd
         sizes = rows[ascending(rows[:, S_LOW])][:, S_SIZE].copy()
         starts = rows[:, S_BEGIN].copy()
         offset = fit_slices(problem, heap, state, sizes, starts, row[A_END], -1)
-        if offset != NO_ROOM:
+        if offset != NO_OFFSET:
             for turn in range(count):
                 place = state.order[turn]
                 low = 0
@@ -156,4 +156,4 @@ def _place(problem: Problem, state: State, heap: Heap, number: int, after: np.nd
         count = gather(problem, heap, state.stay[member, A_START], state.stay[member, A_END], count)
         member = after[member]
     offset = best_gap(problem, heap, count, size)
-    return offset if offset != NO_ROOM and offset + size <= problem.limit[L_FAST] else NO_ROOM
+    return offset if offset != NO_OFFSET and offset + size <= problem.limit[L_FAST] else NO_OFFSET

@@ -4,10 +4,11 @@ import numpy as np
 from numba import njit
 
 from . import heap as heaps
-from .fits import fit_at, longest_fit
-from .heap import NO_ROOM, latest_free
-from .picker import may_stay, write_back_end
-from .prefetch import DONE, NO_COPIES, NO_MEMORY, NOT_FAST, TOO_LONG, UNDO, prefetch
+from .chunk_candidates import fit_at, longest_fit
+from .copy_resource import has_enough, outstanding
+from .heap import NO_OFFSET, latest_free
+from .interval_picker import can_stay, write_back_end
+from .prefetch import prefetch
 from .problem import (
     B_COPY,
     B_SIZE,
@@ -28,7 +29,6 @@ from .problem import (
     V_TIME,
     Problem,
 )
-from .resource import enough, outstanding
 from .state import (
     A_BEGIN,
     A_COPY,
@@ -38,9 +38,15 @@ from .state import (
     A_GROUP,
     A_OFFSET,
     A_START,
+    DONE,
     FAST,
     FREE,
     HBM,
+    NO_COPIES,
+    NO_MEMORY,
+    NOT_FAST,
+    TOO_LONG,
+    UNDO,
     State,
     add_copy,
     add_stay,
@@ -48,7 +54,7 @@ from .state import (
 
 
 @njit(cache=True, nogil=True)
-def place_buffer(problem: Problem, state: State, buffer: int, retry: int, want: np.ndarray) -> int:
+def place_buffer(problem: Problem, state: State, buffer: int, retry: int, preferred_time: np.ndarray) -> int:
     """Places all values of a buffer; returns what came of it, as bits."""
     first, last = problem.buffer[buffer, 0], problem.buffer[buffer, 1]
     for value in range(first, last):
@@ -59,7 +65,7 @@ def place_buffer(problem: Problem, state: State, buffer: int, retry: int, want: 
         state.span[value, 0] = state.span[value, 1] = state.counts[0]
         before = row[V_TIME]
         for use in range(row[V_FIRST], row[V_LAST]):
-            result |= _segment(problem, state, value, use, before, retry, want[use])
+            result |= _segment(problem, state, value, use, before, retry, preferred_time[use])
             if result & UNDO:
                 return result
             before = problem.use[use, U_TIME]
@@ -114,7 +120,7 @@ def _last_in(state: State, value: int, fast: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _segment(problem: Problem, state: State, value: int, use: int, before: int, retry: int, want: int) -> int:
+def _segment(problem: Problem, state: State, value: int, use: int, before: int, retry: int, preferred_time: int) -> int:
     row = problem.use[use]
     end = row[U_TIME]
     start = min(before, end)
@@ -140,7 +146,7 @@ def _segment(problem: Problem, state: State, value: int, use: int, before: int, 
         if there >= 0:
             state.stay[there, A_END] = max(state.stay[there, A_END], start)
         elif at_start == HBM:
-            add_stay(state, value, HBM, start, start, NO_ROOM, -1)
+            add_stay(state, value, HBM, start, start, NO_OFFSET, -1)
         else:
             add_stay(state, value, FAST, start, start, state.begin[value, 1], state.begin[value, 2])
     result = DONE
@@ -157,9 +163,9 @@ def _segment(problem: Problem, state: State, value: int, use: int, before: int, 
                 return result | failed | UNDO
             source = state.span[value, 1] - 1
         else:
-            source = add_stay(state, value, HBM, start, end, NO_ROOM, -1)
+            source = add_stay(state, value, HBM, start, end, NO_OFFSET, -1)
     if at_end != HBM and mode != M_DEFAULT:
-        failed = prefetch(problem, state, value, problem.value[value, V_BUFFER], use, source, want)
+        failed = prefetch(problem, state, value, problem.value[value, V_BUFFER], use, source, preferred_time)
         if failed == DONE:
             return DONE
         result |= failed
@@ -178,7 +184,7 @@ def _keep(problem: Problem, state: State, value: int, use: int, start: int, even
     held = state.span[value, 1] - 1 if state.span[value, 1] > state.span[value, 0] else -1
     if held >= 0 and not state.stay[held, A_FAST]:
         return NOT_FAST
-    if not even_long and not may_stay(problem, start, problem.use[use, U_FROM]):
+    if not even_long and not can_stay(problem, start, problem.use[use, U_FROM]):
         return TOO_LONG
     if held >= 0:
         first = state.stay[held, A_END] + 1
@@ -186,7 +192,7 @@ def _keep(problem: Problem, state: State, value: int, use: int, start: int, even
     else:
         first = start
         offset = longest_fit(problem, state, buffer, use, first, 0)
-    if offset == NO_ROOM:
+    if offset == NO_OFFSET:
         return NO_MEMORY
     if held >= 0:
         state.stay[held, A_END] = max(state.stay[held, A_END], end)
@@ -205,23 +211,23 @@ def _write_back(problem: Problem, state: State, value: int, use: int, retry: int
     row = state.stay[held]
     begin, end, offset = row[A_START], row[A_END], row[A_OFFSET]
     size = problem.buffer[buffer, B_SIZE]
-    wanted = write_back_end(problem, problem.buffer_s[buffer], begin, problem.use[use, U_TIME], retry)
-    wanted = min(max(wanted, end), problem.use[use, U_LATEST])
+    deadline = write_back_end(problem, problem.buffer_s[buffer], begin, problem.use[use, U_TIME], retry)
+    deadline = min(max(deadline, end), problem.use[use, U_LATEST])
     first = end + 1
-    if wanted > end:
-        end = max(end, latest_free(state.heap, first, wanted, offset, size))
+    if deadline > end:
+        end = max(end, latest_free(state.heap, first, deadline, offset, size))
     need = problem.buffer[buffer, B_COPY]
-    queue = state.write_backs
-    if not enough(queue, problem.supply, begin, end, need):
+    resource = state.write_backs
+    if not has_enough(resource, problem.supply, begin, end, need):
         if retry == problem.limit[L_RETRIES] - 1:
             need = 0
-        if not enough(queue, problem.supply, begin, end, need):
+        if not has_enough(resource, problem.supply, begin, end, need):
             return NO_COPIES
-    if end == begin or outstanding(queue, begin + 1, end) + 1 >= problem.limit[L_WRITE_BACKS]:
+    if end == begin or outstanding(resource, begin + 1, end) + 1 >= problem.limit[L_WRITE_BACKS]:
         return NO_COPIES
     heaps.commit(state.heap, first, end, offset, size, held)
     row[A_END] = end
-    number = add_stay(state, value, 0, begin + 1, end, NO_ROOM, -1)
+    number = add_stay(state, value, 0, begin + 1, end, NO_OFFSET, -1)
     copy = state.stay[number]
     copy[A_COPY], copy[A_BEGIN], copy[A_DONE] = 1, begin, end
     add_copy(problem, state, 1, begin, end, need, 0)

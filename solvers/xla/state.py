@@ -7,11 +7,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from . import copy_resource
 from . import heap as heaps
-from . import resource
+from .copy_resource import CopyResource
 from .heap import Heap
 from .problem import B_COPY, V_BUFFER, V_FIRST, V_LAST, Problem
-from .resource import Queue
 
 # Columns of `State.stay`: a stretch of a value's life in one memory (XLA: `Allocation`). One that a copy fills begins
 # after the copy's start; `A_DONE` is before which time the copy is complete. `A_GROUP`: the stay whose offset it must
@@ -35,8 +35,20 @@ S_BEGIN, S_LOW, S_SIZE = range(3)
 # Columns of `State.pending`: a copy of the buffer at hand.
 P_OUTWARD, P_BEGIN, P_COUNTED, P_DONE = range(4)
 # Columns of `State.counts`.
-N_STAYS, N_PARTS, N_PENDING, N_REPACKS, N_FULL = range(5)
+N_STAYS, N_PARTS, N_PENDING, N_REPACKS = range(4)
 
+# What came of an attempt, as bits (XLA: `AllocationResult`).
+DONE, NO_MEMORY, NOT_FAST, TOO_LONG, TOO_SHORT, NO_COPIES, NO_BANDWIDTH, UNDO, TOGETHER = (
+    0,
+    1,
+    2,
+    4,
+    8,
+    16,
+    32,
+    64,
+    128,
+)
 FREE, HBM, FAST = -1, 0, 1
 
 _MOST_PERMUTED = 4
@@ -57,8 +69,8 @@ class State(NamedTuple):
     """
 
     heap: Heap
-    prefetches: Queue
-    write_backs: Queue
+    prefetches: CopyResource
+    write_backs: CopyResource
     stay: NDArray[np.int64]
     part: NDArray[np.int64]
     pending: NDArray[np.int64]
@@ -97,12 +109,12 @@ def make_state(problem: Problem, factor: int = 1) -> State:
     chunks = factor * (stays + copies + uses)
     return State(
         heap=heaps.make_heap(times, chunks, factor * (6 * chunks + 8 * times)),
-        prefetches=resource.make_queue(problem.supply, copies + 16),
-        write_backs=resource.make_queue(problem.supply, copies + 16),
+        prefetches=copy_resource.make_resource(problem.supply, copies + 16),
+        write_backs=copy_resource.make_resource(problem.supply, copies + 16),
         stay=np.zeros((stays, 12), np.int64),
         part=np.zeros((copies + 16, 3), np.int64),
         pending=np.zeros((copies + 16, 4), np.int64),
-        counts=np.zeros(5, np.int64),
+        counts=np.zeros(4, np.int64),
         span=np.zeros((values, 2), np.int64),
         serves=np.zeros(uses, np.int64),
         begin=np.zeros((values, 3), np.int64),
@@ -120,8 +132,8 @@ def make_state(problem: Problem, factor: int = 1) -> State:
 def reset(state: State) -> None:
     """Sets a state to the beginning."""
     heaps.clear(state.heap)
-    resource.clear(state.prefetches)
-    resource.clear(state.write_backs)
+    copy_resource.clear(state.prefetches)
+    copy_resource.clear(state.write_backs)
     state.counts[:] = 0
     state.span[:] = 0
     state.serves[:] = -1
@@ -145,10 +157,10 @@ def add_stay(state: State, value: int, fast: int, start: int, end: int, offset: 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def add_copy(problem: Problem, state: State, outward: int, begin: int, done: int, need: int, sliced: int) -> None:
-    """Adds a copy to the queue of its direction. Slices count as in flight one time sooner."""
-    queue = state.write_backs if outward else state.prefetches
+    """Adds a copy to the resource of its direction. Slices count as in flight one time sooner."""
+    resource = state.write_backs if outward else state.prefetches
     counted = begin if sliced else begin + 1
-    resource.add(queue, problem.supply, begin, done, need, counted)
+    copy_resource.add(resource, problem.supply, begin, done, need, counted)
     row = state.pending[state.counts[N_PENDING]]
     state.counts[N_PENDING] += 1
     row[P_OUTWARD], row[P_BEGIN], row[P_COUNTED], row[P_DONE] = outward, begin, counted, done
@@ -159,8 +171,8 @@ def is_full(state: State) -> bool:
     """Returns whether a table ran out of room: then nothing that was decided means anything."""
     return (
         state.heap.counts[heaps.N_OVERFLOW] != 0
-        or state.prefetches.counts[resource.N_FULL] != 0
-        or state.write_backs.counts[resource.N_FULL] != 0
+        or state.prefetches.counts[copy_resource.N_FULL] != 0
+        or state.write_backs.counts[copy_resource.N_FULL] != 0
     )
 
 

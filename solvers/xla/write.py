@@ -36,7 +36,6 @@ class Writer:
         self._program, self._problem, self._accesses = program, problem, accesses
         value_of = np.repeat(np.arange(len(problem.value)), problem.value[:, V_LAST] - problem.value[:, V_FIRST])
         self.defined: NDArray[np.int64] = problem.value[value_of, V_TIME]
-        self._buffer_of_use = problem.value[value_of, V_BUFFER]
         times = np.arange(len(problem.nest) + 2)
         at = program.schedule_index.astype(np.int64)
         self._last_until: NDArray[np.int64] = np.searchsorted(at, times, side="right") - 1
@@ -60,7 +59,7 @@ class Writer:
         copied = stays[:, A_COPY] > 0
         for row, own, whole in zip(*(column[copied].tolist() for column in (stays, buffer, size)), strict=True):
             self._copy(copies, state, row, own, whole)
-        _part(copies)
+        _end_before_prefetches(copies)
         # Of copies that start together write-backs go first, then what is due first.
         copies.sort(key=lambda copy: (copy[-2], copy[1] != WRITE_BACK, copy[-1]))
         return Mapping(
@@ -133,7 +132,7 @@ class Writer:
             table.append((buffer, direction, first, end, low, low + part, buffer, -1, start - 1, row[A_DONE]))
 
 
-def _part(copies: list[tuple[int, ...]]) -> None:
+def _end_before_prefetches(copies: list[tuple[int, ...]]) -> None:
     """Ends write-backs where a prefetch of the same buffer begins between the same two instructions.
 
     The compiler's schedule has more times than a program: there one is done before the other begins.

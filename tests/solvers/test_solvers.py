@@ -239,7 +239,7 @@ def test_whoever_ends_it_gets_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -
     def at_once(task: Task) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(solve_module, "_warm_up", lambda solver: None)
+    monkeypatch.setattr(solve_module, "warm_up", lambda solver: None)
     monkeypatch.setitem(SOLVERS, "random", at_once)
     nothing = solve(program, "random", budget=Budget(None, 1))
     assert nothing.judged_s == make_judge(program).judge(all_hbm(program))

@@ -14,7 +14,7 @@ from mallocmuzero.env.program.program import Program
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.env.workloads import load
 from mallocmuzero.solvers.common.follow import hints_of_mapping, without_times
-from mallocmuzero.solvers.order.production import ordered_mapping
+from mallocmuzero.solvers.order.solver import ordered_mapping
 
 ORDERS = ActorConfig(orders=40)
 

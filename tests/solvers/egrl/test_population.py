@@ -8,21 +8,21 @@ TENSORS, HOMES, GENES = 6, 3, 40
 
 
 def population(seed: int = 0, **settings: float) -> tuple[Population, np.ndarray, np.random.Generator]:
-    chance = np.random.default_rng(seed)
+    generator = np.random.default_rng(seed)
     config = EvolutionConfig(individuals=10, chromosomes=0.4, **settings)  # type: ignore[arg-type]
-    networks = chance.standard_normal((Population.num_networks(config), GENES)).astype(np.float32)
-    posteriors = chance.dirichlet(np.ones(HOMES), (len(networks), TENSORS))
-    return Population(networks, TENSORS, HOMES, config, chance), posteriors, chance
+    networks = generator.standard_normal((Population.num_networks(config), GENES)).astype(np.float32)
+    posteriors = generator.dirichlet(np.ones(HOMES), (len(networks), TENSORS))
+    return Population(networks, TENSORS, HOMES, config, generator), posteriors, generator
 
 
 def test_sizes() -> None:
     some, posteriors, _ = population()
     assert len(some) == 10
     assert (len(some.networks), len(some.prior)) == (6, 4)
-    chances = some.chances(posteriors)
-    assert chances.shape == (10, TENSORS, HOMES)
-    np.testing.assert_allclose(chances.sum(-1), 1.0)
-    np.testing.assert_array_equal(chances[:6], posteriors)
+    probabilities = some.probabilities(posteriors)
+    assert probabilities.shape == (10, TENSORS, HOMES)
+    np.testing.assert_allclose(probabilities.sum(-1), 1.0)
+    np.testing.assert_array_equal(probabilities[:6], posteriors)
 
 
 def test_a_seeded_chromosome_reproduces_the_networks_posterior() -> None:
@@ -35,11 +35,11 @@ def test_a_seeded_chromosome_reproduces_the_networks_posterior() -> None:
 
 
 def test_evolution_seeds_chromosomes_from_networks_that_lead() -> None:
-    some, posteriors, chance = population(mutation=0.0)
+    some, posteriors, generator = population(mutation=0.0)
     fitness = np.array([9.0, 8.0, 0, 0, 0, 0, 1, 2, 3, 4])  # both elites are networks
-    some.evolve(fitness, posteriors, chance)
-    chances = some.chances(posteriors)[6:]
-    for chromosome in chances:
+    some.evolve(fitness, posteriors, generator)
+    probabilities = some.probabilities(posteriors)[6:]
+    for chromosome in probabilities:
         assert any(np.allclose(chromosome, posteriors[elite], atol=1e-3) for elite in (0, 1))
 
 
@@ -52,11 +52,11 @@ def test_temperature_makes_even_or_certain() -> None:
 
 
 def test_a_child_has_its_parents_genes_and_no_others() -> None:
-    chance = np.random.default_rng(3)
+    generator = np.random.default_rng(3)
     mother, father = np.arange(GENES, dtype=np.float32), -1.0 - np.arange(GENES, dtype=np.float32)
     points = set()
     for _ in range(300):
-        child = cross(mother, father, chance)
+        child = cross(mother, father, generator)
         point = int((child == mother).sum())
         np.testing.assert_array_equal(child[:point], mother[:point])
         np.testing.assert_array_equal(child[point:], father[point:])
@@ -67,22 +67,22 @@ def test_a_child_has_its_parents_genes_and_no_others() -> None:
 
 
 def test_mutation_touches_a_share_of_the_genes() -> None:
-    chance, genes = np.random.default_rng(4), np.zeros(20_000, np.float32)
-    changed = mutate(genes, 0.1, 0.5, chance)
+    generator, genes = np.random.default_rng(4), np.zeros(20_000, np.float32)
+    changed = mutate(genes, 0.1, 0.5, generator)
     assert changed.dtype == genes.dtype
     assert not genes.any()
     assert (changed != 0).mean() == pytest.approx(0.1, abs=0.01)
     assert changed[changed != 0].std() == pytest.approx(0.5, abs=0.03)
-    assert (mutate(np.zeros(5), 0.0, 1.0, chance) != 0).sum() == 1
+    assert (mutate(np.zeros(5), 0.0, 1.0, generator) != 0).sum() == 1
 
 
 def test_elites_never_get_worse_and_all_others_are_children() -> None:
-    some, posteriors, chance = population(elites=0.3, mutation=1.0)
+    some, posteriors, generator = population(elites=0.3, mutation=1.0)
     for _ in range(20):
         # Fitness here is a function of the genes, so an elite's cannot change unless it does.
         fitness = np.concatenate([-np.abs(some.networks).sum(1), -np.abs(some.prior).sum((1, 2))])
         before = some.networks.copy(), some.prior.copy()
-        spared = some.evolve(fitness, posteriors, chance)
+        spared = some.evolve(fitness, posteriors, generator)
         assert spared.sum() == 3
         assert fitness[spared].min() >= fitness[~spared].max()
         np.testing.assert_array_equal(some.networks[spared[:6]], before[0][spared[:6]])
@@ -93,7 +93,7 @@ def test_elites_never_get_worse_and_all_others_are_children() -> None:
 
 
 def test_evolution_climbs() -> None:
-    some, posteriors, chance = population(noise=0.3)
+    some, posteriors, generator = population(noise=0.3)
     wanted = np.linspace(-1, 1, GENES)
 
     def fitness() -> np.ndarray:
@@ -101,7 +101,7 @@ def test_evolution_climbs() -> None:
 
     before = fitness().max()
     for _ in range(200):
-        some.evolve(fitness(), posteriors, chance)
+        some.evolve(fitness(), posteriors, generator)
     assert fitness().max() > 0.3 * before
 
 
@@ -118,9 +118,9 @@ def test_the_gradient_policy_takes_the_place_of_the_weakest_network() -> None:
     np.testing.assert_array_equal(some.networks, before)
 
 
-def test_draws_follow_their_chances() -> None:
-    chances = np.broadcast_to(np.array([0.2, 0.5, 0.3]), (20_000, HOMES))
-    shares = np.bincount(draw(chances, np.random.default_rng(5)), minlength=HOMES) / 20_000
+def test_draws_follow_their_probabilities() -> None:
+    probabilities = np.broadcast_to(np.array([0.2, 0.5, 0.3]), (20_000, HOMES))
+    shares = np.bincount(draw(probabilities, np.random.default_rng(5)), minlength=HOMES) / 20_000
     np.testing.assert_allclose(shares, [0.2, 0.5, 0.3], atol=0.02)
     certain = np.eye(HOMES)[[2, 0, 1]]
     np.testing.assert_array_equal(draw(certain, np.random.default_rng(6)), [2, 0, 1])

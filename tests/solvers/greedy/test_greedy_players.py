@@ -8,7 +8,7 @@ from mallocmuzero.env.game.rules import COPY, DROP, NO_COPY
 from mallocmuzero.env.workloads import load
 from mallocmuzero.solvers.common.plan import CROSS_PROGRAM_FETCH
 from mallocmuzero.solvers.common.task import Budget, Status, Task
-from mallocmuzero.solvers.greedy.solver import _look_ahead, greedy, make_stays, plan_of_stays, take
+from mallocmuzero.solvers.greedy.solver import greedy, look_ahead, make_stays, plan_of_stays, take
 from programs import make_program, programs
 
 # `w` is read at both ends; `a` bridges them. All three fit, but not together with `x`.
@@ -106,7 +106,7 @@ def test_looking_ahead_beats_the_knapsack_it_starts_from() -> None:
 def test_looking_ahead_keeps_only_what_helps() -> None:
     task = task_of(load("tiny"))
     stays = make_stays(task.tables, 0.1)
-    _look_ahead(task, stays)
+    look_ahead(task, stays)
     nothing = task_of(load("tiny")).play(np.full(len(task.tables.access), DROP, np.int8))
     assert task.best_s < nothing
     assert task.best_plan is not None

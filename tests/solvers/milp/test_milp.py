@@ -134,7 +134,7 @@ def test_can_be_ended_at_any_stage(stage: str) -> None:
 
 
 def test_every_pass_is_of_mappings_the_ways_can_make() -> None:
-    for way in milp._PASSES:
+    for way in milp.PASSES:
         assert not way.rules.replacements
         assert 0 < way.rules.room <= 1
         assert 0 < way.rules.copy_rate <= 1

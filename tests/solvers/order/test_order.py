@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mallocmuzero.env.capture.plan import grid
+from mallocmuzero.env.program.compiler_flags import flag_grid
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.env.workloads import load
 from mallocmuzero.solvers.common.task import Budget, Task
 from mallocmuzero.solvers.flags import flags
 from mallocmuzero.solvers.order.individual import Evaluator, Flags
-from mallocmuzero.solvers.order.solver import _POPULATION, _Search, _settings, order_search
+from mallocmuzero.solvers.order.solver import POPULATION, OrderSearch, grid_settings, order_search
 from mallocmuzero.solvers.solve import solve
 from mallocmuzero.solvers.xla.decoder import Decoder
 from mallocmuzero.solvers.xla.options import from_flags
@@ -31,7 +31,7 @@ def test_flags_keeps_the_best_of_the_grid() -> None:
     program, judge = task.game.program, task.game.judge
     each = [
         judge.judge(Decoder(program, program.target, from_flags(program.target, options)).decode())
-        for options in grid().values()
+        for options in flag_grid().values()
     ]
     assert task.evaluations == 8
     assert task.best_s == min(each)
@@ -41,8 +41,8 @@ def test_flags_keeps_the_best_of_the_grid() -> None:
 def test_the_searchs_settings_are_the_grids() -> None:
     program = load(PROGRAM)
     evaluator = Evaluator(task_of())
-    wanted = [from_flags(program.target, options) for options in grid().values()]
-    found = [evaluator.decoder(setting).options for setting in _settings(slices=True)]
+    wanted = [from_flags(program.target, options) for options in flag_grid().values()]
+    found = [evaluator.decoder(setting).options for setting in grid_settings(slices=True)]
     assert len(found) == len(wanted)
     assert all(options in wanted for options in found)
 
@@ -65,7 +65,7 @@ def test_what_is_banned_stays_in_hbm() -> None:
     evaluator = Evaluator(task)
     start = evaluator.start(Flags(cross_program=False))
     assert evaluator.seconds(start) == task.best_s
-    mapping = task._mapping
+    mapping = task.best.mapping
     assert mapping is not None
     resident = np.unique(mapping.residencies[:, 0])
     assert len(resident) > 3
@@ -73,11 +73,11 @@ def test_what_is_banned_stays_in_hbm() -> None:
     banned[resident[:3]] = True
     task.best_s = np.inf
     evaluator.seconds(replace(start, banned=banned))
-    assert not np.isin(task._mapping.residencies[:, 0], resident[:3]).any()
+    assert not np.isin(task.best.mapping.residencies[:, 0], resident[:3]).any()
 
 
 def test_moves_change_one_thing_and_children_come_from_their_parents() -> None:
-    search = _Search(task_of())
+    search = OrderSearch(task_of())
     start = search.evaluator.start(Flags(slices=False))
     individual, changed = start, set()
     for _ in range(200):
@@ -112,7 +112,7 @@ def test_moves_change_one_thing_and_children_come_from_their_parents() -> None:
 def test_both_searches_beat_their_start() -> None:
     reached = {}
     for part in ("evolve", "climb"):
-        search = _Search(task_of("resnet50-b128", 400, "robust"))
+        search = OrderSearch(task_of("resnet50-b128", 400, "robust"))
         population = search.starts()
         start = min(member.seconds for member in population)
         assert len(population) == 9
@@ -124,7 +124,7 @@ def test_both_searches_beat_their_start() -> None:
         assert search.best is not None
         assert search.best.seconds < start
         reached[part] = search.task.best_s
-    assert _POPULATION > 9
+    assert POPULATION > 9
     assert len(reached) == 2
 
 
@@ -144,9 +144,9 @@ def test_beats_the_best_flags_and_repeats() -> None:
 def test_only_legal_mappings_are_offered(program, seed: int) -> None:
     task = Task(program, None, "msa", Budget(None, 40), seed)
     order_search(task)
-    assert task._mapping is not None
-    assert verify(program, program.target, task._mapping) == []
-    assert task.game.judge.judge(task._mapping) == pytest.approx(task.best_s, rel=1e-12)
+    assert task.best.mapping is not None
+    assert verify(program, program.target, task.best.mapping) == []
+    assert task.game.judge.judge(task.best.mapping) == pytest.approx(task.best_s, rel=1e-12)
 
 
 def test_what_is_illegal_is_taken_back() -> None:

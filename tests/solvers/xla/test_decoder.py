@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mallocmuzero.env.capture.plan import BANDWIDTH, CROSS_PROGRAM, LOOP_OPTIMISER, grid
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.physics.simulator import simulate
+from mallocmuzero.env.program.compiler_flags import BANDWIDTH, CROSS_PROGRAM, LOOP_OPTIMISER, flag_grid
 from mallocmuzero.env.program.mapping import CROSS_PROGRAM as ACROSS
 from mallocmuzero.env.program.mapping import PREFETCH, WRITE_BACK, Mapping
 from mallocmuzero.env.program.program import OPERAND, RESULT, Program
@@ -352,7 +352,7 @@ def test_it_makes_the_compilers_own_mapping(name: str) -> None:
 def test_flags() -> None:
     target = GENERATIONS["v5e"]
     assert from_flags(target, {}) == production(target)
-    for flags in grid().values():
+    for flags in flag_grid().values():
         options = from_flags(target, flags)
         assert options.copy_bandwidth_scale == float(flags.get(BANDWIDTH, 1.0))
         assert options.loop_optimiser == (LOOP_OPTIMISER not in flags)

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from mallocmuzero.solvers.xla.fits import fit_slices
-from mallocmuzero.solvers.xla.heap import NO_ROOM, Heap, commit, fit, latest_free, make_heap, undo
+from mallocmuzero.solvers.xla.build_problem import make_problem
+from mallocmuzero.solvers.xla.heap import NO_OFFSET, Heap, commit, fit, latest_free, make_heap, undo
 from mallocmuzero.solvers.xla.options import Options
-from mallocmuzero.solvers.xla.problem import Problem, make_problem
+from mallocmuzero.solvers.xla.problem import Problem
+from mallocmuzero.solvers.xla.sliced_allocation import fit_slices
 from mallocmuzero.solvers.xla.state import State, make_state
 from programs import TARGET, make_program
 
@@ -34,7 +35,7 @@ def test_the_smallest_gap_with_room_is_taken(problem: Problem) -> None:
     assert fit(problem, heap, 2, 5, 16, -1) == 56  # not 16, where 32 bytes are free, nor above 80
     assert fit(problem, heap, 2, 5, 24, -1) == 16
     assert fit(problem, heap, 2, 5, 48, -1) == 80  # the room above everything comes last
-    assert fit(problem, heap, 2, 5, 56, -1) == NO_ROOM
+    assert fit(problem, heap, 2, 5, 56, -1) == NO_OFFSET
     assert fit(problem, heap, 10, 20, 128, -1) == 0  # nothing is there later
 
 
@@ -45,10 +46,10 @@ def test_offsets_are_aligned(problem: Problem) -> None:
 
 def test_a_wanted_offset_is_the_only_one(problem: Problem) -> None:
     heap = a_heap((4, 9, 0, 16))
-    assert fit(problem, heap, 0, 5, 8, 8) == NO_ROOM
+    assert fit(problem, heap, 0, 5, 8, 8) == NO_OFFSET
     assert fit(problem, heap, 0, 3, 8, 8) == 8
     assert fit(problem, heap, 0, 5, 16, 112) == 112
-    assert fit(problem, heap, 0, 5, 24, 112) == NO_ROOM
+    assert fit(problem, heap, 0, 5, 24, 112) == NO_OFFSET
 
 
 def test_how_long_bytes_stay_free(problem: Problem) -> None:
@@ -62,7 +63,7 @@ def test_how_long_bytes_stay_free(problem: Problem) -> None:
 def test_what_was_committed_last_can_be_given_back(problem: Problem) -> None:
     heap = a_heap((0, 39, 0, 64))
     commit(heap, 5, 30, 64, 64, -1)
-    assert fit(problem, heap, 0, 39, 8, -1) == NO_ROOM
+    assert fit(problem, heap, 0, 39, 8, -1) == NO_OFFSET
     undo(heap, 1)
     assert fit(problem, heap, 0, 39, 64, -1) == 64
     assert heap.used[:STEPS].tolist() == [64] * STEPS
@@ -83,9 +84,9 @@ def test_best_fit_agrees_with_a_plain_search(problem: Problem) -> None:
                     if place - start >= size:
                         gaps.append((place - start if place < 16 else 99, start))
                     start = place + 1
-            expected = min(gaps)[1] * 8 if gaps else NO_ROOM
+            expected = min(gaps)[1] * 8 if gaps else NO_OFFSET
             assert fit(problem, heap, first, last, size * 8, -1) == expected
-            if expected != NO_ROOM:
+            if expected != NO_OFFSET:
                 commit(heap, first, last, expected, size * 8, -1)
                 taken[first : last + 1, expected // 8 : expected // 8 + size] = True
 
@@ -105,4 +106,4 @@ def test_slices_come_where_there_is_room_for_them(problem: Problem, state: State
     assert fit_slices(problem, heap, state, sizes, starts, 20, -1) == 0
     assert state.order[:2].tolist() == [0, 1]
     heap = a_heap((5, 9, 16, 32), (0, 39, 64, 64))
-    assert fit_slices(problem, heap, state, sizes, starts, 20, -1) == NO_ROOM
+    assert fit_slices(problem, heap, state, sizes, starts, 20, -1) == NO_OFFSET

@@ -4,10 +4,19 @@ import dataclasses
 
 import numpy as np
 import pytest
+from mallocmuzero.solvers.xla.build_problem import make_problem
+from mallocmuzero.solvers.xla.interval_picker import (
+    begin,
+    can_stay,
+    elapsed,
+    is_done,
+    latest_start,
+    next_start,
+    slice_starts,
+    write_back_end,
+)
 from mallocmuzero.solvers.xla.options import Options
-from mallocmuzero.solvers.xla.picker import begin, elapsed, following, is_done, latest_start, may_stay, write_back_end
-from mallocmuzero.solvers.xla.problem import NEVER, Problem, make_problem
-from mallocmuzero.solvers.xla.slices import slice_starts
+from mallocmuzero.solvers.xla.problem import NEVER, Problem
 from programs import TARGET, make_program
 
 COPY_S = np.float32(3.0)
@@ -27,7 +36,7 @@ def starts(problem: Problem, first: int, end: int, wanted: int = NEVER) -> list[
     begin(problem, picker, COPY_S, np.float32(0.0), first, end, wanted)
     found = []
     while not is_done(picker):
-        found.append(int(following(problem, picker)))
+        found.append(int(next_start(problem, picker)))
     return found
 
 
@@ -68,8 +77,8 @@ def test_what_the_instruction_gains_shortens_the_time_that_a_copy_needs() -> Non
 
 def test_a_stay_is_limited_in_time_and_not_by_its_size() -> None:
     problem = a_problem(24)  # 12.16 seconds
-    assert may_stay(problem, 0, 13)
-    assert not may_stay(problem, 0, 14)
+    assert can_stay(problem, 0, 13)
+    assert not can_stay(problem, 0, 14)
 
 
 def test_a_second_attempt_leaves_a_write_back_more_time() -> None:

@@ -2,33 +2,41 @@
 
 import numpy as np
 import pytest
-from mallocmuzero.solvers.xla.resource import Queue, add, enough, make_queue, outstanding, remove, take_back
+from mallocmuzero.solvers.xla.copy_resource import (
+    CopyResource,
+    add,
+    has_enough,
+    make_resource,
+    outstanding,
+    remove,
+    take_back,
+)
 
 Copy = tuple[int, int, int]
 CHAIN: list[Copy] = [(6, 10, 2), (5, 9, 2), (4, 8, 2), (3, 7, 2), (2, 6, 2), (1, 5, 2)]
 
 
-def left(queue: Queue, supply: np.ndarray) -> list[int]:
+def left(queue: CopyResource, supply: np.ndarray) -> list[int]:
     """Returns what each time has to spare."""
     return np.maximum(supply - queue.delay[: len(supply)], 0).tolist()
 
 
-def put(queue: Queue, supply: np.ndarray, copy: Copy) -> None:
+def put(queue: CopyResource, supply: np.ndarray, copy: Copy) -> None:
     start, end, need = copy
-    assert enough(queue, supply, start, end, need)
+    assert has_enough(queue, supply, start, end, need)
     add(queue, supply, start, end, need, start + 1)
 
 
-def a_queue(*supply: int) -> tuple[Queue, np.ndarray]:
+def a_queue(*supply: int) -> tuple[CopyResource, np.ndarray]:
     supplied = np.array(supply, np.int64)
-    return make_queue(supplied, 16), supplied
+    return make_resource(supplied, 16), supplied
 
 
 def test_copies_share_what_instructions_supply() -> None:
     queue, supply = a_queue(2, 3, 1, 6, 7, 1, 7, 2, 2, 4)
     for copy in ((-1, 3, 5), (1, 4, 4), (5, 9, 10)):
         put(queue, supply, copy)
-    assert not enough(queue, supply, 4, 9, 3)
+    assert not has_enough(queue, supply, 4, 9, 3)
     put(queue, supply, (4, 8, 2))
     assert left(queue, supply) == [0, 0, 0, 3, 7, 0, 0, 0, 0, 4]
 
@@ -51,21 +59,21 @@ def test_delays_are_handed_on(copies: list[Copy], last: Copy, fits: bool) -> Non
     for copy in copies:
         put(queue, supply, copy)
     before = queue.delay.copy()
-    assert enough(queue, supply, *last) == fits
+    assert has_enough(queue, supply, *last) == fits
     assert (queue.delay == before).all()  # asking changes nothing
 
 
 def test_a_copy_inside_another_waits_for_it() -> None:
     queue, supply = a_queue(*[2] * 5)
     put(queue, supply, (1, 3, 2))
-    assert not enough(queue, supply, 0, 4, 4)  # it would push the first beyond its end
+    assert not has_enough(queue, supply, 0, 4, 4)  # it would push the first beyond its end
 
 
 def test_a_copy_of_nothing_fits_behind_any_delay() -> None:
     queue, supply = a_queue(1, 1, 1, 1, 1, 1)
     put(queue, supply, (-1, 6, 6))
-    assert not enough(queue, supply, 1, 3, 1)
-    assert enough(queue, supply, 1, 3, 0)
+    assert not has_enough(queue, supply, 1, 3, 1)
+    assert has_enough(queue, supply, 1, 3, 0)
 
 
 def test_what_was_added_can_be_taken_back() -> None:

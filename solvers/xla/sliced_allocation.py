@@ -1,72 +1,16 @@
-"""Where a stay fits that should last as long as possible, and where slices fit that come one after the other."""
+"""XXX"""
 
 import numpy as np
 from numba import njit
 
-from .heap import C_FIRST, C_LAST, C_OFFSET, C_SIZE, NO_ROOM, Heap, best_gap, fit, gather, has_bytes, is_free
-from .picker import may_stay
-from .problem import B_FIRST, B_LAST, B_SIZE, L_ALIGN, L_FAST, U_FROM, U_TIME, V_FIRST, V_LAST, Problem
+from .heap import C_FIRST, C_LAST, C_OFFSET, C_SIZE, NO_OFFSET, Heap, best_gap, fit, gather, has_bytes, is_free
+from .problem import L_ALIGN, L_FAST, Problem
 from .state import State
 
 
 @njit(cache=True, nogil=True)
-def longest_fit(problem: Problem, state: State, buffer: int, use: int, first: int, slices: int) -> int:
-    """Returns the offset that stays free longest (XLA: `FindBestChunkCandidates`), or `NO_ROOM`.
-
-    A search by halves finds until which use, of those from `use` on between which the buffer may stay. With slices
-    their starts are in `state.starts`, and `state.chosen` receives the slice that comes at each.
-    """
-    values = problem.buffer[buffer]
-    end_of_uses = problem.value[values[B_LAST] - 1, V_LAST]
-    begin_of_uses = problem.value[values[B_FIRST], V_FIRST]
-    earliest = use
-    while earliest > begin_of_uses and problem.use[earliest - 1, U_TIME] == problem.use[use, U_TIME]:
-        earliest -= 1
-    last = earliest
-    while last + 1 < end_of_uses and may_stay(problem, problem.use[last, U_TIME], problem.use[last + 1, U_FROM]):
-        last += 1
-    if last > earliest:  # what fits up to the last of them needs no search
-        offset = _fit(problem, state, buffer, first, problem.use[last, U_TIME], slices, -1)
-        if offset != NO_ROOM:
-            state.chosen[:slices] = state.order[:slices]
-            return offset
-        last -= 1
-    low, count = earliest, last + 1 - earliest
-    best, best_time = NO_ROOM, -1
-    while count > 0:
-        step = count // 2
-        time = problem.use[low + step, U_TIME]
-        offset = _fit(problem, state, buffer, first, time, slices, -1)
-        if offset != NO_ROOM:
-            if time > best_time:
-                best, best_time = offset, time
-                state.chosen[:slices] = state.order[:slices]
-            low += step + 1
-            count -= step + 1
-        else:
-            count = step
-    return best
-
-
-@njit(cache=True, nogil=True, forceinline=True)
-def fit_at(problem: Problem, state: State, buffer: int, first: int, last: int, slices: int, wanted: int) -> int:
-    """Returns `wanted` if the buffer fits there over `first..last`, else `NO_ROOM`."""
-    offset = _fit(problem, state, buffer, first, last, slices, wanted)
-    state.chosen[:slices] = state.order[:slices]
-    return offset
-
-
-@njit(cache=True, nogil=True, forceinline=True)
-def _fit(problem: Problem, state: State, buffer: int, first: int, last: int, slices: int, wanted: int) -> int:
-    size = problem.buffer[buffer, B_SIZE]
-    if slices == 0:
-        return fit(problem, state.heap, first, last, size, wanted)
-    return fit_slices(problem, state.heap, state, problem.slices[buffer, :slices], state.starts, last, wanted)
-
-
-@njit(cache=True, nogil=True)
 def fit_slices(
-    problem: Problem, heap: Heap, state: State, sizes: np.ndarray, starts: np.ndarray, last: int, wanted: int
+    problem: Problem, heap: Heap, state: State, sizes: np.ndarray, starts: np.ndarray, last: int, preferred_offset: int
 ) -> int:
     """Returns an offset for slices of which the one that comes `i`-th is held over `starts[i] + 1 .. last`.
 
@@ -80,14 +24,14 @@ def fit_slices(
         size += sizes[index]
         state.order[index] = index
     if starts[0] == starts[count - 1]:
-        return fit(problem, heap, full_from, last, size, wanted)
+        return fit(problem, heap, full_from, last, size, preferred_offset)
     if not has_bytes(problem, heap, full_from, last, size):
-        return NO_ROOM
+        return NO_OFFSET
     align = problem.limit[L_ALIGN]
     # The gaps, by size.
     taken = gather(problem, heap, full_from, last, 0)
-    if best_gap(problem, heap, taken, size) == NO_ROOM:
-        return NO_ROOM
+    if best_gap(problem, heap, taken, size) == NO_OFFSET:
+        return NO_OFFSET
     gaps, reach = 0, 0
     for index in range(taken + 1):
         low = heap.taken[index] >> 32 if index < taken else problem.limit[L_FAST] // align
@@ -106,10 +50,10 @@ def fit_slices(
         low = heap.gap[best, 1] * align
         high = min(low + heap.gap[best, 0] * align, problem.limit[L_FAST])
         heap.gap[best, 0] = -1
-        offset = _in_gap(problem, heap, state, sizes, starts, low, high, size, wanted)
-        if offset != NO_ROOM:
+        offset = _in_gap(problem, heap, state, sizes, starts, low, high, size, preferred_offset)
+        if offset != NO_OFFSET:
             return offset
-    return NO_ROOM
+    return NO_OFFSET
 
 
 @njit(cache=True, nogil=True)
@@ -122,14 +66,14 @@ def _in_gap(
     low: int,
     high: int,
     size: int,
-    wanted: int,
+    preferred_offset: int,
 ) -> int:
     count = len(sizes)
     orders = 1
     if count <= len(state.permutation):
         for index in range(2, count + 1):
             orders *= index
-    offset = wanted if wanted >= 0 else low
+    offset = preferred_offset if preferred_offset >= 0 else low
     while offset >= low and offset + size <= high:
         following = 1 << 60
         for number in range(orders):
@@ -139,10 +83,10 @@ def _in_gap(
             if behind < 0:
                 return offset
             following = min(following, behind)
-        if wanted >= 0:
+        if preferred_offset >= 0:
             break
         offset = following
-    return NO_ROOM
+    return NO_OFFSET
 
 
 @njit(cache=True, nogil=True)

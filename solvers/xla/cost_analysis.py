@@ -53,3 +53,11 @@ def memory_s(program: Program, target: Target) -> tuple[NDArray[np.float32], NDA
     whole = total.astype(np.float32)[t]
     moved = np.minimum(access, total[t]).astype(np.float32)
     return whole / hbm, moved / fast + (whole - moved) / hbm
+
+
+def gains(program: Program, target: Target) -> NDArray[np.float32]:
+    """Returns `[A]` seconds that each access saves its instruction if it alone is served from fast memory."""
+    memory, alone = memory_s(program, target)
+    compute = program.compute_s.astype(np.float32)[program.access_instruction]
+    saved: NDArray[np.float32] = np.maximum(compute, memory) - np.maximum(compute, alone)
+    return saved

@@ -9,13 +9,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-# Columns of `Queue.copy`: a copy may move over the times between start and end, both excluded.
+# Columns of `CopyResource.copy`: a copy may move over the times between start and end, both excluded.
 Q_START, Q_END, Q_NEED = range(3)
-# Columns of `Queue.counts`.
+# Columns of `CopyResource.counts`.
 N_COPIES, N_LOGGED, N_FULL = range(3)
 
 
-class Queue(NamedTuple):
+class CopyResource(NamedTuple):
     """The copies of one direction.
 
     Attributes:
@@ -36,10 +36,10 @@ class Queue(NamedTuple):
     ended: NDArray[np.int64]
 
 
-def make_queue(supply: NDArray[np.int64], copies: int) -> Queue:
-    """Returns an empty queue for `supply[S]`."""
+def make_resource(supply: NDArray[np.int64], copies: int) -> CopyResource:
+    """Returns an empty resource for `supply[S]`."""
     times = len(supply)
-    return Queue(
+    return CopyResource(
         np.zeros((copies, 3), np.int64),
         np.zeros(3, np.int64),
         np.concatenate([np.zeros(1, np.int64), np.cumsum(supply)]),
@@ -51,21 +51,21 @@ def make_queue(supply: NDArray[np.int64], copies: int) -> Queue:
 
 
 @njit(cache=True, nogil=True)
-def clear(queue: Queue) -> None:
-    """Empties a queue."""
-    queue.counts[:] = 0
-    queue.delay[:] = 0
-    queue.begun[:] = 0
-    queue.ended[:] = 0
+def clear(resource: CopyResource) -> None:
+    """Empties a resource."""
+    resource.counts[:] = 0
+    resource.delay[:] = 0
+    resource.begun[:] = 0
+    resource.ended[:] = 0
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _upper(queue: Queue, start: int) -> int:
+def _upper(resource: CopyResource, start: int) -> int:
     """Returns the number of copies that begin at `start` or before."""
-    low, high = 0, queue.counts[N_COPIES]
+    low, high = 0, resource.counts[N_COPIES]
     while low < high:
         middle = (low + high) // 2
-        if queue.copy[middle, Q_START] <= start:
+        if resource.copy[middle, Q_START] <= start:
             low = middle + 1
         else:
             high = middle
@@ -73,28 +73,28 @@ def _upper(queue: Queue, start: int) -> int:
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _set_delay(queue: Queue, t: int, delay: int) -> None:
-    if queue.delay[t] != delay:
-        at = queue.counts[N_LOGGED]
-        if at < len(queue.log):
-            queue.log[at, 0], queue.log[at, 1] = t, queue.delay[t]
-            queue.counts[N_LOGGED] += 1
+def _set_delay(resource: CopyResource, t: int, delay: int) -> None:
+    if resource.delay[t] != delay:
+        at = resource.counts[N_LOGGED]
+        if at < len(resource.log):
+            resource.log[at, 0], resource.log[at, 1] = t, resource.delay[t]
+            resource.counts[N_LOGGED] += 1
         else:
-            queue.counts[N_FULL] = 1
-        queue.delay[t] = delay
+            resource.counts[N_FULL] = 1
+        resource.delay[t] = delay
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def take_back(queue: Queue, logged: int) -> None:
+def take_back(resource: CopyResource, logged: int) -> None:
     """Undoes all changes of delays but the first `logged`."""
-    while queue.counts[N_LOGGED] > logged:
-        queue.counts[N_LOGGED] -= 1
-        t, delay = queue.log[queue.counts[N_LOGGED]]
-        queue.delay[t] = delay
+    while resource.counts[N_LOGGED] > logged:
+        resource.counts[N_LOGGED] -= 1
+        t, delay = resource.log[resource.counts[N_LOGGED]]
+        resource.delay[t] = delay
 
 
 @njit(cache=True, nogil=True)
-def consume(queue: Queue, supply: np.ndarray, start: int, end: int, need: int) -> bool:
+def consume(resource: CopyResource, supply: np.ndarray, start: int, end: int, need: int) -> bool:
     """Moves `need` between the times, after what began before, and pushes later copies back.
 
     Returns whether every copy still ends in time. Changes delays in any case: `take_back` undoes them.
@@ -102,37 +102,37 @@ def consume(queue: Queue, supply: np.ndarray, start: int, end: int, need: int) -
     """
     if need == 0:
         return True
-    following = _upper(queue, start)
+    following = _upper(resource, start)
     if start + 1 < end:
-        need += queue.delay[start + 1]
+        need += resource.delay[start + 1]
     while True:
         pushed = -1
-        next_start = queue.copy[following, Q_START] if following < queue.counts[N_COPIES] else 1 << 60
+        next_start = resource.copy[following, Q_START] if following < resource.counts[N_COPIES] else 1 << 60
         t = start + 1
-        if t < end and need > queue.before[end] - queue.before[t]:
+        if t < end and need > resource.before[end] - resource.before[t]:
             return False
         while t < end and need > 0:
             if next_start == t - 1 and pushed < 0:
                 pushed = need
             if pushed < 0:
-                _set_delay(queue, t, need)
+                _set_delay(resource, t, need)
             need -= min(need, supply[t])
             t += 1
         if need > 0:
             return False
         if pushed < 0:
             return True
-        start, end = queue.copy[following, Q_START], queue.copy[following, Q_END]
-        need = pushed + queue.copy[following, Q_NEED]
+        start, end = resource.copy[following, Q_START], resource.copy[following, Q_END]
+        need = pushed + resource.copy[following, Q_NEED]
         following += 1
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def enough(queue: Queue, supply: np.ndarray, start: int, end: int, need: int) -> bool:
+def has_enough(resource: CopyResource, supply: np.ndarray, start: int, end: int, need: int) -> bool:
     """Returns whether one more copy would leave all of them done in time."""
-    logged = queue.counts[N_LOGGED]
-    fits = consume(queue, supply, start, end, need)
-    take_back(queue, logged)
+    logged = resource.counts[N_LOGGED]
+    fits = consume(resource, supply, start, end, need)
+    take_back(resource, logged)
     return fits
 
 
@@ -155,34 +155,34 @@ def _sum(tree: np.ndarray, t: int) -> int:
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def outstanding(queue: Queue, first: int, last: int) -> int:
+def outstanding(resource: CopyResource, first: int, last: int) -> int:
     """Returns how many copies are in flight at some time of `first..last`."""
-    return _sum(queue.begun, last) - _sum(queue.ended, first - 1)
+    return _sum(resource.begun, last) - _sum(resource.ended, first - 1)
 
 
 @njit(cache=True, nogil=True)
-def add(queue: Queue, supply: np.ndarray, start: int, end: int, need: int, counted_from: int) -> None:
+def add(resource: CopyResource, supply: np.ndarray, start: int, end: int, need: int, counted_from: int) -> None:
     """Adds a copy that `enough` has accepted; it counts as in flight from `counted_from` through `end`."""
-    consume(queue, supply, start, end, need)
-    count = queue.counts[N_COPIES]
-    if count >= len(queue.copy):
-        queue.counts[N_FULL] = 1
+    consume(resource, supply, start, end, need)
+    count = resource.counts[N_COPIES]
+    if count >= len(resource.copy):
+        resource.counts[N_FULL] = 1
         return
-    at = _upper(queue, start)
+    at = _upper(resource, start)
     for index in range(count, at, -1):
-        queue.copy[index] = queue.copy[index - 1]
-    queue.copy[at, Q_START], queue.copy[at, Q_END], queue.copy[at, Q_NEED] = start, end, need
-    queue.counts[N_COPIES] += 1
-    _count(queue.begun, counted_from, 1)
-    _count(queue.ended, end, 1)
+        resource.copy[index] = resource.copy[index - 1]
+    resource.copy[at, Q_START], resource.copy[at, Q_END], resource.copy[at, Q_NEED] = start, end, need
+    resource.counts[N_COPIES] += 1
+    _count(resource.begun, counted_from, 1)
+    _count(resource.ended, end, 1)
 
 
 @njit(cache=True, nogil=True)
-def remove(queue: Queue, start: int, counted_from: int, end: int) -> None:
+def remove(resource: CopyResource, start: int, counted_from: int, end: int) -> None:
     """Takes out the copy that was added last of those that begin at `start`; its delays are `take_back`'s."""
-    at = _upper(queue, start) - 1
-    for index in range(at, queue.counts[N_COPIES] - 1):
-        queue.copy[index] = queue.copy[index + 1]
-    queue.counts[N_COPIES] -= 1
-    _count(queue.begun, counted_from, -1)
-    _count(queue.ended, end, -1)
+    at = _upper(resource, start) - 1
+    for index in range(at, resource.counts[N_COPIES] - 1):
+        resource.copy[index] = resource.copy[index + 1]
+    resource.counts[N_COPIES] -= 1
+    _count(resource.begun, counted_from, -1)
+    _count(resource.ended, end, -1)

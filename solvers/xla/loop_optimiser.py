@@ -15,7 +15,7 @@ _TEMPORARY, _PINNED, _PREFETCH = range(3)
 
 
 @dataclass
-class _Value:
+class _LoopValue:
     """A buffer that the layer uses. Indices count times from the begin of the layer.
 
     Attributes:
@@ -56,7 +56,7 @@ def _export(
     of_access: dict[int, int],
     repeat: Repeat,
     first: int,
-    value: _Value,
+    value: _LoopValue,
 ) -> None:
     known = set()
     for index, access in value.uses + [(i, a) for i, a in value.later if i not in {j for j, _ in value.uses}]:
@@ -82,7 +82,7 @@ def _export(
                     effective = -repeat.size
                 elif begin + 1 >= done:
                     effective -= repeat.size
-                problem.want[use] = problem.use[use, U_TIME] - index + effective
+                problem.preferred_time[use] = problem.use[use, U_TIME] - index + effective
 
 
 class _Layer:
@@ -93,15 +93,15 @@ class _Layer:
         self._size = repeat.size
         self.first = repeat.first + repeat.size
         self._instruction = np.full(self._size, -1, np.int64)
-        self._room = np.full(self._size, problem.limit[L_FAST], np.int64)
+        self._free = np.full(self._size, problem.limit[L_FAST], np.int64)
         times = program.schedule_index
         for t in np.flatnonzero((times >= self.first) & (times < self.first + self._size)).tolist():
             self._instruction[times[t] - self.first] = t
-            self._room[times[t] - self.first] -= program.reserved[t]
+            self._free[times[t] - self.first] -= program.reserved[t]
         self._fast = np.zeros(program.num_accesses, bool)
         self._values = self._classify()
 
-    def _classify(self) -> list[_Value]:
+    def _classify(self) -> list[_LoopValue]:
         program, problem, size = self._program, self._problem, self._size
         mine = self._instruction[self._instruction >= 0]
         accesses = np.concatenate([np.arange(program.access_start[t], program.access_start[t + 1]) for t in mine])
@@ -114,7 +114,7 @@ class _Layer:
                 values.append(value)
         return sorted(values, key=lambda value: -value.worth)
 
-    def _value(self, buffer: int, size: int) -> _Value | None:
+    def _value(self, buffer: int, size: int) -> _LoopValue | None:
         program = self._program
         accesses = np.flatnonzero(program.access_buffer == buffer)
         indices = program.schedule_index[program.access_instruction[accesses]].astype(int) - self.first
@@ -157,9 +157,9 @@ class _Layer:
                 kind = _PREFETCH
         if kind is None:
             return None
-        return _Value(buffer, whole, kind, born[0] if born else None, uses, later, saved / max(whole, 1))
+        return _LoopValue(buffer, whole, kind, born[0] if born else None, uses, later, saved / max(whole, 1))
 
-    def plan(self) -> list[_Value]:
+    def plan(self) -> list[_LoopValue]:
         """Decides all values and returns them."""
         for value in self._values:
             if value.kind == _TEMPORARY:
@@ -175,18 +175,18 @@ class _Layer:
                             self._fast[access] = True
             elif value.kind == _PINNED and value.worth > 0 and self._take(0, self._size - 1, value.size):
                 self._serve(value, M_KEEP)
-        self._fetch([value for value in self._values if value.kind == _PREFETCH])
+        self._prefetch_all([value for value in self._values if value.kind == _PREFETCH])
         return self._values
 
     def _take(self, first: int, last: int, size: int) -> bool:
         indices = np.arange(first, last + 1) % self._size
         held = np.bincount(indices, minlength=self._size) * size
-        if (held > self._room).any():
+        if (held > self._free).any():
             return False
-        self._room -= held
+        self._free -= held
         return True
 
-    def _serve(self, value: _Value, mode: int) -> None:
+    def _serve(self, value: _LoopValue, mode: int) -> None:
         value.mode = mode
         for _, access in value.uses:
             self._fast[access] = True
@@ -213,7 +213,7 @@ class _Layer:
             idle[index] = max(float(program.compute_s[t]), hbm_s + fast / target.fast_bandwidth) - hbm_s
         return idle
 
-    def _fetch(self, values: list[_Value]) -> None:
+    def _prefetch_all(self, values: list[_LoopValue]) -> None:
         """Starts prefetches as late as the bandwidth that is left allows, the last use first."""
         before = self._fast.copy()
         for value in values:
@@ -224,24 +224,26 @@ class _Layer:
         taken = np.zeros(self._size, np.int64)
         numbers = self._program.access_number
         values = sorted(values, key=lambda value: (-value.uses[0][0], -int(numbers[value.uses[0][1]])))
-        done: list[_Value] = []
+        done: list[_LoopValue] = []
         for value in values:
-            self._one(value, done, idle, taken)
+            self._prefetch(value, done, idle, taken)
             done.append(value)
-        self._room -= taken
+        self._free -= taken
 
-    def _one(self, value: _Value, done: list[_Value], idle: NDArray[np.float64], taken: NDArray[np.int64]) -> None:
+    def _prefetch(
+        self, value: _LoopValue, done: list[_LoopValue], idle: NDArray[np.float64], taken: NDArray[np.int64]
+    ) -> None:
         size, whole = self._size, value.size
         first, last = value.uses[0][0], value.uses[-1][0]
         until = last
         if value.later:
             last = value.later[-1][0]
             until = last + size
-        if any(taken[i % size] + whole > self._room[i % size] for i in range(first, until + 1)):
+        if any(taken[i % size] + whole > self._free[i % size] for i in range(first, until + 1)):
             return
         need = whole / (self._options.copy_bandwidth_scale * self._target.hbm_bandwidth)
         moved, start = 0.0, None
-        forced: list[_Value] = []
+        forced: list[_LoopValue] = []
         forced_bytes, at_forced = 0, 0
         for i in range(first - 1, until - size - 1, -1):
             index = (i + size) % size
@@ -256,7 +258,7 @@ class _Layer:
                         forced_bytes += other.size
                     at_forced += 1
             double = whole if index == last else 0
-            if taken[index] + whole + double + forced_bytes > self._room[index]:
+            if taken[index] + whole + double + forced_bytes > self._free[index]:
                 break
             left = idle[index]
             if left >= need - moved:

@@ -7,13 +7,14 @@ from numpy.typing import NDArray
 
 from ...env.program.program import OPERAND, RESULT, Program
 from ...env.program.target import Target
+from .cost_analysis import memory_s
 from .options import KEPT, Options
-from .problem import B_FIRST, B_LAST, L_FAST, U_TIME, V_FIRST, V_LAST, V_TIME, Problem, Times, depth, schedule
-from .rates import memory_s
+from .problem import B_FIRST, B_LAST, L_FAST, U_TIME, V_FIRST, V_LAST, V_TIME, Problem
+from .schedule import Times, depth, schedule
 
 
 @lru_cache(maxsize=KEPT)
-def boundedness(program: Program, target: Target, while_trips: float) -> NDArray[np.float32]:
+def memory_boundedness(program: Program, target: Target, while_trips: float) -> NDArray[np.float32]:
     """Returns `[N]` how much each buffer's place matters: seconds over the root of its bytes.
 
     What one access brings counts if its instruction is bound by memory, once per trip of a loop; for others it is
@@ -73,7 +74,7 @@ def _latest(
     return np.where(begin < end, np.maximum(found, least), least)
 
 
-def _operand(program: Program) -> NDArray[np.int64]:
+def _last_operand_number(program: Program) -> NDArray[np.int64]:
     """Returns `[N]` as which operand an input is last read, 0 for other buffers: XLA numbers inputs in that order."""
     number = np.zeros(program.num_buffers, np.int64)
     reads = program.access_kind == OPERAND
@@ -81,7 +82,7 @@ def _operand(program: Program) -> NDArray[np.int64]:
     return np.where(program.definition < 0, number, 0)
 
 
-class Order:
+class BufferOrder:
     """The order of a program's buffers, and what of it does not change from decode to decode."""
 
     def __init__(self, program: Program, target: Target, options: Options, problem: Problem) -> None:
@@ -90,11 +91,11 @@ class Order:
         self._keys = (
             np.arange(program.num_buffers),
             lives[:, 0],
-            _operand(program),
+            _last_operand_number(program),
             lives[:, 2],
             lives[:, 0] - lives[:, 1],
             -program.size,
-            -boundedness(program, target, options.while_trips),
+            -memory_boundedness(program, target, options.while_trips),
         )
         used = np.zeros(program.num_buffers, bool)
         used[program.access_buffer[program.access_kind == OPERAND]] = True

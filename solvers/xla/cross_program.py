@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 from ...env.program.mapping import CROSS_PROGRAM
 from ...env.program.program import OPERAND, RESULT, Program
 from . import heap as heaps
-from .heap import NO_ROOM, fit
-from .picker import elapsed, latest_start, preferred_start
+from .heap import NO_OFFSET, fit
+from .interval_picker import elapsed, latest_start, preferred_start
 from .problem import B_FIRST, B_SIZE, L_END, L_FAST, L_LAST, U_TIME, V_FIRST, V_LAST, Problem
 from .state import A_BEGIN, A_COPY, A_CROSS, A_DONE, FAST, HBM, State, add_copy, add_stay
 
@@ -44,7 +44,7 @@ def candidates(program: Program, problem: Problem) -> NDArray[np.int64]:
 
 
 @njit(cache=True, nogil=True)
-def cross_program(problem: Problem, state: State, buffer: int) -> bool:
+def place_cross_program(problem: Problem, state: State, buffer: int) -> bool:
     """Places a buffer as a cross-program prefetch; returns whether there was room."""
     value = problem.buffer[buffer, B_FIRST]
     first, last = problem.value[value, V_FIRST], problem.value[value, V_LAST]
@@ -52,7 +52,7 @@ def cross_program(problem: Problem, state: State, buffer: int) -> bool:
     done, gone = problem.use[first, U_TIME], problem.use[last - 1, U_TIME]
     end = problem.limit[L_END] + 1
     offset = fit(problem, state.heap, 0, end, size, -1)
-    if offset == NO_ROOM:
+    if offset == NO_OFFSET:
         return False
     pressure = 0
     for other in range(len(problem.buffer)):
@@ -67,7 +67,7 @@ def cross_program(problem: Problem, state: State, buffer: int) -> bool:
     in_time = gone + 1 < again <= problem.limit[L_LAST]
     freed = pressure > problem.limit[L_FAST] and in_time and occupied < _MOST_OCCUPIED * whole
     state.span[value, 0] = state.counts[0]
-    add_stay(state, value, HBM, 0, end, NO_ROOM, -1)
+    add_stay(state, value, HBM, 0, end, NO_OFFSET, -1)
     until = gone if freed else end
     number = add_stay(state, value, FAST, 0, until, offset, -1)
     row = state.stay[number]

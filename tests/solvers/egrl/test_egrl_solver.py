@@ -12,9 +12,8 @@ from mallocmuzero.env.program.program import OPERAND, all_hbm
 from mallocmuzero.env.workloads import load
 from mallocmuzero.solvers.common.plan import CROSS_PROGRAM_FETCH
 from mallocmuzero.solvers.common.task import Budget, Task
-from mallocmuzero.solvers.egrl.methods import EgrlConfig, greedy_dp
 from mallocmuzero.solvers.egrl.play import Player, ReplayBuffer, RewardConfig
-from mallocmuzero.solvers.egrl.solver import METHODS, play_method
+from mallocmuzero.solvers.egrl.solver import METHODS, EgrlConfig, greedy_dp, play_method
 from mallocmuzero.solvers.egrl.tensors import BOTH, FAST, HBM, NUM_HOMES, make_tensors
 from programs import TARGET, make_program, programs
 
@@ -129,6 +128,6 @@ def test_methods_keep_the_budget_and_repeat(method: str) -> None:
 
 
 def test_solvers_can_be_listed_without_jax() -> None:
-    code = "import sys, mallocmuzero.actors.solvers.solve; print('jax' in sys.modules)"
+    code = "import sys, mallocmuzero.solvers.solve; print('jax' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "False"

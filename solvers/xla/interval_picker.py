@@ -29,7 +29,7 @@ def elapsed(problem: Problem, start: int, end: int) -> np.float32:
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def may_stay(problem: Problem, start: int, end: int) -> bool:
+def can_stay(problem: Problem, start: int, end: int) -> bool:
     """Returns whether a buffer may stay in fast memory from one time to the next at which it is used."""
     return problem.ratio[R_LONGEST] > elapsed(problem, start, end)
 
@@ -71,9 +71,15 @@ def latest_start(problem: Problem, copy_s: float, gain: float | np.float32, star
 
 @njit(cache=True, nogil=True)
 def begin(
-    problem: Problem, picker: np.ndarray, copy_s: float, gain: float | np.float32, start: int, end: int, wanted: int
+    problem: Problem,
+    picker: np.ndarray,
+    copy_s: float,
+    gain: float | np.float32,
+    start: int,
+    end: int,
+    preferred_time: int,
 ) -> None:
-    """Sets `picker` to the starts of a prefetch within `start..end`; `wanted` or `NEVER` comes first."""
+    """Sets `picker` to the starts of a prefetch within `start..end`; `preferred_time` or `NEVER` comes first."""
     latest = latest_start(problem, copy_s, gain, start, end)
     level = _level(problem, end)
     earliest = start
@@ -94,11 +100,11 @@ def begin(
     if earliest > latest:
         picker[P_UP], picker[P_DOWN], picker[P_RISING] = earliest, latest, 1
         return
-    first = wanted
-    if wanted == NEVER or wanted > latest:
+    first = preferred_time
+    if preferred_time == NEVER or preferred_time > latest:
         first = preferred_start(problem, copy_s, earliest, latest, end)
     picker[P_UP], picker[P_DOWN], picker[P_RISING] = first, first, 1
-    following(problem, picker)
+    next_start(problem, picker)
 
 
 @njit(cache=True, nogil=True)
@@ -143,7 +149,7 @@ def is_done(picker: np.ndarray) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def following(problem: Problem, picker: np.ndarray) -> int:
+def next_start(problem: Problem, picker: np.ndarray) -> int:
     """Returns the next start: later and earlier ones in turn, then earlier ones in growing steps."""
     end = picker[P_END]
     level = _level(problem, end)
@@ -167,3 +173,25 @@ def following(problem: Problem, picker: np.ndarray) -> int:
     if picker[P_UP] <= picker[P_LATEST]:
         picker[P_RISING] = 1
     return start
+
+
+@njit(cache=True, nogil=True)
+def slice_starts(problem: Problem, start: int, end: int, count: int, starts: np.ndarray) -> None:
+    """Spreads `count` starts so that each slice leaves its share of the seconds between `start` and `end` behind it."""
+    starts[:count] = start
+    whole = elapsed(problem, start, end)
+    if count < 2 or start >= end - 2 or whole <= 0:
+        return
+    level = problem.nest[max(start, 0)]
+    found, last, t = 1, start, start
+    while t < end - 1 and found < count:
+        target = whole * np.float32(count - found) / np.float32(count)
+        if elapsed(problem, t, end) < target:
+            starts[found] = last
+            found += 1
+            continue
+        moves = last != t and elapsed(problem, last, t + 1) > 0
+        if moves and problem.nest[max(t, 0)] == level:
+            last = t
+        t += 1
+    starts[found:count] = last

@@ -1,0 +1,205 @@
+"""Builds the tables of a `Problem`: splits the accesses of every buffer into values and their uses."""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from ...env.program.program import RESULT, Program
+from ...env.program.target import Target
+from .cost_analysis import bandwidths, gains
+from .module_facts import born_fast, slice_sizes, typical_bytes
+from .options import KEPT, Options
+from .problem import (
+    B_COPY,
+    B_SIZE,
+    L_ALIGN,
+    L_END,
+    L_FAST,
+    L_FLAT,
+    L_LAST,
+    L_PREFETCHES,
+    L_REPACKS,
+    L_RETRIES,
+    L_SLICE_MIN,
+    L_WRITE_BACKS,
+    M_FREE,
+    NEVER,
+    SCALE,
+    Accesses,
+    Problem,
+)
+from .schedule import Times, depth, schedule
+
+
+def make_problem(program: Program, target: Target, options: Options) -> tuple[Problem, Accesses]:
+    """Lays a program out for the compiled code."""
+    times = schedule(program, target)
+    nest = depth(program, times.loop)
+    weight = np.float32(options.while_trips) ** np.arange(nest.max(initial=0) + 1).astype(np.float32)
+    seconds = times.seconds.astype(np.float32) * weight[nest]
+    elapsed = np.zeros(len(seconds) + 1, np.float32)
+    np.cumsum(seconds, dtype=np.float32, out=elapsed[1:])
+    bandwidth = options.copy_bandwidth_scale * bandwidths(target)[0]
+    copy_s = program.size / bandwidth
+    typical = typical_bytes(program) if options.typical_bytes is None else options.typical_bytes
+    sizes = slice_sizes(program, options)
+    rows = _rows(program, target)
+    buffer = np.zeros((program.num_buffers, 4), np.int64)
+    buffer[:, :2] = rows.spans
+    buffer[:, B_SIZE] = program.size
+    buffer[:, B_COPY] = copy_s.astype(np.float32).astype(np.float64) * SCALE
+    limit = np.zeros(10, np.int64)
+    limit[[L_FAST, L_ALIGN]] = target.fast_bytes, target.alignment
+    limit[L_PREFETCHES] = target.max_prefetches if options.max_prefetches is None else options.max_prefetches
+    limit[L_WRITE_BACKS] = target.max_write_backs if options.max_write_backs is None else options.max_write_backs
+    limit[[L_RETRIES, L_REPACKS, L_END]] = options.retries, options.repacks, times.end
+    limit[L_FLAT] = not nest.any()
+    limit[L_SLICE_MIN], limit[L_LAST] = options.slice_min_bytes, program.schedule_index[-1]
+    longest = target.fast_bytes / bandwidth * options.max_overlap
+    reserved = np.zeros(len(nest), np.int64)
+    reserved[program.schedule_index] = program.reserved
+    problem = Problem(
+        elapsed=elapsed,
+        nest=nest,
+        weight=weight,
+        reserved=reserved,
+        supply=(times.seconds.astype(np.float32).astype(np.float64) * SCALE).astype(np.int64),
+        buffer=buffer,
+        buffer_s=np.full(program.num_buffers, typical / bandwidth, np.float32),
+        value=rows.value,
+        use=rows.use.copy(),  # the loop optimiser writes its modes there
+        gain=rows.gain,
+        preferred_time=np.full(len(rows.use), NEVER, np.int64),
+        slices=sizes,
+        limit=limit,
+        ratio=np.array(
+            [longest, options.min_overlap, options.preferred_overlap, options.inefficient_ratio], np.float32
+        ),
+    )
+    return problem, rows.accesses
+
+
+@lru_cache(maxsize=KEPT)
+def _rows(program: Program, target: Target) -> "_Rows":
+    return _Rows(program, target, schedule(program, target))
+
+
+class _Touch(NamedTuple):
+    """All accesses to a buffer by one instruction, or by one loop."""
+
+    start: int
+    end: int
+    latest: int
+    reads: list[int]
+    writes: list[int]
+    whole_loop: bool
+
+
+class _Rows:
+    """Splits the accesses of every buffer into values and uses, the same under all settings.
+
+    Attributes:
+      spans: `[N, 2]` first value of each buffer, and the one after its last.
+      value, use, gain: as in `Problem`; of `use` a copy is to be taken.
+      accesses: the way back.
+    """
+
+    def __init__(self, program: Program, target: Target, times: Times) -> None:
+        self._values: list[tuple[int, ...]] = []
+        self._uses: list[tuple[int, ...]] = []
+        self._gains: list[float] = []
+        self._value_access: list[int] = []
+        self._links: list[tuple[int, int]] = []
+        self.spans = np.zeros((program.num_buffers, 2), np.int64)
+        self._program, self._end = program, times.end
+        self._at = program.schedule_index.astype(np.int64)
+        self._saved = gains(program, target)
+        self._born_fast = born_fast(program)
+        outer = np.arange(len(program.loop_parent) + 1)  # of every loop the outermost one around it
+        for loop, parent in enumerate(program.loop_parent):
+            outer[loop] = outer[parent] if parent >= 0 else loop
+        outer[-1] = -1
+        self._outer = outer[program.loop]
+        of_buffer: list[list[int]] = [[] for _ in range(program.num_buffers)]
+        for access, buffer in enumerate(program.access_buffer.tolist()):
+            of_buffer[buffer].append(access)
+        for buffer, accesses in enumerate(of_buffer):
+            self.spans[buffer, 0] = len(self._values)
+            self._buffer(buffer, self._touches(buffer, accesses), int(times.inputs[buffer]))
+            self.spans[buffer, 1] = len(self._values)
+        self.value = np.array(self._values, np.int64).reshape(-1, 6)
+        self.use = np.array(self._uses, np.int64).reshape(-1, 7)
+        self.gain = np.array(self._gains, np.float32)
+        links = np.array(self._links, np.int64).reshape(-1, 2)
+        self.accesses = Accesses(links, np.array(self._value_access, np.int64))
+
+    def _touches(self, buffer: int, accesses: list[int]) -> list[_Touch]:
+        """Returns the touches in order: one for each loop that the buffer outlives, else one for each instruction."""
+        program = self._program
+        loops = {int(self._outer[program.access_instruction[a]]) for a in accesses}
+        lasts = len(loops) > 1 or program.definition[buffer] < 0 or bool(program.is_output[buffer])
+        if accesses and not lasts:
+            lasts = bool(program.access_kind[accesses[0]] != RESULT)  # carried from one iteration to the next
+        groups: dict[tuple[int, int], list[int]] = {}
+        for access in accesses:
+            t = int(program.access_instruction[access])
+            loop = int(self._outer[t])
+            groups.setdefault((1, loop) if lasts and loop >= 0 else (0, t), []).append(access)
+        touches = []
+        for (whole_loop, number), mine in groups.items():
+            first = last = number
+            if whole_loop:
+                first, last = int(program.loop_first[number]), int(program.loop_last[number])
+            start, end = int(self._at[first]), int(self._at[last])
+            written = [a for a in mine if program.access_kind[a] == RESULT]
+            read = [a for a in mine if program.access_kind[a] != RESULT]
+            touches.append(_Touch(start, end, start - whole_loop, read, written, bool(whole_loop)))
+        return touches
+
+    def _buffer(self, buffer: int, touches: list[_Touch], given: int) -> None:
+        program = self._program
+        defined: tuple[int, list[int], bool] | None = None  # time, accesses that write it, by a loop
+        if program.definition[buffer] < 0:
+            defined = (given, [], False)
+        pending: list[_Touch] = []
+        for touch in touches:
+            # A loop that writes also carries what was there before.
+            if touch.reads or touch.whole_loop:
+                pending.append(touch)
+            if touch.writes:
+                self._close(buffer, defined, pending, touch)
+                if touch.whole_loop and defined is None:
+                    return
+                defined, pending = (touch.end, touch.writes, touch.whole_loop), []
+        self._close(buffer, defined, pending, None)
+
+    def _close(
+        self,
+        buffer: int,
+        value: tuple[int, list[int], bool] | None,
+        touches: list[_Touch],
+        following: _Touch | None,
+    ) -> None:
+        """Adds a value with its uses. `following`: what writes the next one."""
+        if value is None:
+            return
+        program = self._program
+        time, written, by_loop = value
+        first, number = len(self._uses), len(self._values)
+        for touch in touches:
+            goes_on = number + 1 if touch is following else -1
+            groups = [touch.reads + touch.writes] if touch.whole_loop else [[read] for read in touch.reads]
+            for group in groups:
+                moved = int(sum(program.access_bytes[a] for a in group))
+                self._links += [(len(self._uses), a) for a in group]
+                self._uses.append((touch.end, touch.latest, moved, goes_on, 0, M_FREE, touch.start))
+                self._gains.append(0.0 if touch.whole_loop else self._saved[group[0]])
+        at_end = following is None and bool(program.is_output[buffer])
+        if at_end and time < self._end:
+            self._uses.append((self._end, self._end, 0, -1, 1, M_FREE, self._end))
+            self._gains.append(0.0)
+        at_start = not written or (at_end and time >= self._end) or not self._born_fast[written].all()
+        moved = int(program.access_bytes[written[0]]) if written else 0
+        self._values.append((buffer, time, first, len(self._uses), int(at_start), moved))
+        self._value_access.append(written[0] if written and not by_loop else -1)

@@ -1,0 +1,56 @@
+"""The compiler's schedule, as far as a program knows it: when instructions run, how long, and in which loops."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...env.program.program import RESULT, Program
+from ...env.program.target import Target
+from .cost_analysis import bandwidths, moved_bytes
+
+
+class Times(NamedTuple):
+    """Times of the schedule. `seconds[S]`, `loop[S]` innermost loop or -1, `inputs[N]` when an input is defined."""
+
+    seconds: NDArray[np.float64]
+    loop: NDArray[np.int64]
+    inputs: NDArray[np.int64]
+    end: int
+
+
+def schedule(program: Program, target: Target) -> Times:
+    """Returns the compiler's schedule, as far as a program knows it.
+
+    Inputs come first. What stands between the program's instructions only renames; it takes `compiler["step_s"]`.
+    """
+    at = program.schedule_index.astype(np.int64)
+    hbm = np.float32(bandwidths(target)[0])
+    seconds = np.maximum(program.compute_s.astype(np.float32), moved_bytes(program)[1].astype(np.float32) / hbm)
+    outputs = np.flatnonzero(program.is_output)
+    last = program.num_instructions - 1
+    results = program.access_buffer[program.access_start[last] :][
+        program.access_kind[program.access_start[last] :] == RESULT
+    ]
+    alone = len(outputs) == 1 and outputs[0] in results
+    end = int(at[-1]) if alone else int(at[-1]) + 1
+    first = int(at[0])
+    at_time = np.zeros(end + 1)
+    at_time[first:] = float(program.compiler.get("step_s", 0.0) or 0.0)
+    at_time[at] = seconds
+    loop = np.full(end + 1, -1, np.int64)
+    for index, (a, b) in enumerate(zip(program.loop_first, program.loop_last, strict=True)):
+        loop[at[a] : at[b] + 1] = index
+    inputs = np.full(program.num_buffers, -1, np.int64)
+    given = np.flatnonzero(program.definition < 0)
+    inputs[given] = np.minimum(np.arange(len(given)), first - 1)
+    return Times(at_time, loop, inputs, end)
+
+
+def depth(program: Program, loop: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns how many loops are around each time."""
+    deep = np.zeros(len(program.loop_parent) + 1, np.int64)
+    for index, parent in enumerate(program.loop_parent):
+        deep[index] = deep[parent] + 1 if parent >= 0 else 1
+    deep[-1] = 0
+    return deep[loop]
