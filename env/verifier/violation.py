@@ -1,7 +1,10 @@
-"""What a verifier finds: violations, each naming the instruction and the buffer it is about."""
+"""Violations: the kinds, one violation with the instruction and buffer it concerns, and the report of all."""
 
 from dataclasses import dataclass
 from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import UserError
 from ..program.mapping import CROSS_PROGRAM, PREFETCH, WRITE_BACK
@@ -24,7 +27,7 @@ class Kind(StrEnum):
     SCOPED = "scoped"  # a residency in bytes that an instruction reserves for itself
     RESIDENCY_LOOP = "residency-loop"  # a residency that enters or leaves a loop
     NO_RESIDENCY = "no-residency"  # a fast access to a buffer that is not wholly resident
-    AMBIGUOUS = "ambiguous"  # two offsets at once, and no telling which one is meant
+    AMBIGUOUS = "ambiguous"  # an access or copy that could mean either of two offsets
     FAST_CONTENT = "fast-content"  # a read of fast memory that does not hold the value
     HBM_CONTENT = "hbm-content"  # a read of HBM that does not hold the value
     LOOP_CONTENT = "loop-content"  # a read that holds in the first iteration of a loop only
@@ -63,7 +66,7 @@ class Violation:
 
 
 class VerificationError(UserError):
-    """A mapping that does not verify. `violations` has all of them, the message the first few."""
+    """A mapping that does not verify. `violations` holds all violations, the message the first few."""
 
     def __init__(self, program: Program, violations: list[Violation], shown: int = 3) -> None:
         self.violations = violations
@@ -74,7 +77,7 @@ class VerificationError(UserError):
 
 
 class Report:
-    """Collects violations and words them."""
+    """Collects violations, and finds the words for instructions, buffers, residencies and copies."""
 
     def __init__(self, program: Program) -> None:
         self.violations: list[Violation] = []
@@ -104,3 +107,15 @@ class Report:
     def buffer(self, n: int) -> str:
         """Returns the words for a buffer."""
         return f"buffer {n} ({self._program.buffer_names[n]})"
+
+    def residency(self, row: NDArray[np.int64]) -> str:
+        """Returns the words for a residency: a row of `Mapping.residencies`, then its number."""
+        return f"residency {row[6]} of {self.buffer(row[0])} over instructions {row[1]}..{row[2]}"
+
+    def copy(self, number: int, direction: int, buffer: int, start: int, end: int) -> str:
+        """Returns the words for a copy."""
+        return f"copy {number} (a {DIRECTION_NAMES[direction]} of {self.buffer(buffer)} from {start} to {end})"
+
+    def copy_row(self, row: NDArray[np.int64]) -> str:
+        """Returns the words for a copy: a row of `Mapping.copies`, then its number."""
+        return self.copy(row[8], int(row[1]), row[0], row[2], row[3])

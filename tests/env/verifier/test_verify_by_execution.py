@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mallocmuzero.env.program.mapping import CROSS_PROGRAM, PREFETCH, WRITE_BACK, Mapping
 from mallocmuzero.env.program.program import OPERAND, RESULT, Program
-from mallocmuzero.env.verifier import dataflow as contents
+from mallocmuzero.env.verifier import dataflow
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.env.verifier.violation import Kind
 from programs import programs
@@ -176,5 +176,5 @@ def test_what_needs_no_walk_has_no_violation(program: Program, seed: int) -> Non
     """Buffers that are passed without a walk are those in which a walk finds nothing."""
     mapping = random_mapping(program, random.Random(seed))
     violations = verify(program, program.target, mapping)
-    with patch.object(contents, "_is_plain", lambda *_: False):
+    with patch.object(dataflow, "is_plain", lambda *_: False):
         assert verify(program, program.target, mapping) == violations

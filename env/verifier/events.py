@@ -1,0 +1,127 @@
+"""Events of a buffer in program order: its accesses, and copies that are issued and completed between them."""
+
+from enum import IntEnum
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..program.program import OPERAND, Program
+
+
+class Copy(NamedTuple):
+    """A row of `Mapping.copies`, then its row number."""
+
+    buffer: int
+    direction: int
+    start: int
+    end: int
+    low: int
+    high: int
+    source: int
+    replaces: int
+    number: int
+
+
+class Access(NamedTuple):
+    """All accesses of one instruction to one buffer: per operand and per result, whether it is served fast."""
+
+    instruction: int
+    operands: list[bool]
+    results: list[bool]
+
+
+class Action(IntEnum):
+    """The effect of an event on the buffer."""
+
+    ACCESS = 0  # an instruction reads or writes it
+    ISSUE = 1  # a copy into one of its places is issued
+    DONE = 2  # such a copy is complete
+    SOURCE_ISSUE = 3  # a copy into another buffer, which reads this one, is issued
+    SOURCE_DONE = 4  # such a copy is complete
+
+
+class Event(NamedTuple):
+    """An access, or one end of a copy. The first three fields order events.
+
+    Attributes:
+      key: `2 t + 1` is instruction `t`, `2 t + 2` the gap after it.
+      late: 1 for the end of a copy: in one gap, copies are issued before others complete.
+      number: number of the copy; 0 for an access.
+      loop: innermost loop around it, or -1.
+      action: the effect.
+      what: the access or the copy.
+    """
+
+    key: int
+    late: int
+    number: int
+    loop: int
+    action: Action
+    what: Access | Copy
+
+
+def accesses_by_buffer(program: Program, access_fast: NDArray[np.bool_]) -> list[list[Access]]:
+    """Returns, per buffer, its accesses by instruction."""
+    found: list[list[Access]] = [[] for _ in range(program.num_buffers)]
+    columns = (program.access_instruction, program.access_buffer, program.access_kind, access_fast)
+    for instruction, buffer, kind, fast in zip(*(column.tolist() for column in columns), strict=True):
+        group = found[buffer]
+        if not group or group[-1].instruction != instruction:
+            group.append(Access(instruction, [], []))
+        (group[-1].operands if kind == OPERAND else group[-1].results).append(fast)
+    return found
+
+
+class LoopNest:
+    """The loops around instructions, and around the gaps between them.
+
+    Attributes:
+      parent, first, last: per loop, the enclosing loop or -1; first and last instruction.
+      of_instruction: `[T]` innermost loop of an instruction, or -1.
+      of_gap: `[T + 1]` innermost loop around the gap before an instruction, or -1.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.parent = program.loop_parent.tolist()
+        self.first = program.loop_first.tolist()
+        self.last = program.loop_last.tolist()
+        self.of_instruction = program.loop.tolist()
+        around = [-1, *self.of_instruction, -1]
+        self.of_gap = [self._common(a, b) for a, b in pairwise(around)]
+
+    def _common(self, a: int, b: int) -> int:
+        """Returns the innermost loop around both. A parent has a smaller number than its child."""
+        while a != b:
+            a, b = (self.parent[a], b) if a > b else (a, self.parent[b])
+        return a
+
+    def child(self, loop: int, inner: int) -> int:
+        """Returns the loop directly inside `loop` that holds `inner`."""
+        while self.parent[inner] != loop:
+            inner = self.parent[inner]
+        return inner
+
+
+def events_of(accesses: list[Access], copies: list[Copy], read_by: list[Copy], loops: LoopNest) -> list[Event]:
+    """Returns the events of a buffer in order.
+
+    Args:
+      accesses: its accesses.
+      copies: copies into its places.
+      read_by: copies into other buffers that read it.
+      loops: the loop nest.
+    """
+    events = [
+        Event(2 * a.instruction + 1, 0, 0, loops.of_instruction[a.instruction], Action.ACCESS, a) for a in accesses
+    ]
+    for group, issue, done in (
+        (copies, Action.ISSUE, Action.DONE),
+        (read_by, Action.SOURCE_ISSUE, Action.SOURCE_DONE),
+    ):
+        for c in group:
+            events.append(Event(2 * c.start + 2, 0, c.number, loops.of_gap[c.start + 1], issue, c))
+            events.append(Event(2 * c.end, 1, c.number, loops.of_gap[c.end], done, c))
+    events.sort(key=lambda event: event[:3])
+    return events

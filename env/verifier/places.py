@@ -1,0 +1,106 @@
+"""Checks where residencies lie in fast memory: alignment, capacity, overlaps, bytes that instructions reserve.
+
+Residencies are arrays `[R, 7]`: rows of `Mapping.residencies`, then the number of the row.
+"""
+
+import heapq
+from bisect import bisect_left
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..program.program import Program
+from ..program.target import Target
+from .violation import Kind, Report
+
+
+def check_places(program: Program, target: Target, residencies: NDArray[np.int64], report: Report) -> None:
+    """Reports offsets that are misaligned, bytes beyond fast memory, and buffers that must not live there."""
+    buffer, start, offset, low, high = residencies[:, [0, 1, 3, 4, 5]].T
+    for row in np.flatnonzero(offset % target.alignment):
+        report.add(
+            Kind.ALIGNMENT,
+            f"{report.residency(residencies[row])} is at offset {offset[row]}, which is not a multiple of "
+            f"{target.alignment}.",
+            start[row],
+            buffer[row],
+        )
+    for row in np.flatnonzero((offset + low < 0) | (offset + high > target.fast_bytes)):
+        report.add(
+            Kind.CAPACITY,
+            f"{report.residency(residencies[row])} takes bytes {offset[row] + low[row]}..{offset[row] + high[row]} "
+            f"of a fast memory of {target.fast_bytes}.",
+            start[row],
+            buffer[row],
+        )
+    for row in np.flatnonzero(~program.fast_allowed[buffer]):
+        report.add(
+            Kind.FAST_FORBIDDEN,
+            f"{report.residency(residencies[row])} is in fast memory, where this buffer must not be.",
+            start[row],
+            buffer[row],
+        )
+
+
+def check_overlaps(residencies: NDArray[np.int64], report: Report) -> None:
+    """Reports residencies that hold the same bytes at the same time.
+
+    Sweeps over time with the bytes in use in ascending order; a residency that overlaps is reported and not entered.
+    """
+    lows: list[int] = []  # first bytes of the active residencies, ascending; these are disjoint
+    active: list[tuple[int, int]] = []  # their last bytes, exclusive, and row numbers
+    leaving: list[tuple[int, int]] = []  # heap of their last instructions and first bytes
+    rows = residencies.tolist()
+    for row in np.argsort(residencies[:, 1], kind="stable").tolist():
+        buffer, start, end, offset, low, high, _ = rows[row]
+        while leaving and leaving[0][0] < start:
+            index = bisect_left(lows, heapq.heappop(leaving)[1])
+            del lows[index], active[index]
+        index = bisect_left(lows, offset + low)
+        other = None
+        if index > 0 and active[index - 1][0] > offset + low:
+            other = active[index - 1][1]
+        elif index < len(lows) and lows[index] < offset + high:
+            other = active[index][1]
+        if other is not None:
+            taken = residencies[other]
+            report.add(
+                Kind.OVERLAP,
+                f"{report.residency(residencies[row])} at bytes {offset + low}..{offset + high} of fast memory "
+                f"overlaps {report.residency(taken)} at bytes {taken[3] + taken[4]}..{taken[3] + taken[5]}.",
+                start,
+                buffer,
+            )
+            continue
+        lows.insert(index, offset + low)
+        active.insert(index, (offset + high, row))
+        heapq.heappush(leaving, (end, offset + low))
+
+
+def check_scoped(program: Program, residencies: NDArray[np.int64], report: Report) -> None:
+    """Reports residencies in bytes that an instruction reserves for itself (scoped memory).
+
+    The largest reservation while a residency lasts comes from a sparse table over windows of `2^k` instructions.
+    """
+    if not program.reserved.any() or not len(residencies):
+        return
+    levels = [program.reserved]
+    while 2 ** len(levels) <= program.num_instructions:
+        half = 2 ** (len(levels) - 1)
+        levels.append(np.maximum(levels[-1][:-half], levels[-1][half:]))
+    buffer, start, end, offset, low, high = residencies[:, :6].T
+    power = np.frexp(end - start + 1)[1] - 1
+    largest = np.zeros(len(residencies), np.int64)
+    for level, table in enumerate(levels):
+        rows = np.flatnonzero(power == level)
+        largest[rows] = np.maximum(table[start[rows]], table[end[rows] - 2**level + 1])
+    for row in np.flatnonzero((largest > offset + low) & (offset + high > 0) & (largest > 0)):
+        window = program.reserved[start[row] : end[row] + 1]
+        t = int(start[row] + np.flatnonzero(window > offset[row] + low[row])[0])
+        report.add(
+            Kind.SCOPED,
+            f"{report.residency(residencies[row])} starts at byte {offset[row] + low[row]} of fast memory, of which "
+            f"{report.instruction(t)} reserves the first {program.reserved[t]}.",
+            t,
+            buffer[row],
+        )

@@ -1,0 +1,85 @@
+"""Checks when residencies and copies begin and end: copies in flight, borders of loops, cross-program prefetches.
+
+Residencies are arrays `[R, 7]`, copies `[C, 9]`: rows of `Mapping`, then the number of the row.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..program.mapping import CROSS_PROGRAM, WRITE_BACK
+from ..program.program import RESULT, Program
+from ..program.target import Target
+from .violation import Kind, Report
+
+
+def check_copy_limits(program: Program, target: Target, copies: NDArray[np.int64], report: Report) -> None:
+    """Reports too many copies in flight. A copy is so while instructions `start + 1 .. end - 1` run."""
+    for kind, limit, outward in (
+        (Kind.PREFETCH_LIMIT, target.max_prefetches, False),
+        (Kind.WRITE_BACK_LIMIT, target.max_write_backs, True),
+    ):
+        rows = copies[(copies[:, 1] == WRITE_BACK) == outward]
+        change = np.zeros(program.num_instructions + 2, np.int64)
+        np.add.at(change, rows[:, 2] + 1, 1)
+        np.add.at(change, rows[:, 3], -1)
+        flying = np.cumsum(change)
+        for t in np.flatnonzero((flying > limit) & (np.concatenate([[0], flying[:-1]]) <= limit)):
+            inside = rows[(rows[:, 2] < t) & (t < rows[:, 3])]
+            last = inside[np.argmax(inside[:, 2])]
+            report.add(
+                kind,
+                f"{flying[t]} {'write-backs' if outward else 'prefetches'} are in flight while {report.instruction(t)} "
+                f"runs, with that of {report.buffer(last[0])} the last one issued; the target allows {limit}.",
+                int(t),
+                last[0],
+            )
+
+
+def check_loop_borders(
+    program: Program, residencies: NDArray[np.int64], copies: NDArray[np.int64], report: Report
+) -> None:
+    """Reports residencies and copies that cross the border of a loop: not inside it, apart from it, nor covering it.
+
+    A copy is inside if it starts after an instruction of the loop and ends before one (`first <= start`,
+    `end <= last`). It is apart if no instruction of the loop runs while it is in flight, from a start before or at the
+    loop's end: `end <= first` or `last <= start`. It covers the loop if it is in flight throughout: `start < first` and
+    `last < end`.
+    """
+    for loop, (first, last) in enumerate(zip(program.loop_first.tolist(), program.loop_last.tolist(), strict=True)):
+        start, end = residencies[:, 1], residencies[:, 2]
+        apart, inside = (end < first) | (last < start), (first <= start) & (end <= last)
+        for row in np.flatnonzero(~(apart | inside | ((start <= first) & (last <= end)))):
+            report.add(
+                Kind.RESIDENCY_LOOP,
+                f"{report.residency(residencies[row])} covers a part of loop {loop}, which is instructions "
+                f"{first}..{last}, and something outside it.",
+                start[row],
+                residencies[row, 0],
+            )
+        start, end = copies[:, 2], copies[:, 3]
+        apart, inside = (end <= first) | (last <= start), (first <= start) & (end <= last)
+        for row in np.flatnonzero(~(apart | inside | ((start < first) & (last < end)))):
+            report.add(
+                Kind.COPY_LOOP,
+                f"{report.copy_row(copies[row])} crosses the border of loop {loop}, which is instructions "
+                f"{first}..{last}.",
+                start[row] if first <= start[row] else first,
+                copies[row, 0],
+            )
+
+
+def check_cross_program(program: Program, copies: NDArray[np.int64], report: Report) -> None:
+    """Reports cross-program prefetches that are late, or of a buffer that is no input or is written."""
+    results = program.access_kind == RESULT
+    for row in copies[copies[:, 1] == CROSS_PROGRAM]:
+        buffer, start = int(row[0]), int(row[2])
+        writers = program.access_instruction[results & (program.access_buffer == buffer)]
+        if program.definition[buffer] >= 0:
+            trouble = "is not of a program input"
+        elif start != -1:
+            trouble = "does not start before the program (-1)"
+        elif len(writers):
+            trouble = f"is of an input that {report.instruction(int(writers[0]))} writes"
+        else:
+            continue
+        report.add(Kind.CROSS_PROGRAM, f"{report.copy_row(row)} {trouble}.", max(start, 0), buffer)
