@@ -1,8 +1,10 @@
-"""A few steps on the policy head's loss alone: what a policy learns of one program while it is being solved."""
+"""Fine-tuning of the policy head alone: a few gradient steps on a copy of a policy, while a program is being solved.
+
+Shapes: `N` rows, `D` observation size, `A` actions.
+"""
 
 import functools
 import time
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,25 +15,21 @@ from numpy.typing import NDArray
 from .networks.network import Network, Params
 
 
-class Lessons(NamedTuple):
-    """Decisions and what the policy is to say of them, `N` of them.
+class FineTuner:
+    """Trains a copy of a policy; the parameters it begins with stay as they are.
 
     Attributes:
-      observation: `[N, D]` float32.
-      legal: `[N, A]` bool.
-      policy: `[N, A]` float32, zero on illegal moves.
+      params: the parameters after the last step.
     """
 
-    observation: NDArray[np.float32]
-    legal: NDArray[np.bool_]
-    policy: NDArray[np.float32]
-
-
-class FineTuner:
-    """Trains a copy of a policy on lessons; the first parameters are left alone."""
-
     def __init__(
-        self, network: Network, params: Params, learning_rate: float = 3e-4, dropout: float = 0.1, batch_size: int = 64
+        self,
+        network: Network,
+        params: Params,
+        *,
+        learning_rate: float = 3e-4,
+        dropout: float = 0.1,
+        batch_size: int = 64,
     ) -> None:
         """Begins at `params`.
 
@@ -39,8 +37,8 @@ class FineTuner:
           network: the network.
           params: its parameters.
           learning_rate: of Adam.
-          dropout: chance that a number of an observation is hidden, as `LearnerConfig.observation_dropout`.
-          batch_size: rows of a step, drawn anew from all lessons.
+          dropout: chance that an entry of an observation is set to zero, as `LearnerConfig.observation_dropout`.
+          batch_size: rows of a step, drawn with replacement from all rows.
         """
         self.params = params
         self._network, self._dropout, self._batch_size = network, dropout, batch_size
@@ -49,24 +47,43 @@ class FineTuner:
         self._key = jax.random.PRNGKey(0)
 
     def compile(self) -> float:
-        """Has a step compiled, before any clock runs; returns the seconds that one takes then."""
+        """Compiles a step and leaves parameters and randomness as they were; returns the seconds that a step takes."""
         kept = self.params, self._state, self._key
         size, moves = self._network.config.observation_size, self._network.config.num_actions
-        nothing = Lessons(
-            np.zeros((1, size), np.float32), np.ones((1, moves), np.bool_), np.full((1, moves), 1 / moves, np.float32)
+        row = (
+            np.zeros((1, size), np.float32),
+            np.ones((1, moves), np.bool_),
+            np.full((1, moves), 1 / moves, np.float32),
         )
-        self.learn(nothing, 2, np.random.default_rng(0))  # the second one begins at what a step returns
+        # Twice: the second step begins at what a step returns, which is compiled apart.
+        self.learn(*row, steps=2, generator=np.random.default_rng(0))
         begin = time.perf_counter()
-        self.learn(nothing, 1, np.random.default_rng(0))
+        self.learn(*row, steps=1, generator=np.random.default_rng(0))
         seconds = time.perf_counter() - begin
         self.params, self._state, self._key = kept
         return seconds
 
-    def learn(self, lessons: Lessons, steps: int, generator: np.random.Generator) -> float:
-        """Takes `steps` steps; returns the mean loss of them."""
+    def learn(
+        self,
+        observation: NDArray[np.float32],
+        legal: NDArray[np.bool_],
+        policy: NDArray[np.float32],
+        *,
+        steps: int,
+        generator: np.random.Generator,
+    ) -> float:
+        """Takes `steps` steps on the cross-entropy of the policy head and returns their mean loss.
+
+        Args:
+          observation: `[N, D]`.
+          legal: `[N, A]`.
+          policy: `[N, A]` the targets, zero on illegal moves.
+          steps: number of gradient steps.
+          generator: draws the rows of each step.
+        """
         total = 0.0
         for _ in range(steps):
-            rows = generator.integers(len(lessons.legal), size=self._batch_size)
+            rows = generator.integers(len(legal), size=self._batch_size)
             self._key, key = jax.random.split(self._key)
             self.params, self._state, loss = _step(
                 self._network,
@@ -75,7 +92,9 @@ class FineTuner:
                 self.params,
                 self._state,
                 key,
-                *(part[rows] for part in lessons),
+                observation[rows],
+                legal[rows],
+                policy[rows],
             )
             total += float(loss)
         return total / max(steps, 1)
@@ -83,7 +102,7 @@ class FineTuner:
 
 @functools.cache
 def _adam(learning_rate: float) -> optax.GradientTransformation:
-    """One object per rate, so that its steps are compiled once."""
+    """Returns one optimiser per rate, so that its steps are compiled once."""
     return optax.adam(learning_rate)
 
 
@@ -99,6 +118,7 @@ def _step(
     legal: jax.Array,
     policy: jax.Array,
 ) -> tuple[Params, optax.OptState, jax.Array]:
+    """Returns parameters and optimiser state after one step, and the loss before it."""
     seen = observation * jax.random.bernoulli(key, 1.0 - dropout, observation.shape)
 
     def loss_of(params: Params) -> jax.Array:

@@ -5,8 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..env.capture.folder import work_folder
-from ..env.capture.run import PASSES, capture
+from ..env.capture.compilation_files import work_folder
+from ..env.capture.capture import capture
+from ..env.capture.variants import PASSES
 from ..env.errors import UserError
 from ..env.physics.objective import Judge, make_judge
 from ..env.program.mapping import Mapping as ProgramMapping
@@ -19,7 +20,7 @@ from .flag_grid import grid_candidates
 from .source import Source, find_source
 from .translate import translate
 
-MUZERO = "muzero"
+GUIDED = "guided"
 # How the time is shared out: of all for capturing; of what is then left for solving, for translating.
 _CAPTURE, _SOLVE, _TRANSLATE = 0.4, 0.4, 0.3
 _CANDIDATES = 4
@@ -54,7 +55,7 @@ def tune(
     minutes: float,
     python: Path,
     *,
-    solver: str = MUZERO,
+    solver: str = GUIDED,
     objective: str | None = None,
     seed: int = 0,
     program_output: Path | None = None,
@@ -71,7 +72,7 @@ def tune(
       target: a key of `TOPOLOGIES`.
       minutes: time for all of it.
       python: interpreter with jax, libtpu and whatever the function needs.
-      solver: a name in `SOLVERS`, or `muzero`.
+      solver: a name in `SOLVERS`, or `guided`.
       objective: what decides; see `make_judge`.
       seed: of solver and translation.
       program_output: where the program file goes, with the cycles that all compilations showed.
@@ -145,12 +146,12 @@ def tune(
 
 
 def _solvers(solver: str) -> Solvers:
-    if solver == MUZERO:
-        from ..launch.learned import muzero_solver  # takes JAX
+    if solver == GUIDED:
+        from ..launch.guided import guided_solver  # takes JAX
 
-        return {**SOLVERS, MUZERO: muzero_solver(None)}
+        return {**SOLVERS, GUIDED: guided_solver(None)}
     if solver not in SOLVERS:
-        raise UserError(f"no solver is called {solver!r}; the solvers are {', '.join((MUZERO, *SOLVERS))}")
+        raise UserError(f"no solver is called {solver!r}; the solvers are {', '.join((GUIDED, *SOLVERS))}")
     return SOLVERS
 
 

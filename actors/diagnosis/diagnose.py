@@ -10,8 +10,8 @@ from ...env.errors import UserError
 from ...env.program.program import Program
 from ...launch.diagnosis.agent import Agent
 from ...solvers.common.line import LineOfPlay
+from ...solvers.common.reward_scale import RewardScale
 from ..self_play.played_program import BEST, PlayedProgram
-from ..self_play.reward_scale import RewardScale
 from .changes import Changes, Tried, find_changes
 from .inference import Heads, log_policy, searched, see
 from .model import ModelErrors, compare_model

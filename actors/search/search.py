@@ -16,6 +16,7 @@ from jax.typing import ArrayLike
 
 from ...env.errors import UserError
 from ...learner.networks.network import Network, Params
+from ...learner.networks.policy_head import log_policy
 
 GAP = "gap"
 MCTX = "mctx"
@@ -179,10 +180,3 @@ def _search(
 @functools.partial(jax.jit, static_argnames=("network",))
 def _greedy(network: Network, params: Params, observations: jax.Array, legal: jax.Array) -> jax.Array:
     return jnp.argmax(log_policy(network, params, observations, legal), axis=-1).astype(jnp.int32)
-
-
-@functools.partial(jax.jit, static_argnames=("network",))
-def log_policy(network: Network, params: Params, observations: ArrayLike, legal: ArrayLike) -> jax.Array:
-    """Log-probabilities `[B, A]` of the policy head alone; minus infinity for moves that are not legal."""
-    logits = network.initial_inference(params, jnp.asarray(observations)).policy_logits
-    return jax.nn.log_softmax(jnp.where(jnp.asarray(legal), logits, -jnp.inf), axis=-1)

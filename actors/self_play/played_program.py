@@ -13,8 +13,8 @@ from ...solvers.common.counterfactual import move_outcomes, outcome_ahead
 from ...solvers.common.line import LineOfPlay, play_to_end
 from ...solvers.common.outcome import make_scoring, outcome
 from ...solvers.common.plan import next_placeable
+from ...solvers.common.reward_scale import make_scale
 from ...solvers.common.slack import preferences_of_mapping
-from .reward_scale import make_scale
 
 # Whose line rewards are counted against.
 FIRST, BEST = "first", "best"

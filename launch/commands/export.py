@@ -10,7 +10,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "export",
         help="write the policy of a run as one file",
         description="Writes the parameters of a run's last checkpoint, in half precision, with the run's settings, "
-        "seed, code version and learning curve, as one file for `solve --solver muzero --policy FILE`.",
+        "seed, code version and learning curve, as one file for `solve --solver guided --policy FILE`.",
     )
     parser.add_argument("run_dir", metavar="RUN_DIR", help="run directory of `mallocmuzero train`, or its URL")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="POLICY", help="the file")

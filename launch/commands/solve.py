@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ...solvers.solve import Solution, Solver
 
 _SECONDS = 60.0
-_MUZERO = "muzero"
+_GUIDED = "guided"
 _LINE_SECONDS = 5.0
 
 
@@ -23,16 +23,18 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser = subparsers.add_parser(
         "solve",
         help="map a program with a solver",
-        description="Maps a program with a classical solver, or with `muzero`: a trained policy, which learns from the "
-        "program meanwhile, and whose mapping is never worse than XLA's. Shows the mapping beside XLA's. The best "
-        "mapping so far is kept at the time limit and on Ctrl-C.",
+        description="Maps a program with a classical solver, or with `guided`: annealing whose changes a trained "
+        "policy proposes. The policy learns from the program meanwhile, and the mapping is never worse than XLA's. "
+        "Shows the mapping beside XLA's. The time limit and Ctrl-C keep the best mapping so far.",
     )
     parser.add_argument("program", metavar="PROGRAM", help="name of a workload, or a program file")
     parser.add_argument(
-        "--solver", default="anneal", metavar="NAME", help="anneal (the default), muzero, or another of docs/solvers.md"
+        "--solver", default="anneal", metavar="NAME", help="anneal (the default), guided, or another of docs/solvers.md"
     )
     parser.add_argument(
-        "--policy", metavar="FILE|RUN_DIR", help="for muzero: a policy file or a run; by default the shipped policy"
+        "--policy",
+        metavar="FILE|RUN_DIR",
+        help="for guided: a policy file or a run directory; by default the shipped policy",
     )
     parser.add_argument("--seconds", type=float, metavar="S", help="time limit; 60 without any limit")
     parser.add_argument(
@@ -43,7 +45,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument(
         "--repack",
         action="store_true",
-        help="in the end, pack the mapping anew and fill the room that this gathers (muzero does anyway)",
+        help="at the end, pack the mapping anew and fill the fast memory that this frees (guided always does)",
     )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="MAPPING", help="the mapping, .json.gz")
     add_json_option(parser)
@@ -61,12 +63,12 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.seed < 0:
         raise UserError(f"--seed {arguments.seed} is none; give 0 or more")
-    if arguments.policy is not None and arguments.solver != _MUZERO:
-        raise UserError(f"--policy goes with --solver {_MUZERO}, not {arguments.solver}; leave one out")
+    if arguments.policy is not None and arguments.solver != _GUIDED:
+        raise UserError(f"--policy goes with --solver {_GUIDED}, not {arguments.solver}; leave one out")
     unlimited = arguments.seconds is None and arguments.evaluations is None
     budget = Budget(_SECONDS if unlimited else arguments.seconds, arguments.evaluations)
     program = workloads.load(arguments.program)
-    solvers: Solvers = {**SOLVERS, _MUZERO: _Late(arguments.policy)}
+    solvers: Solvers = {**SOLVERS, _GUIDED: _Late(arguments.policy)}
     with StopRequest() as stop, _Progress() as progress:
         solution = solve(
             program,
@@ -76,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
             seed=arguments.seed,
             progress=progress.show,
             stop=lambda: bool(stop),
-            repack=arguments.repack or arguments.solver == _MUZERO,
+            repack=arguments.repack or arguments.solver == _GUIDED,
             solvers=solvers,
         )
     write_mapping(solution.mapping, program, arguments.output)
@@ -90,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class _Late:
-    """The solver `muzero`; its policy is read when it is first called, since reading it takes JAX."""
+    """The solver `guided`, whose policy is read at the first call: reading it imports JAX, which takes seconds."""
 
     def __init__(self, policy: str | None) -> None:
         self._policy = policy
@@ -98,9 +100,9 @@ class _Late:
 
     def __call__(self, task: "Task") -> None:
         if self._solver is None:
-            from ..learned import muzero_solver
+            from ..guided import guided_solver
 
-            self._solver = muzero_solver(self._policy)
+            self._solver = guided_solver(self._policy)
         self._solver(task)
 
 

@@ -31,7 +31,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     add_options_output(parser)
     add_python_option(parser)
-    parser.add_argument("--solver", default="muzero", metavar="NAME", help="muzero, or another of docs/solvers.md")
+    parser.add_argument("--solver", default="guided", metavar="NAME", help="guided, or another of docs/solvers.md")
     parser.add_argument("--objective", metavar="O", help="robust (the default where it can be), msa or cycles")
     parser.add_argument("--seed", type=int, default=0, metavar="N")
     parser.add_argument("--program-output", type=Path, metavar="FILE", help="write the program too, .json.gz")

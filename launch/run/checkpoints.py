@@ -31,7 +31,7 @@ from .json_file import check_format, is_inside, read_json_file
 __all__ = ["ACTORS", "BEST", "CONFIG", "LEARNER", "MANIFEST", "PUBLISHED", "REPLAY", "CannotSave", "RunCheckpoints"]
 
 FORMAT = "mallocmuzero-run-checkpoint"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 _SCRATCH = ".writing-"
 # The replay has hashed its large files, and seen them onto the disk.

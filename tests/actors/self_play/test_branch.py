@@ -11,7 +11,7 @@ from mallocmuzero.actors.self_play.branch import BranchConfig
 from mallocmuzero.actors.self_play.config import ActorConfig
 from mallocmuzero.actors.self_play.episode import EpisodeResult
 from mallocmuzero.actors.self_play.played_program import PlayedProgram
-from mallocmuzero.actors.self_play.reward_scale import make_scale
+from mallocmuzero.solvers.common.reward_scale import make_scale
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.game.game import MallocGame, play_line
 from mallocmuzero.env.program.program import Program

@@ -6,7 +6,7 @@ from actor_cases import NETWORK, SEARCH, Recorder, make_actor, skips, steps
 from mallocmuzero.actors.self_play.actor import PlayReport, SelfPlayActor
 from mallocmuzero.actors.self_play.config import ActorConfig
 from mallocmuzero.actors.self_play.played_program import PlayedProgram
-from mallocmuzero.actors.self_play.reward_scale import make_scale
+from mallocmuzero.solvers.common.reward_scale import make_scale
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.game.game import MallocGame
 from mallocmuzero.env.physics.cost import floor_latency

@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
+from guided_cases import NETWORK, PARAMS
 from launch_cases import WORKLOAD, call
+from mallocmuzero.learner.checkpoints.policy_file import write_policy
 
 
 def test_solves_writes_and_compares(tmp_path: Path) -> None:
@@ -41,3 +43,21 @@ def test_bad_options(tmp_path: Path) -> None:
         assert status == 2
         assert words in errors
         assert not Path(path).exists()
+
+
+def test_guided_takes_a_policy_file(tmp_path: Path) -> None:
+    path, policy = tmp_path / "mapping.json.gz", tmp_path / "fresh.policy"
+    write_policy(policy, NETWORK, PARAMS, {})
+    arguments = ("solve", "tiny", "--solver", "guided", "--evaluations", "200", "-o", str(path))
+    status, text, _ = call(*arguments, "--policy", str(policy))
+    assert status == 0
+    assert "guided (verified)" in text
+    assert call("verify", "tiny", str(path))[0] == 0
+    for options, words in (
+        (("--solver", "anneal", "--policy", str(policy)), "--policy goes with --solver guided"),
+        (("--solver", "guided", "--policy", str(tmp_path / "none.policy")), "none.policy: cannot be read"),
+        (("--solver", "alphago"), "guided"),
+    ):
+        status, _, errors = call("solve", "tiny", *options, "-o", str(path))
+        assert status == 2
+        assert words in errors

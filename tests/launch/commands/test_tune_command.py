@@ -10,7 +10,7 @@ import pytest
 from compiler_cases import interpreter, real_python, recorded
 from launch_cases import call
 from mallocmuzero.env.capture import worker
-from mallocmuzero.env.capture.plan import BANDWIDTH, grid
+from mallocmuzero.env.program.compiler_flags import BANDWIDTH, flag_grid
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.program.program_file import read_module, read_program
 from mallocmuzero.roundtrip.tune import tune
@@ -49,7 +49,7 @@ def test_all_in_one(tmp_path: Path) -> None:
     assert set(result["seconds"]) == {"capture", "solve", "translate", "confirm"}
     assert read_module(program) == b"a module"
     if "no time" not in errors:  # as on a machine that is very busy
-        assert len(read_program(program).variants) == len(grid())
+        assert len(read_program(program).variants) == len(flag_grid())
         assert result["flags_us"] == result["default_us"]
     asked = requests(tmp_path)
     assert sum(request["options"] == {BANDWIDTH: "0.5"} for request in asked) >= 1  # the grid is captured
@@ -63,7 +63,7 @@ def test_without_time_for_the_grid_it_is_asked_about_afterwards(tmp_path: Path) 
     assert found.objective == "msa"
     assert found.confirmation.kept is None
     tried = {attempt.candidate.kind for attempt in found.confirmation.attempts}
-    assert {f"flags {name}" for name, options in grid().items() if options} <= tried
+    assert {f"flags {name}" for name, options in flag_grid().items() if options} <= tried
 
 
 def test_without_time_for_the_compiler_the_default_stays(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_what_is_wrong_is_said_before_anything_is_written(tmp_path: Path) -> Non
     common = ["--target", "v5e", "-o", str(output), "--python", str(interpreter(tmp_path, "exit 7"))]
     for arguments, message in (
         (["m:f", "--minutes", "0"], "--minutes more than 0"),
-        (["m:f", "--solver", "none"], "no solver is called 'none'; the solvers are muzero, anneal"),
+        (["m:f", "--solver", "none"], "no solver is called 'none'; the solvers are guided, anneal"),
         (["m", "--solver", "order-search"], "is no PKG.MODULE:FUNCTION"),
         (["m:f", "--solver", "order-search"], "m:f: the compilation ended with status 7"),
         (["m:f", "--program-output", str(tmp_path / "no" / "p.json.gz")], "there is no folder"),

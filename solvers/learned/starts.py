@@ -1,0 +1,62 @@
+"""The walks that the solver `guided` starts from: followed mappings, greedy lines, knapsacks and XLA's orders."""
+
+import itertools
+
+from ...env.game.state import R_PATIENCE, R_SLACK
+from ...env.physics.objective import ROBUST
+from ...env.program.mapping import Mapping
+from ..common.follow import hints_of_mapping, plan_of_mapping, without_times
+from ..common.slack import PATIENCE, SLACKS
+from ..common.starts import Start, best_starts
+from ..common.task import Clocked, Task
+from ..greedy.solver import random_knapsacks
+from .config import GuidedConfig
+from .orders import search_orders
+
+# Most starts by following one mapping, and by knapsacks.
+_MAX_FOLLOWED, _MAX_KNAPSACKS = 2, 2
+
+
+def find_starts(task: Task, config: GuidedConfig) -> list[Start]:
+    """Returns plans to walk from; offers the mappings that they follow."""
+    production = task.game.program.production
+    starts: list[Start] = []
+    if production is not None:
+        task.offer_mapping(production)
+        starts += _following(task, production, min(1.0, task.spent + 0.5 * config.start_share))
+    starts += best_starts(task, min(1.0, task.spent + config.start_share))
+    starts += random_knapsacks(task, min(1.0, task.spent + config.knapsack_share), _MAX_KNAPSACKS)
+    mapping = search_orders(task, config)
+    if mapping is not None:
+        starts += _following(task, mapping, min(1.0, task.spent + 0.5 * config.start_share))
+    return starts
+
+
+def _following(task: Task, mapping: Mapping, until: float) -> list[Start]:
+    """Follows a mapping by several clocks and slacks until `until` of the budget is spent; returns the best plans."""
+    plan, hints = plan_of_mapping(task.game.program, mapping), hints_of_mapping(task.game.program, mapping)
+    # With the mapping's own times, slack matters to few copies.
+    ways = [(hints, SLACKS[0], True), *((without_times(hints), slack, False) for slack in SLACKS)]
+    found: list[tuple[Start, bool]] = []
+    task.doing = "following a mapping"
+    for (hinted, slack, timed), msa_share in itertools.product(ways, task.clocks):
+        if found and (task.done or task.spent >= until):
+            break
+        task.take(_with_slack(task, task.following_clock(msa_share, hinted), slack))
+        found.append((Start(task.play(plan), task.clocked, plan), timed))
+    found.sort(key=lambda entry: entry[0].seconds)
+    # The best start first, then the best of the other kind: a start with the mapping's own times is close to the
+    # mapping but hard to improve.
+    other = next((k for k, (_, timed) in enumerate(found) if timed != found[0][1]), None)
+    if other is not None:
+        found.insert(1, found.pop(other))
+    return [start for start, _ in found[:_MAX_FOLLOWED]]
+
+
+def _with_slack(task: Task, clocked: Clocked, slack: float) -> Clocked:
+    """Returns `clocked` with another slack, and under `robust` with the patience that the agent plays with."""
+    rates = clocked.tables.rates.copy()
+    rates[R_SLACK] = slack
+    if task.game.judge.objective == ROBUST:
+        rates[R_PATIENCE] = PATIENCE
+    return clocked._replace(tables=clocked.tables._replace(rates=rates))

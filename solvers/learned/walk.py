@@ -1,0 +1,195 @@
+"""A walk over plans whose changes begin at the decisions where the policy disagrees with the line of play.
+
+A walk (`solvers/common/walk.py`) tries thousands of changes of the best line in the real game; most have no effect or
+do harm. The policy head evaluates the decisions of a line in one batch and gives each alternative move its odds against
+the line's. Changes begin more often where these odds are high.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from ...env.compiled.block import copy_block
+from ...env.compiled.sorting import first_above
+from ...env.compiled.unowned import unowned
+from ...env.game.rules import catch_up, play
+from ...env.game.state import C_ACCESS, F_REWARD, State, Tables
+from ..common.outcome import Scoring, outcome
+from ..common.plan import choose
+from ..common.task import Plan, Task
+from ..common.walk import Search, Walk
+from .decisions import Change, Decisions, decisions_along
+from .proposer import Proposer
+
+# Bounds of the odds that count.
+_MIN_ODDS, _MAX_ODDS = 0.05, 50.0
+# Share of changes that begin where annealing without a policy would begin them.
+_ANNEALING_SHARE = 0.35
+# Trials at a decision after which the policy's odds for it count half.
+_HALF_AFTER = 2.0
+# Least odds of a move that is tried by itself.
+_TRIED_FROM = 1.2
+
+
+class GuidedWalk(Walk):
+    """A walk whose changes begin where a proposer says."""
+
+    def __init__(self, task: Task, plan: Plan, search: Search, proposer: Proposer) -> None:
+        super().__init__(task, plan, search)
+        self._proposer = proposer
+        self._by_stake = np.diff(self._drawn, prepend=0.0)
+        self._shares = self._by_stake
+        self._odds, self._trials = np.zeros(len(self._shares)), np.zeros(len(self._shares))
+        self._proposals: list[Change] = []
+        # `[A]` the place of each access among the free ones, or -1.
+        self._place = np.full(len(task.tables.access), -1, np.int64)
+        self._place[task.free] = np.arange(len(task.free))
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """`[F]` shares of changes that begin at each free access."""
+        return self._shares / self._shares.sum()
+
+    @property
+    def proposals(self) -> int:
+        """Number of changes that the policy proposes and `try_proposals` has not tried yet."""
+        return len(self._proposals)
+
+    def query(self) -> None:
+        """Asks the proposer about the current plan."""
+        self._task.take(self._clocked)
+        decisions = self._most_at_stake(decisions_along(self._task, self.plan))
+        odds = self._proposer.odds(decisions)
+        self._list(decisions, odds)
+        largest = odds.max(axis=1).clip(_MIN_ODDS, _MAX_ODDS)
+        place = self._place[decisions.access]
+        self._odds[:] = _MIN_ODDS
+        self._odds[place[place >= 0]] = largest[place >= 0]
+        self._trials *= 0.5
+        self._reweigh()
+
+    def suggest(self, changes: Sequence[Change]) -> None:
+        """Has `try_proposals` try these changes first, beginning with the last."""
+        self._proposals += changes
+
+    def try_proposals(self, games: int) -> int:
+        """Plays up to `games` games, each with one change that the policy proposes, the likeliest first, and keeps what
+        is better. Returns the number of games: fewer if no proposal of the last `query` is left."""
+        task = self._task
+        count = min(games, len(self._proposals))
+        if not count:
+            return 0
+        tried = self._proposals[-count:][::-1]
+        del self._proposals[-count:]
+        task.take(self._clocked)
+        _try_changes(
+            task.tables,
+            task.scoring,
+            task.state,
+            task.block,
+            self._bank,
+            self._rewards,
+            self._slot,
+            self._points,
+            task.legal,
+            task.following,
+            np.array([access for access, _ in tried]),
+            np.array([preference for _, preference in tried], np.int8),
+            self.plan,
+            self.best_plan,
+            self._moves,
+            self._trial_moves,
+            self._values,
+        )
+        task.evaluations += count
+        task.offer(self.best_plan, self.best_s)
+        return count
+
+    def step(self, games: int, temperature: float) -> None:
+        super().step(games, temperature)
+        self._trials += games * self._shares
+        self._reweigh()
+
+    def _most_at_stake(self, decisions: Decisions) -> Decisions:
+        """Returns the decisions that the proposer is asked about: as many as it takes, those with most at stake."""
+        rows = self._proposer.batch_size
+        if len(decisions.access) <= rows:
+            return decisions
+        place = self._place[decisions.access]
+        stake = np.where(place >= 0, self._by_stake[place], 0.0)
+        return decisions.at(np.sort(np.argsort(-stake, kind="stable")[:rows]))
+
+    def _reweigh(self) -> None:
+        """Sets where changes begin, once the proposer has been asked: by its odds, less where trials have failed."""
+        if not self._odds.any():
+            return
+        odds = self._odds / (1.0 + self._trials / _HALF_AFTER)
+        self._shares = _ANNEALING_SHARE * self._by_stake + (1.0 - _ANNEALING_SHARE) * odds / odds.sum()
+        self._drawn = np.cumsum(self._shares) / self._shares.sum()
+
+    def _list(self, decisions: Decisions, odds: NDArray[np.float64]) -> None:
+        """Lists the moves that the policy prefers to the line's, the likeliest last."""
+        rows, moves = np.nonzero(odds > _TRIED_FROM)
+        order = np.argsort(odds[rows, moves], kind="stable")
+        rows, moves = rows[order], moves[order]
+        accesses, preferences = decisions.access[rows], decisions.preference[rows, moves]
+        self._proposals = list(zip(accesses.tolist(), preferences.tolist(), strict=True))
+
+
+@njit(cache=True, nogil=True)
+def _try_changes(
+    tables: Tables,
+    scoring: Scoring,
+    state: State,
+    block: np.ndarray,
+    bank: np.ndarray,
+    rewards: np.ndarray,
+    slot: np.ndarray,
+    points: np.ndarray,
+    legal: np.ndarray,
+    following: np.ndarray,
+    accesses: np.ndarray,
+    preferences: np.ndarray,
+    plan: np.ndarray,
+    best_plan: np.ndarray,
+    moves: np.ndarray,
+    trial_moves: np.ndarray,
+    values: np.ndarray,
+) -> None:
+    """Tries changes of one preference one after the other and keeps those that improve the game.
+
+    The banks of states are those of `Walk`.
+    """
+    tables, state = unowned(tables), unowned(state)
+    for number in range(len(accesses)):
+        first = accesses[number]
+        before = plan[first]
+        plan[first] = preferences[number]
+        point = first_above(points, first) - 1
+        copy_block(bank[slot[point], point], block)
+        passed = point + 1
+        while True:
+            state.counters[C_ACCESS] = following[state.counters[C_ACCESS]]
+            access = state.counters[C_ACCESS]
+            while passed < len(points) and access >= points[passed]:
+                copy_block(block, bank[1 - slot[passed], passed])
+                rewards[1 - slot[passed], passed] = state.sums[F_REWARD]
+                passed += 1
+            if not catch_up(tables, state):
+                break
+            move = choose(tables, state, legal, plan[access])
+            trial_moves[access] = move
+            play(tables, state, move)
+        seconds = outcome(tables, scoring, state)
+        if seconds >= values[0]:
+            plan[first] = before
+            continue
+        values[0] = seconds
+        copy_block(trial_moves[points[point] :], moves[points[point] :])
+        for k in range(point + 1, len(points)):
+            slot[k] = 1 - slot[k]
+        if seconds < values[1]:
+            values[1] = seconds
+            copy_block(plan, best_plan)
