@@ -1,191 +1,189 @@
-"""A training run from its beginning, or from its last checkpoint, to its end."""
+"""A training run on one page: its parts, who calls whom, and what the run leaves behind.
 
-import logging
+    configuration --> programs --> session: counters, best mappings, metrics, progress, checkpoints
+
+                  segments            batches               parameters
+        actors -------------> replay ----------> learner -----------------> evaluator
+           ^                                        |
+           +---- parameters, a new version every `schedule.publish_period` updates
+
+Two topologies run the same parts. `process`: one actor, the replay and the learner take turns in this process, and a
+run repeats bit for bit. `ray`: actors, learner and evaluator are Ray actors around Reverb servers, and this process
+drives them. In both, the replay's rate limiter alone decides who may go on.
+"""
+
 import sys
-from contextlib import ExitStack, suppress
+from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from ..actors.self_play.curriculum import MARK, resized
-from ..env import workloads
-from ..env.errors import FormatError, UserError
-from ..env.program.program import Program
-from .config.config import RAY, Overrides, TrainConfig, config_from_json
-from .run.checkpoints import CONFIG, RunCheckpoints
+import jax
+
+from ..env.errors import UserError
+from ..learner.networks.network import Params
+from .config.config import RAY, Overrides, TrainConfig
+from .ray.calls import Lost, last_line
+from .ray.cluster import Cluster, cluster, import_ray
+from .ray.driver import Driver
+from .ray.fleet import Fleet
+from .ray.nodes import alive, capacity_warnings
+from .ray.replay_service import ReplayService
 from .run.directory import RunDirectory
-from .run.json_file import read_json_file, write_json_file
+from .run.json_file import write_json_file
+from .run.log_file import logging_to
 from .run.url import RunUrl, is_url
 from .stop import StopRequest
+from .train.builders import starting_state
+from .train.opening import load_programs, reopen
+from .train.process import ProcessTrainer
 from .train.progress import Progress
-from .train.session import Resumed, Session
+from .train.report import finish
+from .train.session import Session
 
-_log = logging.getLogger("mallocmuzero")
-# What may be another on resuming: how long, how often, on which machines. The rest is what the run is.
-_MAY_CHANGE = ("minutes", "steps", "actors", "schedule.", "ray.")
+Topology = Callable[[Session], Params]
 
 
-def train(run_dir: str | Path, overrides: Overrides, resume: bool) -> int:
+def run_experiment(run_dir: str | Path, overrides: Overrides, *, resume: bool) -> int:
     """Runs `mallocmuzero train`; returns its exit status: 0 at the end, 130 after Ctrl-C, 143 after SIGTERM.
 
     Args:
-      run_dir: folder or URL (`run_url.py`).
+      run_dir: folder or URL (`run/url.py`).
       overrides: the settings that were given.
-      resume: go on with the run that is there.
+      resume: continue the run in `run_dir`.
 
     Raises:
-      UserError: something given cannot be used, or the run cannot go on; whatever could be saved has been.
+      UserError: something given cannot be used, or the run cannot go on; it has saved as much as it could.
     """
     url = RunUrl(str(run_dir)) if is_url(run_dir) else None
     run = RunDirectory(run_dir) if url is None else RunDirectory(url.folder, url.url)
     with ExitStack() as stack:
+        # Configuration and programs.
+        resumed = None
         if not resume:
             config = overrides.resolve()
-            programs = _load(config)
+            programs = load_programs(config)
         elif url is None:
-            run.open()  # Before the lock, which would make the folder.
+            run.open()  # Raises if there is no run, before the lock would make a folder.
         run.lock()
         stack.callback(run.unlock)
         news = None if url is None else url.begin(resume)
-        resumed = None
         if resume:
-            config, programs, resumed = _reopen(run, overrides)
-        topology = _topology(config, stack)
+            config, programs, resumed = reopen(run, overrides)
+        train = _topology(config, stack)
+
+        # The run directory, and the session that writes to it.
         if resume:
             write_json_file(run.config_file, config.to_json())
         else:
             run.create(config, programs)
-        stack.callback(_log_to(run.log_file))
+        stack.enter_context(logging_to(run.log_file))
         stop = stack.enter_context(StopRequest())
+        kept = config.schedule.checkpoints_kept
         with Progress() as progress:
-            kept = config.schedule.checkpoints_kept
-            session = Session(run, config, programs, resumed, stop, progress)
+            session = Session(run, config, programs, resumed=resumed, stop=stop, progress=progress)
             stack.callback(session.close)
             if url is not None:
                 session.on_saved = partial(url.push_soon, kept)
                 stack.callback(url.wait)
-            if news is not None:
-                session.say(news)
-            for name in session.judged_by_msa_alone:
-                session.say(f"{name}: `cycles` cannot price it, so it is judged by `msa` alone; capture it again")
-            if resumed is not None:
-                session.say(f"{run.name}: going on from update {session.counters.step}")
-            elif resume:
-                session.say(f"{run.name}: there is no checkpoint yet; starting from the beginning")
-            params = topology(session)
-        if stop:
-            if url is not None:
-                url.end(kept)
-            print(
-                f"stopped after {session.counters.step} updates; `--run-dir {run.name} --resume` goes on",
-                file=sys.stderr,
-            )
-            return stop.status
-        from .train.report import finish
+            _greet(session, resume, news)
 
-        finish(session, params)
+            # Training, which ends with a checkpoint.
+            params = train(session)
+
+        # The report: evaluation, best mappings, pictures.
+        status = stop.status
+        if not status:
+            finish(session, params)
         if url is not None:
             url.end(kept)
+        if status:
+            step = session.counters.step
+            print(f"stopped after {step} updates; `--run-dir {run.name} --resume` goes on", file=sys.stderr)
+        elif url is not None:
             print(f"the run, mappings and pictures among it, is at {url.url}")
-        return 0
+        return status
 
 
-def _topology(config: TrainConfig, stack: ExitStack):  # type: ignore[no-untyped-def]
-    """Returns a function that trains a session and returns the final parameters; what it needs ends with `stack`."""
+def train_in_process(session: Session) -> Params:
+    """Trains in this process until the session is finished; saves, and returns the last parameters.
+
+    Turns depend on the replay alone and all randomness on the seed, so runs of equal length are equal, also if one of
+    them was killed and resumed.
+    """
+    config = session.config
+    trainer = ProcessTrainer(session)
+    if session.resumed is None and config.schedule.evaluate_period:
+        trainer.evaluate()
+    session.start()
+    while not session.finished:
+        if trainer.replay.can_sample(config.learner.batch_size):
+            trainer.learn()
+        else:
+            trainer.play()
+        session.replay_stats(trainer.replay.stats())
+        session.save_if_due(trainer.save)
+        session.report()
+    trainer.save()
+    return trainer.state.params
+
+
+def train_on_ray(session: Session, cluster: Cluster) -> Params:
+    """Trains on a Ray cluster until the session is finished; saves, ends all workers, and returns the last parameters.
+
+    Raises:
+      UserError: the learner or a replay server died; the run has saved as much as it could.
+    """
+    config, ray = session.config, import_ray()
+    # The accelerators belong to the learner's process.
+    jax.config.update("jax_platforms", "cpu")
+    with ExitStack() as stack:
+        try:
+            session.doing("starting the replay server")
+            for line in capacity_warnings(alive(ray), config.ray, config.actors):
+                session.say(line)
+            replay = ReplayService(config, cluster, session.resumed, stack)
+            state = jax.device_get(starting_state(config, session.network, session.resumed))
+            fleet = Fleet(session, replay, stack)
+            session.doing("starting the learner and the actors")
+            publication = fleet.start_learner(state)
+            if config.schedule.evaluate_period:
+                fleet.start_evaluator()
+            for index in range(config.actors):
+                fleet.start_actor(index)
+            driver = Driver(session, replay=replay, fleet=fleet, publication=publication)
+            session.doing("")
+        except Lost as lost:
+            raise UserError(f"{lost} before training began; {session.run.log_file} says more") from lost
+        try:
+            driver.begin()
+            while not session.finished:
+                driver.turn()
+                session.save_if_due(driver.begin_save)
+                driver.finish_save()
+                session.report()
+            return driver.end()
+        except Lost as lost:
+            raise driver.rescue(lost) from lost
+        except ray.exceptions.RayError as error:
+            raise driver.rescue(Lost("Ray cluster", f"died ({last_line(error)})")) from error
+
+
+def _topology(config: TrainConfig, stack: ExitStack) -> Topology:
+    """Returns the function that trains a session. For the topology `ray`, joins the cluster until `stack` ends."""
     if config.topology == RAY:
-        from .ray.cluster import cluster
-        from .ray.topology import train_on_ray
-
         joined = stack.enter_context(cluster(config))
         return lambda session: train_on_ray(session, joined)
-    from .train.process import train_in_process
-
     return train_in_process
 
 
-def _load(config: TrainConfig) -> list[Program]:
-    programs = [_program(name) for name in config.workloads]
-    names = [program.name for program in programs]
-    for name, program in zip(config.workloads, programs, strict=True):
-        if names.count(program.name) > 1:
-            raise UserError(f"{name}: a second program called {program.name!r}; give each its own name")
-        if Path(program.name).name != program.name:
-            raise UserError(
-                f"{name}: the program's name {program.name!r} cannot be a file name; capture it under another"
-            )
-        if config.actor.game(program).done:
-            raise UserError(f"{name}: leaves nothing to decide, so there is nothing to learn; choose another workload")
-    return programs
-
-
-def _program(name: str) -> Program:
-    """Reads a workload, or one with another share of fast memory: `NAME@SHARE`."""
-    base, mark, share = name.rpartition(MARK)
-    if not mark or Path(name).exists():
-        return workloads.load(name)
-    try:
-        value = float(share)
-    except ValueError as error:
-        raise UserError(f"{name}: {share!r} is no share of fast memory; give NAME{MARK}0.5, say") from error
-    return resized(workloads.load(base), value)
-
-
-def _reopen(run: RunDirectory, overrides: Overrides) -> tuple[TrainConfig, list[Program], Resumed | None]:
-    base, manifest = run.open()
-    config = overrides.resolve(base)
-    for name, value in overrides.changed(base, config).items():
-        if not name.startswith(_MAY_CHANGE):
-            raise UserError(
-                f"{overrides.source(name)}: {name} is {value!r}, but {run.name} was begun with another value; "
-                "leave it out, or start a new run"
-            )
-    checkpoints = RunCheckpoints(run.checkpoints, config.schedule.checkpoints_kept)
-    resumed = Resumed(*checkpoints.read()) if checkpoints.numbers() else None
-    programs = run.programs(manifest)
-    if resumed is not None:
-        _check_same_run(run, base, programs, resumed)
-    return config, programs, resumed
-
-
-def _check_same_run(run: RunDirectory, config: TrainConfig, programs: list[Program], resumed: Resumed) -> None:
-    """Raises FormatError if the checkpoint was written under another configuration, or of other programs."""
-    saved = config_from_json(read_json_file(resumed.folder / CONFIG), str(resumed.folder / CONFIG))
-    for name, value in Overrides().changed(saved, config).items():
-        if not name.startswith(_MAY_CHANGE):
-            raise FormatError(
-                f"{run.config_file}: {name} is {value!r}, but not in the last checkpoint: somebody has changed it; "
-                f"`cp {resumed.folder / CONFIG} {run.config_file}` puts it back"
-            )
-    if {program.name: program.sha256 for program in programs} != resumed.manifest.get("programs"):
-        raise FormatError(
-            f"{run.manifest_file}: field `programs` names other programs than {resumed.folder}; restore the file"
-        )
-
-
-def _log_to(path: Path):  # type: ignore[no-untyped-def]
-    """Sends the package's log to a file; returns what ends that."""
-    try:
-        handler = _LogFile(path, encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written ({error.strerror or error}); free space or rights") from error
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    previous = _log.level, _log.propagate
-    _log.addHandler(handler)
-    _log.setLevel(logging.INFO)
-    # What is worth showing is shown by `Progress`; other libraries put handlers on the root logger.
-    _log.propagate = False
-
-    def end() -> None:
-        _log.removeHandler(handler)
-        _log.setLevel(previous[0])
-        _log.propagate = previous[1]
-        with suppress(OSError):
-            handler.close()
-
-    return end
-
-
-class _LogFile(logging.FileHandler):
-    """A log that a full disk silences, as long as it is full: lines that it did not take come later."""
-
-    def handleError(self, record: logging.LogRecord) -> None:
-        """See `logging.Handler.handleError`, which would print a traceback for each line."""
+def _greet(session: Session, resume: bool, news: str | None) -> None:
+    """Says what the user should know before training begins."""
+    if news is not None:
+        session.say(news)
+    for name in session.judged_by_msa_alone:
+        session.say(f"{name}: `cycles` cannot price it, so it is judged by `msa` alone; capture it again")
+    if session.resumed is not None:
+        session.say(f"{session.run.name}: going on from update {session.counters.step}")
+    elif resume:
+        session.say(f"{session.run.name}: there is no checkpoint yet; starting from the beginning")

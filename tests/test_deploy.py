@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from mallocmuzero.launch.cli import make_parser
 from mallocmuzero.launch.config.config import Overrides, TrainConfig
-from mallocmuzero.launch.ray.nodes import without_room
+from mallocmuzero.launch.ray.nodes import capacity_warnings
 from rayjob_schema import RAYJOB
 
 yaml = pytest.importorskip("yaml")
@@ -102,7 +102,7 @@ def test_rayjob_shuts_down_is_closed_to_others_and_has_room_for_the_configuratio
     assert path == f"{mounts['train']}/{CONFIG.name}"
     nodes = [node(head), *(node(group) for group in workers for _ in range(group["replicas"]))]
     assert options == ["--set", f"ray.nodes={len(nodes)}"]
-    assert without_room(nodes, config().ray, config().actors) == []
+    assert capacity_warnings(nodes, config().ray, config().actors) == []
     assert node(head)["Resources"]["memory"] >= config().ray.replay_memory_gb * 1e9  # where the replay is
 
 

@@ -1,12 +1,9 @@
-"""Training for so many seconds of processor time, and what it came to: what ablations and the agent's targets measure.
+"""Training for a budget of processor time, and its figures; the ablations and the agent's targets measure these.
 
-Wall minutes on a machine that does other work too are not comparable; nor are updates, where one setting makes each of
-them dearer. So what counts is the time that all threads of the process have run. The first turns of each kind, which
-compile, are left out.
+Wall time is not comparable on a machine that does other work, and a number of updates is not where a setting makes each
+update dearer. So the budget is the processor time of all threads. The first turns of each kind compile and do not count.
 """
 
-import hashlib
-import json
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -25,43 +22,33 @@ from mallocmuzero.env.workloads import load
 from mallocmuzero.launch.config.config import Overrides, TrainConfig
 from mallocmuzero.launch.run.directory import RunDirectory
 from mallocmuzero.launch.stop import StopRequest
-from mallocmuzero.launch.train.learning import evaluation_search
-from mallocmuzero.launch.train.process import train_in_process
+from mallocmuzero.launch.train.builders import evaluation_search
+from mallocmuzero.launch.experiment import train_in_process
 from mallocmuzero.launch.train.progress import Progress, View
 from mallocmuzero.launch.train.session import Session
 
-from .source_hash import IDLE, ROOT, source_hash
-
-# Simulations per move of the evaluation with search, in all settings alike.
+# Simulations per move of the evaluation with search, the same for all settings.
 SIMULATIONS = 8
-# Turns of each kind whose time does not count.
+# Turns of each kind that compile, so their time does not count.
 _UNTIMED_TURNS = 2
 _NEVER_MINUTES = 1e6
-_COMPILED: set[str] = set()  # configurations, by their digests
-# Moves of each game until all that playing needs has been compiled: branches have ended.
-_GAMES_MOVES = 60
-# How files are read, and how a run is spread, shown and kept, changes nothing about what it learns: whose turn it is
-# depends on the replay alone. Settings are hashed by themselves (`config_digest`).
-_KEPT = (
-    *(f"replay.{name}" for name in ("checkpoint", "store")),
-    *(f"learner.{name}" for name in ("checkpoint", "policy_file")),
-)
-_LEARNING = frozenset(("launch.learning", "launch.muzero", "launch.seeds"))
-_AROUND = frozenset(f"launch.{path.stem}" for path in (ROOT / "launch").glob("*.py")) - _LEARNING
-AGENT_IDLE = IDLE | _AROUND | frozenset(_KEPT)
+# Moves per game of the warm-up: enough for branches to have ended, so that everything playing needs is compiled.
+_WARM_UP_MOVES = 60
+# Configurations that this process has warmed up, by their representation.
+_COMPILED: set[str] = set()
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What a training came to. Ratios are to XLA's own mapping, as the judge counts.
+    """Figures of a training. Ratios are to XLA's production mapping under the judge.
 
     Attributes:
-      spent_s, wall_s: what it took: processor time that counts, and wall time with everything.
-      updates, moves, games: what was done in it; games are whole ones and branches.
-      first: the line of play that it began with.
-      best: the best mapping of training, verified; where no game of it came to its end, the better of the two below.
-      policy, search: one game of the policy alone, and one with search, by the last parameters.
-      mapping: the best mapping.
+      spent_s, wall_s: processor time that counts, and wall time with everything.
+      updates, moves, games: counters of the run; games are whole games and branches.
+      first: the line of play that the training began with.
+      best: the best verified mapping of the training; without a finished game, the better of `policy` and `search`.
+      policy, search: one game of the final policy alone, and one with search.
+      mapping: the mapping of `best`.
     """
 
     spent_s: float
@@ -82,18 +69,13 @@ class Trained:
         return {**figures, **seconds, "updates": self.updates, "moves": self.moves, "games": self.games}
 
 
-def agent_code() -> str:
-    """Returns the hash of all code that a training depends on."""
-    return source_hash("launch.learning", "actors.self_play", "actors.evaluate", "replay.local", idle=AGENT_IDLE)
-
-
 def configure(settings: Mapping[str, Any], program: str, seed: int) -> TrainConfig:
     """Returns the configuration of a training run of one program.
 
     Args:
-      settings: dotted names and values, over the defaults.
-      program: its name.
-      seed: of everything.
+      settings: values by dotted name, over the defaults.
+      program: name of the program.
+      seed: seed of everything random.
 
     Raises:
       UserError: a setting is unknown, or its value cannot be used.
@@ -109,29 +91,22 @@ def configure(settings: Mapping[str, Any], program: str, seed: int) -> TrainConf
     return overrides.resolve()
 
 
-def config_digest(config: TrainConfig) -> str:
-    """Returns a hash (12 hex digits) of a configuration but for its program, its seed and the topology's settings."""
-    left_out = ("workloads", "seed", "topology", "ray")
-    values = {name: value for name, value in config.to_json().items() if name not in left_out}
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:12]
-
-
 def train_timed(config: TrainConfig, seconds: float) -> Trained:
-    """Trains the one program of `config` for so many seconds of processor time, on one core, and measures the agent.
+    """Trains on the one program of `config` for `seconds` of processor time on one core, and evaluates the agent.
 
     Raises:
       UserError: the program has no production mapping to be measured against.
     """
     keep_compiled_networks()
     (name,) = config.workloads
-    # Its own: what an earlier run in this process has searched for it is not for nothing.
+    # A copy: caches of an earlier run in this process are keyed by the program, and would give this run a head start.
     program = replace(load(name))
     production_s = config.actor.judge(program).production_s
     if not production_s:
         raise UserError(f"{name}: has no production mapping to be measured against; choose another program")
     _compile(config)
     begin, begun = time.perf_counter(), time.process_time()
-    followed = config.actor.followed(program)  # which may be searched for
+    followed = config.actor.followed(program)  # may search
     searched_s = time.process_time() - begun if config.actor.orders else 0.0
     first_s, _ = PlayedProgram(config.actor.game(program), followed).best
     session, params = _train(config, program, max(0.0, seconds - searched_s))
@@ -142,21 +117,21 @@ def train_timed(config: TrainConfig, seconds: float) -> Trained:
     best_s, mapping = _best(session, (policy, searched))
     counters = session.counters
     return Trained(
-        searched_s + session.spent_s,
-        wall_s,
-        counters.step,
-        counters.moves,
-        counters.episodes,
-        first_s / production_s,
-        best_s / production_s,
-        _ratio(policy),
-        _ratio(searched),
-        mapping,
+        spent_s=searched_s + session.spent_s,
+        wall_s=wall_s,
+        updates=counters.step,
+        moves=counters.moves,
+        games=counters.episodes,
+        first=first_s / production_s,
+        best=best_s / production_s,
+        policy=_ratio(policy),
+        search=_ratio(searched),
+        mapping=mapping,
     )
 
 
 def _best(session: "TimedSession", measured: Sequence[Evaluation]) -> tuple[float, MemoryMapping]:
-    """Returns seconds and mapping of the best game of training; of those that measure it, if none came to its end."""
+    """Returns seconds and mapping of the best game of the training, or of its evaluation if no game was finished."""
     (program,) = session.config.workloads
     if program in session.best:
         best = session.best[program]
@@ -172,7 +147,7 @@ def _ratio(evaluation: Evaluation) -> float:
 
 
 def keep_compiled_networks() -> None:
-    """Has XLA keep what it compiles from one process to the next: most settings leave most of it as it is."""
+    """Turns on JAX's compilation cache on disk: most settings compile mostly the same functions."""
     folder = cache_folder() / "xla"
     folder.mkdir(parents=True, exist_ok=True)
     jax.config.update("jax_compilation_cache_dir", str(folder))
@@ -180,19 +155,18 @@ def keep_compiled_networks() -> None:
 
 
 def _compile(config: TrainConfig) -> None:
-    """Has all that playing needs compiled, by games on the smallest program."""
-    # The learner never has enough.
+    """Compiles everything that playing needs, by games on the smallest program."""
+    # A replay that is never large enough keeps the learner from updating.
     tiny = replace(config, workloads=("tiny",), seed=0, replay=replace(config.replay, min_size=config.replay.capacity))
-    digest = config_digest(tiny)
-    if digest not in _COMPILED:
-        _train(tiny, load("tiny"), 0.0, moves=_GAMES_MOVES * tiny.actor.games)
-        _COMPILED.add(digest)
+    if repr(tiny) not in _COMPILED:
+        _train(tiny, load("tiny"), 0.0, moves=_WARM_UP_MOVES * tiny.actor.games)
+        _COMPILED.add(repr(tiny))
 
 
 def _train(config: TrainConfig, program: Program, seconds: float, moves: int = 0) -> tuple["TimedSession", Any]:
     with tempfile.TemporaryDirectory(prefix="mallocmuzero-") as folder:
         run = RunDirectory(folder)
-        session = TimedSession(run, config, [program], None, StopRequest(), _Silent())
+        session = TimedSession(run, config, [program], resumed=None, stop=StopRequest(), progress=_Silent())
         session.budget_s, session.least_moves = seconds, moves
         try:
             return session, train_in_process(session)
@@ -201,12 +175,12 @@ def _train(config: TrainConfig, program: Program, seconds: float, moves: int = 0
 
 
 class TimedSession(Session):
-    """A session that is finished after so many seconds of processor time.
+    """A session that is finished after a budget of processor time.
 
     Attributes:
-      budget_s: how many.
-      least_moves: it goes on until so many moves have been made, whatever the time.
-      spent_s: how many are spent.
+      budget_s: the budget in seconds.
+      least_moves: moves that are made in any case.
+      spent_s: seconds spent so far.
     """
 
     budget_s = 0.0
@@ -220,7 +194,7 @@ class TimedSession(Session):
 
     @property
     def finished(self) -> bool:
-        """Whether the time is spent."""
+        """Whether the budget is spent."""
         return (self.spent_s >= self.budget_s and self.counters.moves >= self.least_moves) or super().finished
 
     def played(self, report: PlayReport) -> None:
@@ -242,7 +216,7 @@ class TimedSession(Session):
 
 
 class _Silent(Progress):
-    """Shows nothing."""
+    """A progress display that shows nothing."""
 
     def show(self, view: View, force: bool = False) -> None:
         """See `Progress.show`."""

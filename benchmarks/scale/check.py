@@ -17,8 +17,9 @@ from typing import Any
 
 import psutil
 from mallocmuzero.launch.config.config import Overrides
-from mallocmuzero.launch.experiment import train
-from mallocmuzero.launch.ray import topology as ray_topology
+from mallocmuzero.launch.experiment import run_experiment
+from mallocmuzero.launch.ray import fleet
+from mallocmuzero.launch.ray.driver import Driver
 from mallocmuzero.launch.ray.workers import Played
 
 from . import light_workers
@@ -55,11 +56,11 @@ class Watch:
                 "held_share": since["held_s"] / since["seconds"] / self._actors,
                 "machine_busy": since["busy_s"] / (since["busy_s"] + since["idle_s"]),
             }
-            driver._session.stop.signal = signal.SIGINT
+            driver.session.stop.signal = signal.SIGINT
 
     def _now(self, driver: Any) -> dict[str, float]:
-        counters, machine = driver._session.counters, psutil.cpu_times()
-        servers = [psutil.Process(server.pid).cpu_times() for server in driver._servers.each]
+        counters, machine = driver.session.counters, psutil.cpu_times()
+        servers = [psutil.Process(server.pid).cpu_times() for server in driver.replay.servers.each]
         return {
             "seconds": time.monotonic(),
             "moves": counters.moves,
@@ -93,16 +94,15 @@ def main() -> int:
         "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]).rstrip(":"),
     }
     watch = Watch(arguments.actors, arguments.seconds)
-    driver_class: Any = ray_topology._Driver
-    played = driver_class._played
+    played = Driver.played
 
-    def watched(driver: Any, index: int, report: Played) -> None:
+    def watched(driver: Driver, index: int, report: Played) -> None:
         played(driver, index, report)
         watch.played(driver, index)
 
-    driver_class._played = watched
-    ray_topology.ActorWorker = light_workers.LightActor  # type: ignore[misc]
-    ray_topology.LearnerWorker = light_workers.LightLearner  # type: ignore[misc]
+    Driver.played = watched  # type: ignore[method-assign]
+    fleet.ActorWorker = light_workers.LightActor  # type: ignore[misc]
+    fleet.LearnerWorker = light_workers.LightLearner  # type: ignore[misc]
     overrides = Overrides()
     settings = {
         "workloads": ["tiny"],
@@ -114,7 +114,7 @@ def main() -> int:
     }
     overrides.add(settings, "scale_check.py")
     with tempfile.TemporaryDirectory() as folder:
-        train(Path(folder) / "run", overrides, resume=False)
+        run_experiment(Path(folder) / "run", overrides, resume=False)
     if not watch.result:
         return 1
     print(json.dumps(watch.result))

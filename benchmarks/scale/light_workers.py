@@ -13,7 +13,7 @@ import numpy as np
 from mallocmuzero.actors.self_play.actor import PlayReport
 from mallocmuzero.launch.config.config import TrainConfig
 from mallocmuzero.launch.ray.cluster import import_ray
-from mallocmuzero.launch.ray.workers import PARAMETERS, ActorWorker, Learned, LearnerWorker, Played, Publication, _Waits
+from mallocmuzero.launch.ray.workers import PARAMETERS, ActorWorker, Learned, LearnerWorker, Played, Publication, WaitTimer
 from mallocmuzero.learner.networks.network import Params
 from mallocmuzero.learner.state import TrainingState
 from mallocmuzero.replay.interface import ReplayTimeout
@@ -52,7 +52,7 @@ class LightActor(ActorWorker):
         self._pace = float(os.environ[MOVES_PER_S])
         self._next = [seed % len(self._steps)] * len(self._writers)
         self._version = -1
-        self._waits = _Waits(self._replay, "insert")
+        self._waits = WaitTimer(self._replay, "insert")
 
     def play(self, moves: int, publication: Publication, lines: dict[str, tuple[float, list[int]]]) -> Played:
         """Writes so many steps in the time that a real actor would take."""

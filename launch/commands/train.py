@@ -39,7 +39,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command."""
     from ..config.config import Overrides
-    from ..experiment import train
+    from ..experiment import run_experiment
 
     overrides = Overrides()
     if arguments.config is not None:
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         overrides.add_assignment(assignment)
     for option, values in _options(arguments):
         overrides.add(values, option)
-    return train(arguments.run_dir, overrides, resume=arguments.resume)
+    return run_experiment(arguments.run_dir, overrides, resume=arguments.resume)
 
 
 def _options(arguments: argparse.Namespace) -> list[tuple[str, dict[str, Any]]]:

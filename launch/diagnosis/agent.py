@@ -19,7 +19,7 @@ from ...learner.networks.network import Network, Params
 from ..config.config import config_from_json
 from ..run.checkpoints import ACTORS, LEARNER, RunCheckpoints
 from ..run.directory import RunDirectory
-from ..train.session import read_actor_states
+from ..train.snapshot import read_actor_states
 
 
 @dataclass(frozen=True, eq=False)

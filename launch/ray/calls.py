@@ -1,4 +1,4 @@
-"""The calls to Ray actors that are under way: at most one per worker, each with the time since it began."""
+"""The calls to Ray actors that are under way, each with its worker and the time when it began."""
 
 import time
 from collections.abc import Iterator
@@ -9,15 +9,15 @@ from ...env.errors import UserError
 from ..config.ray import EVALUATOR, RayConfig
 from .cluster import import_ray
 
-# The learner's too: its state, for a checkpoint.
+# The role of a second call to the learner, which returns its state for a checkpoint.
 STATE = "state"
 NODE = "learner's node"
-# An evaluation plays every program, and may take so many times as long as other calls.
-_EVALUATIONS_TAKE = 10
+# An evaluation plays every program: it may take this many times as long as other calls.
+_EVALUATION_FACTOR = 10
 
 
 class Lost(Exception):
-    """A part without which training cannot go on is gone."""
+    """A part of the run is gone without which training cannot go on; `role` names it."""
 
     def __init__(self, role: str, reason: str) -> None:
         super().__init__(f"the {role} {reason}")
@@ -29,10 +29,10 @@ class Call:
     """A call under way.
 
     Attributes:
-      role, index: whose.
-      begin: when it began, by the monotonic clock.
-      first: the worker has not answered yet, and may have to compile.
-      ended: its worker has been ended because it took too long.
+      role, index: the worker.
+      begin: time of the call, by the monotonic clock.
+      first: the worker has not worked before, and may have to compile.
+      ended: the worker has been ended because the call took too long.
     """
 
     role: str
@@ -43,12 +43,12 @@ class Call:
 
 
 class Calls:
-    """Calls by their references."""
+    """The calls under way by their references, and the workers that have proven to work."""
 
     def __init__(self, settings: RayConfig) -> None:
         self._settings = settings
         self._calls: dict[Any, Call] = {}
-        # Workers, by role and index, that have done some work.
+        # Workers, as role and index, that have completed a piece of work.
         self._proven: set[tuple[str, int]] = set()
 
     def __iter__(self) -> Iterator[Call]:
@@ -59,47 +59,47 @@ class Calls:
 
     @property
     def references(self) -> list[Any]:
-        """What to wait for."""
+        """The references, for `ray.wait`."""
         return list(self._calls)
 
     def add(self, reference: Any, role: str, index: int = 0) -> None:
-        """Takes note of a call that has been made."""
+        """Adds a call that has just been made."""
         self._calls[reference] = Call(role, index, time.monotonic(), (role, index) not in self._proven)
 
     def pop(self, reference: Any) -> Call:
-        """Forgets a call that has come back, and returns it."""
+        """Removes a call that has completed, and returns it."""
         return self._calls.pop(reference)
 
     def under_way(self, role: str) -> bool:
-        """Whether there is a call of this role."""
+        """Whether a call of this role is under way."""
         return any(call.role == role for call in self)
 
     def drop(self, role: str) -> bool:
-        """Forgets the calls of a role; returns whether there were any."""
+        """Removes the calls of a role; returns whether there were any."""
         references = [reference for reference, call in self._calls.items() if call.role == role]
         for reference in references:
             del self._calls[reference]
         return bool(references)
 
     def has_worked(self, role: str, index: int = 0) -> None:
-        """Takes note that a worker has done what takes longest the first time."""
+        """Notes that a worker has worked: its later calls need not compile."""
         self._proven.add((role, index))
 
     def begins(self, role: str, index: int = 0) -> None:
-        """Takes note that a worker is a new one."""
+        """Notes that a new worker takes this place."""
         self._proven.discard((role, index))
 
     def proven(self, role: str, index: int = 0) -> bool:
-        """Whether a worker has worked before."""
+        """Whether a worker has worked since it was started."""
         return (role, index) in self._proven
 
     def limit_s(self, call: Call) -> float:
-        """Seconds after which a worker counts as hung."""
-        limit = self._settings.call_timeout_s * (_EVALUATIONS_TAKE if call.role == EVALUATOR else 1)
+        """Returns the seconds after which the worker of a call counts as hung."""
+        limit = self._settings.call_timeout_s * (_EVALUATION_FACTOR if call.role == EVALUATOR else 1)
         return limit + (self._settings.start_timeout_s if call.first else 0.0)
 
     def overdue(self) -> list[Call]:
-        """Calls that have just become late; each is returned once."""
+        """Returns the calls that have become late since the last look; each is returned once."""
         late = [call for call in self if not call.ended and time.monotonic() - call.begin > self.limit_s(call)]
         for call in late:
             call.ended = True
@@ -107,7 +107,7 @@ class Calls:
 
 
 def result_of(reference: Any, role: str, timeout_s: float) -> Any:
-    """Waits for the result of a call. Raises Lost, or the UserError that the call has raised."""
+    """Returns the result of a call once it is there. Raises Lost, or the UserError that the call has raised."""
     ray = import_ray()
     try:
         return ray.get(reference, timeout=timeout_s)
@@ -121,5 +121,5 @@ def result_of(reference: Any, role: str, timeout_s: float) -> Any:
 
 
 def last_line(error: Exception) -> str:
-    """Returns the end of Ray's long messages, which says most."""
+    """Returns the last line of one of Ray's long messages, which names the cause."""
     return str(error).strip().splitlines()[-1]

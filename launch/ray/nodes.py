@@ -94,7 +94,7 @@ def check_nodes(ray: ModuleType) -> None:
     check_alike(versions(), reports)
 
 
-def without_room(nodes: Sequence[Mapping[str, Any]], config: RayConfig, actors: int) -> list[str]:
+def capacity_warnings(nodes: Sequence[Mapping[str, Any]], config: RayConfig, actors: int) -> list[str]:
     """Says for which roles no node is large enough, and whether all of them together fit; a line each."""
     lines = []
     for role in ROLES:

@@ -1,6 +1,6 @@
-"""What runs in the Ray topology's processes. Plain classes: `ray_topology.py` makes Ray actors of them.
+"""The workers of the Ray topology: actor, learner and evaluator, plain classes that `fleet.py` makes Ray actors of.
 
-Every call returns within seconds, apart from compilation: waits for the replay end with a time-out and are reported.
+Every call returns within seconds, apart from compilation: a wait for the replay ends with a time-out and is reported.
 """
 
 import os
@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from ...actors.evaluate.evaluate import Evaluation
-from ...actors.self_play.actor import PlayReport, SelfPlayActor
+from ...actors.self_play.actor import PlayReport
 from ...env.program.program import Program
 from ...learner.networks.network import Network, Params
 from ...learner.state import TrainingState
@@ -20,23 +20,24 @@ from ...replay.interface import ReplayTimeout
 from ...replay.reverb.client import ReverbReplay
 from ...replay.reverb.sharded import ShardedReplay, open_replay
 from ..config.config import TrainConfig
-from ..train.learning import evaluate_parameters, make_training_update
+from ..train.builders import evaluate_parameters, make_actor, make_training_update
 from .cluster import import_ray
 
 _SAMPLE_TIMEOUT_S = 1.0
 # Other processes of the machine go first.
 _EVALUATOR_NICENESS = 5
-# What a worker waits for: the replay, its next call, parameters on their way, its state being copied for a checkpoint.
+# Causes of waits: the replay, the worker's next call, parameters on their way, a checkpoint's copy of the state.
 FOR_REPLAY, TURN, PARAMETERS, SAVING = "replay", "turn", "parameters", "saving"
 
 
 @dataclass(frozen=True)
 class Publication:
-    """A version of the parameters.
+    """One version of the parameters.
 
     Attributes:
       version: the learner's step.
-      reference: where the parameters are, in a list, so that Ray hands on the reference and not the content.
+      reference: a list with the Ray reference to the parameters; inside a list Ray hands on the reference, not its
+        content.
     """
 
     version: int
@@ -45,13 +46,13 @@ class Publication:
 
 @dataclass(frozen=True)
 class Played:
-    """What a call of `ActorWorker.play` did.
+    """The result of `ActorWorker.play`.
 
     Attributes:
       report: moves and episodes.
       waits: seconds waited since the last report, by cause.
       held: why the replay took no more, or None.
-      state: where the actor stands now.
+      state: the actor's state (`SelfPlayActor.state`).
     """
 
     report: PlayReport
@@ -62,15 +63,15 @@ class Played:
 
 @dataclass(frozen=True)
 class Learned:
-    """What a call of `LearnerWorker.learn` did.
+    """The result of `LearnerWorker.learn`.
 
     Attributes:
-      step: updates made in all.
+      step: updates since the run began.
       updates: updates of this call.
-      metrics: of the last one.
+      metrics: metrics of the last update.
       waits: seconds waited since the last report, by cause.
       held: why the replay gave no batch, or None.
-      publication: the parameters, if their version is due.
+      publication: the parameters, if a version was due.
     """
 
     step: int
@@ -81,34 +82,39 @@ class Learned:
     publication: Publication | None
 
 
-class _Waits:
-    """Seconds that this worker has waited since they were last asked for, by cause."""
+class WaitTimer:
+    """Adds up the seconds that a worker waits, by cause, until they are reported.
+
+    Args:
+      replay: the worker's replay, which counts the waits for itself.
+      side: the worker's side of the replay: `insert` or `sample`.
+    """
 
     def __init__(self, replay: ReverbReplay | ShardedReplay, side: str) -> None:
         self._replay, self._side = replay, side
         self._replay_s = 0.0
-        self._since: dict[str, float] = {}
+        self._unreported_s: dict[str, float] = {}
         self._returned_at = time.monotonic()
 
     def called(self) -> None:
-        """At the beginning of a call: until now the worker waited for its turn."""
+        """Marks the beginning of a call: since the last one ended the worker waited for its turn."""
         self.add(TURN, time.monotonic() - self._returned_at)
 
     def returning(self) -> None:
-        """At the end of a call."""
+        """Marks the end of a call."""
         self._returned_at = time.monotonic()
 
     def add(self, cause: str, seconds: float) -> None:
-        """Adds seconds that were waited for this cause."""
-        self._since[cause] = self._since.get(cause, 0.0) + seconds
+        """Adds a wait."""
+        self._unreported_s[cause] = self._unreported_s.get(cause, 0.0) + seconds
 
     def take(self) -> dict[str, float]:
-        """Returns the seconds since the last time by cause, those for the replay among them."""
+        """Returns the seconds since the last report by cause, waits for the replay included, and starts anew."""
         replay_s = self._replay.waited_s[self._side]
         self.add(FOR_REPLAY, replay_s - self._replay_s)
         self._replay_s = replay_s
-        since, self._since = self._since, {}
-        return since
+        waits, self._unreported_s = self._unreported_s, {}
+        return waits
 
 
 class ActorWorker:
@@ -117,30 +123,26 @@ class ActorWorker:
     def begin(
         self, config: TrainConfig, programs: list[Program], address: str, seed: int, state: dict[str, Any] | None
     ) -> None:
-        """Begins all games, or goes on where an earlier actor stood. Before anything else.
+        """Begins all games, or continues from the state of an earlier actor. To be called first.
 
-        Not the constructor: what goes wrong here shall reach the driver as what it is.
+        Not the constructor: an error of Ray's would hide a UserError that a constructor raises.
         """
         self._replay = ReverbReplay(address, config.replay.share(), config.segment_spec)
         self._writers = [self._replay.writer() for _ in range(config.actor.games)]
-        self._actor = SelfPlayActor(
-            programs,
-            Network(config.network),
-            config.search,
-            config.actor,
-            self._writers,
-            seed,
-            config.segment_spec.length,
-        )
+        self._actor = make_actor(config, programs, Network(config.network), writers=self._writers, seed=seed)
         if state is not None:
             self._actor.restore(state)
         self._version = -1
-        self._waits = _Waits(self._replay, "insert")
+        self._waits = WaitTimer(self._replay, "insert")
 
     def play(self, moves: int, publication: Publication, lines: dict[str, tuple[float, list[int]]]) -> Played:
         """Makes about `moves` moves with the published parameters, fewer if the replay takes no more.
 
-        `lines` are those of other actors that are better than what this one was told before.
+        Args:
+          moves: moves of all games together.
+          publication: the parameters to play with.
+          lines: by program, latency in seconds and moves of a line of play that another actor found and that is better
+            than those this actor was told of before.
         """
         self._waits.called()
         self._actor.offer_lines(lines)
@@ -154,7 +156,7 @@ class ActorWorker:
         try:
             report = self._actor.play(moves)
         except ReplayTimeout as error:
-            # The moves are made; their episodes come with the next report.
+            # The moves count now; the next report brings the episodes that ended with them.
             seconds = time.perf_counter() - begin
             report = PlayReport(self._actor.moves - before, self._version, seconds, 0.0, 0.0, seconds)
             held = str(error)
@@ -163,7 +165,7 @@ class ActorWorker:
         return played
 
     def close(self, flush_s: float) -> None:
-        """Lets finished segments into the replay, as far as it takes them in time, and ends the writers."""
+        """Flushes completed segments to the replay for at most `flush_s` seconds, and closes the writers."""
         deadline = time.monotonic() + flush_s
         for writer in self._writers:
             try:
@@ -184,10 +186,10 @@ class LearnerWorker:
         self._update = make_training_update(config, Network(config.network))
         self._state: TrainingState = jax.device_put(state)
         self._step = int(state.step)
-        self._waits = _Waits(self._replay, "sample")
+        self._waits = WaitTimer(self._replay, "sample")
 
     def publish(self) -> Publication:
-        """Puts the parameters where everyone can read them."""
+        """Puts the parameters into Ray's object store."""
         return Publication(self._step, [import_ray().put(jax.device_get(self._state.params))])
 
     def learn(self, last_step: int | None) -> Learned:
@@ -239,7 +241,7 @@ class LearnerWorker:
 
 
 class EvaluatorWorker:
-    """Plays with published parameters, without exploring."""
+    """Evaluates published parameters."""
 
     def __init__(self, config: TrainConfig, programs: list[Program]) -> None:
         os.nice(_EVALUATOR_NICENESS)
@@ -248,6 +250,6 @@ class EvaluatorWorker:
         self._programs = programs
 
     def evaluate(self, publication: Publication) -> tuple[int, list[Evaluation]]:
-        """Returns the version and its evaluations."""
+        """Returns the version of the parameters and their evaluations."""
         params: Params = jax.device_put(import_ray().get(publication.reference[0]))
         return publication.version, evaluate_parameters(self._config, self._network, params, self._programs)

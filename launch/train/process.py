@@ -1,4 +1,4 @@
-"""The topology `process`: actor, replay and learner take turns in one process, and repeat bit for bit."""
+"""The parts of the topology `process`: learner, replay and actor in one process, each called in turn."""
 
 from pathlib import Path
 
@@ -6,82 +6,61 @@ import jax
 import numpy as np
 from flax import serialization
 
-from ...actors.self_play.actor import SelfPlayActor
 from ...learner.checkpoints.checkpoint import Checkpoints
 from ...learner.networks.network import Params
 from ...replay.local.replay import LocalReplay
 from ..run.checkpoints import ACTORS, LEARNER, PUBLISHED, REPLAY
-from .learning import evaluate_parameters, make_training_update, starting_state
-from .seeds import Role, seed_of
-from .session import Session, read_actor_states, write_actor_states
+from .builders import Role, evaluate_parameters, make_actor, make_training_update, seed_of, starting_state
+from .session import Session
+from .snapshot import read_actor_states, write_actor_states
 
-# The limiter lets one side go on at any time, so that nobody ever waits this long.
+# Unreachable: a sample is asked for only when the rate limiter allows it.
 _SAMPLE_TIMEOUT_S = 60.0
 
 
-def train_in_process(session: Session) -> Params:
-    """Trains until the session is finished, saves, and returns the last parameters.
+class ProcessTrainer:
+    """Learner, replay and actor of a run, begun anew or restored from the run's checkpoint.
 
-    Whose turn it is depends on the replay alone, and everything random on the seed: runs of equal length are equal,
-    also when one of them was killed and resumed.
+    Attributes:
+      replay: the segments.
+      state: the training state after the last update.
     """
-    trainer = _Trainer(session)
-    if session.resumed is None and session.config.schedule.evaluate_period:
-        trainer.evaluate()
-    session.start()
-    while not session.finished:
-        trainer.turn()
-        session.save_if_due(trainer.save)
-        session.report()
-    trainer.save()
-    return trainer.state.params
 
-
-class _Trainer:
     def __init__(self, session: Session) -> None:
         config = session.config
         self._session, self._config = session, config
-        self._replay = LocalReplay(
+        self.replay = LocalReplay(
             config.replay, config.segment_spec, np.random.default_rng(seed_of(config.seed, Role.REPLAY))
         )
         self.state = starting_state(config, session.network, session.resumed)
+        self._update = make_training_update(config, session.network)
+        # The actor's parameters lag behind the learner's: a new version comes every `publish_period` updates.
         self._published: Params = self.state.params
         self._version = 0
         resumed = session.resumed
         if resumed is None:
-            writers = [self._replay.writer() for _ in range(config.actor.games)]
+            writers = [self.replay.writer() for _ in range(config.actor.games)]
         else:
-            self._replay.restore(resumed.folder / REPLAY)
-            writers = self._replay.open_writers
+            self.replay.restore(resumed.folder / REPLAY)
+            writers = self.replay.open_writers
             self._published, self._version = _read_published(resumed.folder / PUBLISHED)
-        self._actor = SelfPlayActor(
-            session.programs,
-            session.network,
-            config.search,
-            config.actor,
-            writers,
-            seed_of(config.seed, Role.ACTOR),
-            config.segment_spec.length,
-        )
+        seed = seed_of(config.seed, Role.ACTOR)
+        self._actor = make_actor(config, session.programs, session.network, writers=writers, seed=seed)
         self._actor.set_parameters(self._published, self._version)
         if resumed is not None:
             (state,) = read_actor_states(resumed.folder / ACTORS)
             self._actor.restore(state)
-        self._update = make_training_update(config, session.network)
 
-    def turn(self) -> None:
-        """One update if the replay allows it, else a slice of self-play."""
-        if self._replay.can_sample(self._config.learner.batch_size):
-            self._learn()
-        else:
-            self._session.played(self._actor.play(self._config.schedule.slice_moves))
-        self._session.replay_stats(self._replay.stats())
+    def play(self) -> None:
+        """Plays a slice of self-play; completed segments go to the replay."""
+        self._session.played(self._actor.play(self._config.schedule.slice_moves))
 
-    def _learn(self) -> None:
+    def learn(self) -> None:
+        """Makes one update; publishes and evaluates the parameters where that is due."""
         session, schedule = self._session, self._config.schedule
-        batch = self._replay.sample(self._config.learner.batch_size, _SAMPLE_TIMEOUT_S)
+        batch = self.replay.sample(self._config.learner.batch_size, _SAMPLE_TIMEOUT_S)
         self.state, metrics, priorities = self._update(self.state, batch)
-        self._replay.update_priorities(batch.key, np.asarray(priorities))
+        self.replay.update_priorities(batch.key, np.asarray(priorities))
         session.learned(1, metrics)
         step = session.counters.step
         if step % schedule.publish_period == 0:
@@ -101,13 +80,13 @@ class _Trainer:
         session.doing("")
 
     def save(self) -> None:
-        """Writes a checkpoint."""
+        """Writes a checkpoint. Raises CannotSave."""
         session = self._session
         session.doing("saving")
         snapshot = session.snapshot()
         with session.checkpoints.writing() as (folder, entries):
             Checkpoints(folder / LEARNER, session.network, keep=1).save(self.state)
-            self._replay.checkpoint(folder / REPLAY)
+            self.replay.checkpoint(folder / REPLAY)
             write_actor_states(folder / ACTORS, [self._actor.state()])
             _write_published(folder / PUBLISHED, self._published, self._version)
             snapshot.write(folder, entries)

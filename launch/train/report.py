@@ -20,7 +20,7 @@ from ..config.config import TrainConfig
 from ..console import stdout_console
 from ..run.checkpoints import LEARNER, RunCheckpoints
 from ..run.directory import RunDirectory, write_json_file
-from .learning import evaluation_search
+from .builders import evaluation_search
 from .session import Session
 
 BEST_OF_TRAINING = "muzero-best"

@@ -1,4 +1,4 @@
-"""Which calls count as hung, that what hangs can be ended, and what is counted. No Ray is started."""
+"""Calls that take too long count as hung, and a process that hangs can be ended. No Ray is started."""
 
 import os
 import signal
@@ -11,8 +11,6 @@ from mallocmuzero.launch.config.ray import ACTOR, EVALUATOR, LEARNER, RayConfig
 from mallocmuzero.launch.ray import calls as ray_calls
 from mallocmuzero.launch.ray import processes as ray_processes
 from mallocmuzero.launch.ray.calls import STATE, Calls
-from mallocmuzero.launch.ray.replay_counts import ReplayCounts
-from mallocmuzero.replay.interface import ReplayStats
 
 SETTINGS = RayConfig(call_timeout_s=10.0, start_timeout_s=100.0)
 
@@ -61,20 +59,3 @@ def test_a_stopped_process_is_ended_and_no_other_one(monkeypatch: pytest.MonkeyP
     with subprocess.Popen(["sleep", "60"]) as process:  # One that runs is given time to end by itself.
         ray_processes._kill(ray_processes._Process("node", process.pid, ray_processes._began(process.pid)))
         assert process.wait(10) == -signal.SIGKILL
-
-
-def test_inserts_go_on_where_the_run_was_though_the_table_is_older() -> None:
-    def stats(inserts: int, samples: int) -> ReplayStats:
-        return ReplayStats(7, inserts, samples, 0.0, 0.0)
-
-    before = ReplayCounts(None)
-    assert before.of(stats(10, 20)) == stats(10, 20)
-    assert before.of(stats(50, 100)) == stats(50, 100)
-    # The server dies; its table is that of 30 inserts.
-    after = ReplayCounts(before.entry)
-    assert after.of(stats(30, 60)) == stats(50, 100)
-    assert after.of(stats(31, 61)) == stats(51, 101)
-    # Then an ordinary end, whose table is as new as its counts.
-    last = ReplayCounts(after.entry)
-    assert last.of(stats(31, 61)) == stats(51, 101)
-    assert ReplayCounts({"counters": {}}).of(stats(3, 4)) == stats(3, 4)

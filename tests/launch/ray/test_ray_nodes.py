@@ -17,7 +17,7 @@ import pytest
 from launch_cases import SETTINGS, WORKLOAD, counters, last_checkpoint, metric_lines, moves_so_far, started
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.launch.config.ray import RayConfig
-from mallocmuzero.launch.ray.nodes import await_nodes, check_alike, versions, without_room
+from mallocmuzero.launch.ray.nodes import await_nodes, capacity_warnings, check_alike, versions
 from ray_nodes_process import ray_nodes
 
 needs_cluster = pytest.mark.skipif(
@@ -160,10 +160,10 @@ def test_roles_without_room_are_named() -> None:
     config = RayConfig(
         actor_cpus=1, actor_memory_gb=2, learner_gpus=1, learner_cpus=4, evaluator_cpus=1, actor_resources={"ssd": 0.5}
     )
-    assert without_room([small, large], config, actors=4) == []
-    (line,) = without_room([small, large], config, actors=5)
+    assert capacity_warnings([small, large], config, actors=4) == []
+    (line,) = capacity_warnings([small, large], config, actors=5)
     assert "the cluster has 2 ssd of 2.5 ssd that all roles ask for" in line
-    lines = without_room([small], config, actors=1)
+    lines = capacity_warnings([small], config, actors=1)
     assert [line.split(",")[0] for line in lines] == [
         "no node has what one actor asks for",
         "no node has what one learner asks for",

@@ -13,7 +13,7 @@ import numpy as np
 from launch_cases import WORKLOAD, call, counters, last_checkpoint, metric_lines, started, train_arguments
 from mallocmuzero.launch.config.config import config_from_json
 from mallocmuzero.launch.run.directory import RunDirectory, read_json_file
-from mallocmuzero.launch.train.learning import initial_state
+from mallocmuzero.launch.train.builders import initial_state
 from mallocmuzero.learner.checkpoints.checkpoint import Checkpoints
 from mallocmuzero.learner.networks.network import Network
 

@@ -1,36 +1,57 @@
-"""What both topologies do with the learner's and the actors' rooms."""
+"""Builds the parts of a run from its configuration: the learner's state and update, actors, evaluations, seeds."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from enum import IntEnum
 
 import jax
+import numpy as np
 
 from ...actors.evaluate.evaluate import Evaluation, evaluate_network
 from ...actors.search.search import SearchConfig, SearchResult, search
+from ...actors.self_play.actor import SelfPlayActor
 from ...env.program.program import Program
 from ...learner.checkpoints.checkpoint import Checkpoints
 from ...learner.networks.network import Network, Params
 from ...learner.state import TrainingState, init_state
 from ...learner.update import Update, make_optimiser, make_update
+from ...replay.interface import SegmentWriter
 from ..config.config import TrainConfig
 from ..run.checkpoints import LEARNER
-from .seeds import Role, seed_of
-from .session import Resumed
+from .snapshot import Resumed
+
+
+class Role(IntEnum):
+    """The parts of a run that draw random numbers. Numbers are never reused: equal runs depend on them."""
+
+    LEARNER = 0
+    REPLAY = 1
+    ACTOR = 2
+
+
+def seed_of(seed: int, role: Role, index: int = 0) -> int:
+    """Returns the 32-bit seed of one part, derived from the run's only seed; `index` tells actors apart."""
+    return int(np.random.SeedSequence([seed, int(role), index]).generate_state(1)[0])
 
 
 def initial_state(config: TrainConfig, network: Network) -> TrainingState:
-    """Returns the training state that a run begins with."""
+    """Returns the training state of a new run."""
     key = jax.random.PRNGKey(seed_of(config.seed, Role.LEARNER))
     return init_state(network, make_optimiser(config.learner), key)
 
 
 def starting_state(config: TrainConfig, network: Network, resumed: Resumed | None) -> TrainingState:
-    """Returns the training state to go on from. Raises UserError if the checkpoint's cannot be used."""
+    """Returns the training state of a new run, or that of the checkpoint that the run is resumed from.
+
+    Raises:
+      UserError: the checkpoint cannot be used.
+    """
     state = initial_state(config, network)
     return state if resumed is None else Checkpoints(resumed.folder / LEARNER, network).restore(state)
 
 
 def make_training_update(config: TrainConfig, network: Network) -> Update:
-    """Returns the update step; what it reanalyses is searched as the actors search."""
+    """Returns the learner's update step. Reanalyse searches with the actors' own search settings."""
     if not config.learner.reanalyse_fraction:
         return make_update(network, config.learner)
 
@@ -40,15 +61,27 @@ def make_training_update(config: TrainConfig, network: Network) -> Update:
     return make_update(network, config.learner, search_again)
 
 
+def make_actor(
+    config: TrainConfig,
+    programs: Sequence[Program],
+    network: Network,
+    *,
+    writers: Sequence[SegmentWriter],
+    seed: int,
+) -> SelfPlayActor:
+    """Returns an actor with all its games begun; parameters are still to be set."""
+    return SelfPlayActor(programs, network, config.search, config.actor, writers, seed, config.segment_spec.length)
+
+
 def evaluation_search(config: TrainConfig, simulations: int) -> SearchConfig | None:
-    """Returns how to search in an evaluation, or None for no simulations: the policy plays alone."""
+    """Returns the search of an evaluation; None, the policy without search, for no simulations."""
     return replace(config.search, simulations=simulations) if simulations else None
 
 
 def evaluate_parameters(
     config: TrainConfig, network: Network, params: Params, programs: list[Program]
 ) -> list[Evaluation]:
-    """Returns one point of the learning curve: the policy alone, and with search where that is asked for."""
+    """Returns one point of the learning curve: the policy alone, then with search if the schedule asks for it."""
     evaluations = evaluate_network(network, params, programs, config.actor, None, config.seed)
     search = evaluation_search(config, config.schedule.evaluate_simulations)
     if search is not None:
