@@ -6,11 +6,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..env.capture.archive import cut_down
-from ..env.capture.assemble import Assembly
+from ..env.capture.assemble import Assembly, same_problem
+from ..env.capture.compilation_files import cut_down, work_folder
 from ..env.capture.compiler import ASSIGNMENT, CODE, TIME_LIMIT_S, Compiler
-from ..env.capture.folder import work_folder
-from ..env.capture.modules import same_problem
 from ..env.capture.worker import MODULE_FILE
 from ..env.errors import FormatError, UserError
 from ..env.program.cycle_table import CycleTable, build_table
@@ -177,7 +175,13 @@ def imposer(
                 raise UserError(f"{stored}: cannot be written ({error.strerror or error}); free some space") from error
             function = str(stored)
         with Compiler(
-            python, function, source.topology, folder, source.folder, time_limit_s, source.function
+            python,
+            function,
+            source.topology,
+            folder,
+            working_folder=source.folder,
+            time_limit_s=time_limit_s,
+            name=source.function,
         ) as compiler:
             yield Imposer(source, compiler, folder, keep is not None, progress)
 

@@ -1,8 +1,8 @@
 """The best of the compiler's flag grid, as candidate and as opponent."""
 
-from ..env.capture import plan
 from ..env.physics.cost import MODELS
 from ..env.physics.objective import Judge, make_judge
+from ..env.program import compiler_flags
 from ..env.program.program import Program
 from ..env.program.variant import Variant
 from .confirm import Candidate
@@ -21,7 +21,7 @@ def best_variant(judge: Judge) -> Variant | None:
 def grid_candidates(judge: Judge) -> list[Candidate]:
     """Returns the best of the flag grid, unless it is the default; the whole grid where it was not captured."""
     if not judge.program.variants:
-        return [Candidate(f"flags {name}", options) for name, options in plan.grid().items() if options]
+        return [Candidate(f"flags {name}", options) for name, options in compiler_flags.flag_grid().items() if options]
     best = best_variant(judge)
     if best is None or not best.options:
         return []

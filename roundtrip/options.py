@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..env.capture.hlo import parse_path
-from ..env.capture.plan import BANDWIDTH, CROSS_PROGRAM, LOOP_OPTIMISER, ORDER, Options
 from ..env.errors import FormatError, UserError
+from ..env.program.compiler_flags import BANDWIDTH, CROSS_PROGRAM, LOOP_OPTIMISER, ORDER, CompilerOptions
 from ..env.program.program import RESULT, Program
 from ..solvers.order.individual import Flags
 
@@ -26,9 +26,9 @@ _DEFAULT_OVERLAP = 2.0
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}]|[^\s{}":]+')
 
 
-def flag_options(flags: Flags) -> Options:
+def flag_options(flags: Flags) -> CompilerOptions:
     """Returns the compiler options of flags, none where all is as by default."""
-    found: Options = {}
+    found: CompilerOptions = {}
     if flags.bandwidth != 1.0:
         found[BANDWIDTH] = f"{flags.bandwidth:g}"
     if not flags.loop_optimiser:
@@ -42,7 +42,7 @@ def flag_options(flags: Flags) -> Options:
     return found
 
 
-def order_option(program: Program, order: Sequence[int]) -> Options:
+def order_option(program: Program, order: Sequence[int]) -> CompilerOptions:
     """Returns the option that places buffers in an order; those that it does not name come after them.
 
     All values of a buffer get its number, since the compiler places them together when it meets the first.
@@ -67,7 +67,7 @@ def order_option(program: Program, order: Sequence[int]) -> Options:
     return {ORDER: " ".join(overrides)} if overrides else {}
 
 
-def prefetch_option(program: Program, wanted_start: ArrayLike) -> Options:
+def prefetch_option(program: Program, wanted_start: ArrayLike) -> CompilerOptions:
     """Returns the option that asks for starts of prefetches.
 
     Args:

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..env.capture.plan import Options
 from ..env.physics.objective import Judge
+from ..env.program.compiler_flags import CompilerOptions
 from ..env.program.mapping import COPY_FIELDS, CROSS_PROGRAM, PREFETCH, RESIDENCY_FIELDS, Mapping
 from ..env.program.program import OPERAND, Program
 from ..solvers.common.task import Budget, Task
@@ -72,7 +72,7 @@ class Translation:
     """
 
     kind: str
-    options: Options
+    options: CompilerOptions
     mapping: Mapping
     judged_s: float
     decodes: int
@@ -170,7 +170,7 @@ class _Search:
     def _over(self, until: float, decodes: int | None) -> bool:
         return self.clock() >= until or (decodes is not None and self.decodes >= decodes)
 
-    def _options(self, candidate: Candidate) -> Options:
+    def _options(self, candidate: Candidate) -> CompilerOptions:
         order = {} if candidate.own_order else order_option(self.program, candidate.order.tolist())
         return {**flag_options(candidate.flags), **order, **prefetch_option(self.program, candidate.starts)}
 

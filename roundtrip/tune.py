@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..env.capture.compilation_files import work_folder
 from ..env.capture.capture import capture
+from ..env.capture.compilation_files import work_folder
 from ..env.capture.variants import PASSES
 from ..env.errors import UserError
 from ..env.physics.objective import Judge, make_judge

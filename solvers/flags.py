@@ -1,6 +1,6 @@
-"""The grid of compiler flags that `env/capture/plan.py` tries, replayed by our own assignment: the best is kept."""
+"""The solver `flags`: replays the grid of `env/program/compiler_flags.py` by our own assignment and keeps the best."""
 
-from ..env.capture.plan import grid
+from ..env.program.compiler_flags import flag_grid
 from .common.task import Task
 from .order.individual import Evaluator
 from .xla.decoder import Decoder
@@ -12,7 +12,7 @@ def flags(task: Task) -> None:
     program, target = task.game.program, task.game.judge.target
     evaluator = Evaluator(task)
     try:
-        for name, settings in grid().items():
+        for name, settings in flag_grid().items():
             task.doing = name
             if task.done and task.evaluations:
                 return

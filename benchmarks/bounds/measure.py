@@ -1,4 +1,4 @@
-"""Bounds on all committed programs, into `env/workloads/bounds.json` (its keys: `env/workloads/bounds.py`).
+"""Bounds on all committed programs, into `env/workloads/bounds.json` (its keys: `env/workloads/known_bounds.py`).
 
 python -m benchmarks.bounds.measure [--seconds 60] [--objective O ...] [--scope unreplaced] [--again] [PROGRAM ...]
 
@@ -20,7 +20,7 @@ from mallocmuzero.env.physics.cost import CYCLES, available_models
 from mallocmuzero.env.physics.objective import OBJECTIVES, ROBUST, make_judge
 from mallocmuzero.env.program.program import Program
 from mallocmuzero.env.storage.atomic import write_atomically
-from mallocmuzero.env.workloads.bounds import FORMAT, PATH, judged_by
+from mallocmuzero.env.workloads.known_bounds import FORMAT, PATH, judged_by
 from mallocmuzero.solvers.common.task import Budget
 from mallocmuzero.solvers.solve import solve
 from rich.console import Console

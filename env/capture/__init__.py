@@ -1,1 +1,16 @@
-"""Capture of real programs: compiles a JAX function for an absent TPU, elsewhere, and reads back the result."""
+"""Captures real programs: compiles a JAX function for a TPU, without one, and reads back what the compiler did.
+
+The pipeline, in order:
+
+1. Run the compiler. `environment` makes an interpreter with jax and libtpu. `compiler` runs `worker` in it, which
+   compiles on request. `compilation_files` names the files that a compilation leaves and that are read;
+   `compilations` makes compilations, or takes them from an archive.
+2. Read the text. `hlo` parses scheduled modules; `log` and `allocation` parse what memory space assignment (MSA, the
+   pass of XLA that makes the mapping) logs.
+3. Extract the program. `loops` flattens the schedule, `values` finds the definition of every operand, `alias` finds the
+   values that share memory, and `extract` builds the `Program` of instructions, accesses and buffers.
+4. Read back production. `production` turns MSA's allocations into a `Mapping`; `cycle_pairs` collects the code
+   generator's cycles.
+5. Assemble and write. `assemble` joins 2 to 4, `variants` adds compilations under other flags, `capture` runs all of it
+   and writes the program file. `complete` adds to files of earlier captures what they lack.
+"""

@@ -1,18 +1,22 @@
-"""Which values must share memory: what MSA processed as one, donated inputs, loops, operations that work in place."""
+"""Finds the values that must share memory (pipeline step 3).
+
+These are values that MSA placed as one, donated inputs and their outputs, the sides of a loop-carried value, and
+operands that an operation updates in place.
+"""
 
 import re
 from collections.abc import Iterator
 
-from .dataflow import Values
-from .hlo import Computation, Instruction, Module, parse_path
-from .log import CompilerLog, Position
+from .hlo import Computation, Instruction, Module, Position, ShapeIndex, parse_path
+from .log import CompilerLog
+from .values import Values
 
 _DONATION = re.compile(r"\{([\d, ]*)\}: \((\d+), \{([\d, ]*)\}")
 _IN_PLACE = frozenset({"dynamic-update-slice", "scatter"})
 
 
 def alias_groups(module: Module, values: Values, log: CompilerLog) -> dict[Position, Position]:
-    """Returns the first member of its group for every value that must share its memory with another."""
+    """Returns, for every value that must share its memory with another, the leader of its group."""
     leader: dict[Position, Position] = {}
 
     def find(position: Position) -> Position:
@@ -36,14 +40,14 @@ def alias_groups(module: Module, values: Values, log: CompilerLog) -> dict[Posit
         for path, _ in loop.instruction.shape.leaves():
             join(values.resolve(given, path), values.resolve(returned, path))
     for first, second in _in_place(module, values):
-        # Values that MSA processed, and processed apart, do not share memory.
+        # Values that MSA placed separately do not share memory.
         if first not in log.buffer_size or second not in log.buffer_size:
             join(first, second)
     return {position: find(position) for position in leader}
 
 
 def _donations(module: Module, values: Values) -> Iterator[tuple[Position, Position]]:
-    """Yields program inputs and the outputs that take over their memory."""
+    """Yields donated program inputs with the outputs that take over their memory."""
     _, found, text = module.header.partition("input_output_alias={")
     if not found:
         return
@@ -58,7 +62,7 @@ def _donations(module: Module, values: Values) -> Iterator[tuple[Position, Posit
 
 
 def _in_place(module: Module, values: Values) -> Iterator[tuple[Position, Position]]:
-    """Yields operand and result of the operations that write into their operand."""
+    """Yields operand and result of the operations that update their operand in place."""
     for instruction in values.instructions.values():
         for number, operand_path, result_path in _in_place_pairs(instruction, module):
             if values.instructions[instruction.operands[number]].opcode == "constant":
@@ -66,8 +70,8 @@ def _in_place(module: Module, values: Values) -> Iterator[tuple[Position, Positi
             yield values.resolve(instruction.operands[number], operand_path), (instruction.name, result_path)
 
 
-def _in_place_pairs(instruction: Instruction, module: Module) -> Iterator[tuple[int, tuple[int, ...], tuple[int, ...]]]:
-    """Yields operand number, operand shape index and result shape index."""
+def _in_place_pairs(instruction: Instruction, module: Module) -> Iterator[tuple[int, ShapeIndex, ShapeIndex]]:
+    """Yields operand number, operand shape index and result shape index of each in-place update."""
     if instruction.opcode in _IN_PLACE:
         yield 0, (), ()
     elif instruction.opcode == "custom-call":
@@ -80,8 +84,8 @@ def _in_place_pairs(instruction: Instruction, module: Module) -> Iterator[tuple[
             yield from _fused_updates(called)
 
 
-def _fused_updates(called: Computation) -> Iterator[tuple[int, tuple[int, ...], tuple[int, ...]]]:
-    """Yields what a fusion updates in place: its root, or an element of it, updates one of its parameters."""
+def _fused_updates(called: Computation) -> Iterator[tuple[int, ShapeIndex, ShapeIndex]]:
+    """Yields the in-place updates of a fusion: its root, or an element of its root, updates a parameter."""
     root = called.root
     outputs = enumerate(root.operands) if root.opcode == "tuple" else [(-1, root.name)]
     for index, name in outputs:
@@ -93,6 +97,7 @@ def _fused_updates(called: Computation) -> Iterator[tuple[int, tuple[int, ...], 
 
 
 def _look_through(called: Computation, name: str) -> Instruction:
+    """Returns the instruction behind bitcasts."""
     instruction = called.instructions[name]
     while instruction.opcode == "bitcast":
         instruction = called.instructions[instruction.operands[0]]

@@ -1,64 +1,52 @@
-"""Turns what compilations leave behind into a `Program` with XLA's production mapping, its variants and its cycles."""
+"""Assembles a `Program` from compilations (pipeline step 5): XLA's production mapping, variants and cycles."""
 
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..errors import FormatError
+import numpy as np
+
 from ..physics.cost import MODELS, available_models
 from ..physics.simulator import simulate
+from ..program.compiler_flags import CompilerOptions
 from ..program.mapping import Mapping
-from ..program.program import Program
+from ..program.program import Program, problem_dict
 from ..program.target import Target
 from ..program.variant import Variant
 from ..verifier.verify import verify
-from .archive import ASSIGNMENT, BEFORE
+from .compilation_files import BUFFER_SIZES, SCHEDULED_MODULE, only_file
 from .cycle_pairs import CyclePairs
 from .extract import Extraction, extract, read_sizes
 from .hlo import read_module
 from .log import CompilerLog, read_log
-from .plan import Options
 from .production import Production, read_production
 from .worker import COMPILED_FILE, LOG_FILE
 
-# The number of the fast memory space in layouts, where no log says it.
+# The number of the fast memory space in layouts, if the log does not give it; 1 for all other targets.
 _SPACES = {"v4": 3}
-
-
-def assemble(
-    folder: Path,
-    target: Target,
-    name: str,
-    family: str,
-    provenance: dict[str, Any] | None = None,
-    log_path: Path | None = None,
-) -> Program:
-    """Reads one compilation; see `Assembly`.
-
-    Args:
-      folder: dumps and compiled text, as `worker.py` leaves them.
-      target: what the program was compiled for.
-      name: name of the workload.
-      family: its model family.
-      provenance: where it comes from.
-      log_path: the compiler's log, if it is not in the folder.
-
-    Raises:
-      FormatError: a file is missing, truncated or not what it should be.
-      UserError: the program holds something that capture does not understand.
-    """
-    return Assembly(folder, target, name, family, provenance, log_path).program()
+# The log gives bytes to six digits.
+_ROUNDED = 1e-5
 
 
 class Assembly:
-    """A program in the making: the default compilation, then whatever other compilations of the same function.
+    """A program in the making: the default compilation, then further compilations of the same function.
 
     A production mapping that the verifier does not accept is left out; `compiler["inexpressible"]` then says why.
 
+    Attributes:
+      pairs: the cycles collected so far.
+
+    Args:
+      folder: the files of the default compilation, as `worker.py` leaves them.
+      target: the target that the program was compiled for.
+      name: name of the workload.
+      family: its model family.
+      provenance: versions, function and topology of the capture.
+
     Raises:
       FormatError: a file of the default compilation is missing, truncated or not what it should be.
-      UserError: the program holds something that capture does not understand.
+      UserError: the program holds instructions that capture does not understand.
     """
 
     def __init__(
@@ -67,20 +55,20 @@ class Assembly:
         target: Target,
         name: str,
         family: str,
+        *,
         provenance: dict[str, Any] | None = None,
-        log_path: Path | None = None,
     ) -> None:
-        module = read_module(_only(folder, BEFORE))
-        sizes = read_sizes(_only(folder, ASSIGNMENT))
-        compiled = read_module(_only(folder, COMPILED_FILE))
-        log = read_log(log_path or folder / LOG_FILE)
+        module = read_module(only_file(folder, SCHEDULED_MODULE))
+        sizes = read_sizes(only_file(folder, BUFFER_SIZES))
+        compiled = read_module(only_file(folder, COMPILED_FILE))
+        log = read_log(folder / LOG_FILE)
         self._extraction = extract(module, log, sizes, target, name=name, family=family, provenance=provenance or {})
         self._schedule = log.schedule
         self._space = log.options.get("alternate_memory_space", _SPACES.get(target.name, 1))
         production = read_production(self._extraction, compiled, log)
         self._production, self._inexpressible = self._verified(production)
         self._compiler = _compiler(self._extraction, production, log)
-        self._variants: list[tuple[Options, Mapping | None, dict[str, int]]] = [
+        self._variants: list[tuple[CompilerOptions, Mapping | None, dict[str, int]]] = [
             ({}, self._production, self._inexpressible)
         ]
         self._left_out: list[dict[str, Any]] = []
@@ -95,11 +83,11 @@ class Assembly:
         inexpressible.update({f"violation: {kind}": count for kind, count in violations.items()})
         return None if violations else production.mapping, dict(sorted(inexpressible.items()))
 
-    def add_variant(self, options: Options, folder: Path) -> Mapping | None:
-        """Reads the mapping of a compilation with other options back onto the program.
+    def add_variant(self, options: CompilerOptions, folder: Path) -> Mapping | None:
+        """Adds the mapping of a compilation with other options.
 
         Returns:
-          The mapping, or None where it cannot be told or breaks a rule; the variant then says why.
+          The mapping, or None if a `Mapping` cannot express it or it breaks a rule; the variant then says why.
 
         Raises:
           FormatError: a file is missing, truncated or not what it should be.
@@ -108,33 +96,33 @@ class Assembly:
         if log.schedule != self._schedule:
             self._variants.append((options, None, {"another schedule": 1}))
             return None
-        module = read_module(_only(folder, COMPILED_FILE))
+        module = read_module(only_file(folder, COMPILED_FILE))
         mapping, inexpressible = self._verified(read_production(self._extraction, module, log))
         self._variants.append((options, mapping, inexpressible))
         return mapping
 
-    def leave_out(self, options: Options, reason: str) -> None:
-        """Notes that a compilation failed."""
+    def leave_out(self, options: CompilerOptions, reason: str) -> None:
+        """Notes that a compilation failed, or was not made."""
         self._left_out.append({"options": options, "reason": reason})
 
     def add_cycles(self, folder: Path) -> dict[str, int]:
-        """Takes the cycles of a compilation that went through code generation; returns what `CyclePairs.add` does.
+        """Adds the cycles of a compilation that went through code generation; returns the counts of `CyclePairs.add`.
 
         Raises:
           FormatError: the file is missing, truncated or not what it should be.
         """
-        return self.pairs.add(read_module(_only(folder, COMPILED_FILE)), self._space)
+        return self.pairs.add(read_module(only_file(folder, COMPILED_FILE)), self._space)
 
     def unseen(self, mapping: Mapping) -> int:
-        """Returns for how many pairs of row and placement of a mapping the cycle table has no entry yet."""
+        """Returns the number of pairs of a mapping that the cycle table lacks."""
         return self.pairs.unseen(mapping)
 
     def program(self, variants: bool = False) -> Program:
         """Returns the program.
 
         Args:
-          variants: with its variants, which are scored here, and its cycle table: one compilation alone makes a
-            table that says nothing of other placements.
+          variants: add the variants, scored, and the cycle table. Without further compilations both are useless: the
+            default compilation alone tells nothing of other placements.
         """
         self._compiler["inexpressible"] = self._inexpressible
         self._compiler["cycles"] = self._cycles
@@ -150,7 +138,7 @@ class Assembly:
         return replace(program, variants=self._scored(program))
 
     def _scored(self, program: Program) -> tuple[Variant, ...]:
-        """Returns the variants with their latencies; mappings only where they are the best under an objective."""
+        """Returns the variants with their latencies; only those that are best under an objective keep their mapping."""
         models = available_models(program)
         latencies: list[dict[str, float | None]] = [
             {
@@ -171,7 +159,7 @@ class Assembly:
                 parts = [(latency[model], default[model]) for model in models]
                 ratios.append(None if None in (p for p, _ in parts) else max(a / b for a, b in parts))  # type: ignore[operator]
             keep.add(_best(ratios))
-        keep.discard(0)  # the default's is `production`
+        keep.discard(0)  # The default's mapping is `production`.
         return tuple(
             Variant(options, latencies[index], inexpressible, mapping if index in keep else None)
             for index, (options, mapping, inexpressible) in enumerate(self._variants)
@@ -179,7 +167,7 @@ class Assembly:
 
 
 def _best(values: list[float | None]) -> int:
-    """Returns the number of the smallest value, the first of equal ones; 0 if there is none."""
+    """Returns the index of the smallest value, the first of equal ones; 0 if there is none."""
     return min(
         (index for index, value in enumerate(values) if value is not None),
         key=lambda index: values[index] or 0.0,
@@ -188,7 +176,7 @@ def _best(values: list[float | None]) -> int:
 
 
 def _compiler(extraction: Extraction, production: Production, log: CompilerLog) -> dict[str, Any]:
-    """Returns what the compiler says of its own mapping, and what was made of it."""
+    """Returns the compiler's own figures about its mapping, beside those that were read back."""
     return {
         "estimate_without_copies_s": log.estimates["without"],
         "estimate_with_copies_s": log.estimates["with"],
@@ -202,11 +190,15 @@ def _compiler(extraction: Extraction, production: Production, log: CompilerLog) 
     }
 
 
-def _only(folder: Path, pattern: str) -> Path:
-    found = sorted(folder.glob(pattern))
-    if len(found) != 1:
-        raise FormatError(
-            f"{folder}: has {len(found)} files `{pattern}` where one is expected; "
-            "the compilation did not finish, or the function compiles more than one program: capture again"
-        )
-    return found[0]
+def same_problem(one: Program, other: Program) -> bool:
+    """Returns whether two captures are of the same program.
+
+    Bytes may differ from the seventh digit on: the compiler's log rounds most of them, and gives in full those that it
+    mentions when it explains a decision.
+    """
+    known, found = problem_dict(one), problem_dict(other)
+    for section, key in (("instructions", "bytes"), ("accesses", "bytes")):
+        exact, rounded = (np.asarray(document[section].pop(key)) for document in (known, found))
+        if exact.shape != rounded.shape or not np.allclose(exact, rounded, rtol=_ROUNDED, atol=0.0):
+            return False
+    return known == found

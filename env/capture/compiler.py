@@ -1,4 +1,4 @@
-"""The compiler, in another interpreter: one process that traces a function once and compiles it again and again."""
+"""The compiler's process (pipeline step 1): traces a function once, in another interpreter, and compiles on request."""
 
 import contextlib
 import json
@@ -16,30 +16,30 @@ from ..errors import FormatError, UserError
 from . import worker
 
 TIME_LIMIT_S = 3600.0
-# How far a compilation goes: to the end, until memory is assigned, or not at all (see `worker.py`).
+# How far a compilation goes: to the end, until memory is assigned, or only until the function is lowered (`worker.py`).
 CODE = "code"
 ASSIGNMENT = "assignment"
 LOWERING = "lowering"
 
 
 class _EndedError(UserError):
-    """Something else ended the compiler's process."""
+    """A signal from elsewhere ended the compiler's process."""
 
 
 class Compiler:
-    """Compiles one function. A process that has ended, or was ended, is started again when it is needed.
+    """Compiles one function. A process that has ended is started again at the next compilation.
 
     Attributes:
       time_limit_s: see below; may be changed between compilations.
 
     Args:
-      python: interpreter with jax, libtpu and whatever the function needs.
+      python: interpreter with jax, libtpu and the packages that the function needs.
       function: `PKG.MODULE:FUNCTION`, or the absolute path of a lowered module.
-      topology: what the compiler compiles for.
-      folder: for its own log and the versions.
-      working_folder: where the module is looked for first; by default the current folder.
+      topology: the topology to compile for.
+      folder: takes the process's own log and the versions.
+      working_folder: searched first for the function's module; None for the current folder.
       time_limit_s: seconds after which one compilation is given up.
-      name: what messages call it; by default `function`.
+      name: name of the function in messages; None for `function`.
     """
 
     def __init__(
@@ -48,6 +48,7 @@ class Compiler:
         function: str,
         topology: str,
         folder: Path,
+        *,
         working_folder: Path | None = None,
         time_limit_s: float = TIME_LIMIT_S,
         name: str | None = None,
@@ -56,7 +57,7 @@ class Compiler:
         self._python, self._function, self._topology, self._folder = python, function, topology, folder
         self._working_folder, self.time_limit_s = working_folder, time_limit_s
         self._process: subprocess.Popen[bytes] | None = None
-        self._said = b""
+        self._unread = b""
 
     def __enter__(self) -> "Compiler":
         return self
@@ -65,12 +66,21 @@ class Compiler:
         self.close()
 
     def compile(self, folder: Path, options: Mapping[str, str], through: str = CODE, *, dump: bool = False) -> float:
-        """Compiles into `folder`, an empty one, and returns the seconds of processor time that it took.
+        """Compiles into `folder`, which must be empty.
 
-        A compilation that something else ended (out of memory, a signal) is tried once more.
+        A compilation that a signal from elsewhere ended (out of memory, for one) is tried once more.
+
+        Args:
+          folder: takes the files; see `worker.py`.
+          options: compiler options.
+          through: `CODE`, `ASSIGNMENT` or `LOWERING`.
+          dump: leave the compiler's dumps too.
+
+        Returns:
+          Seconds of processor time.
 
         Raises:
-          UserError: the function cannot be compiled, the compiler crashed, or it took too long.
+          UserError: the function cannot be compiled, the compiler crashed, or the time limit was reached.
         """
         try:
             return self._compile(folder, options, through, dump)
@@ -83,7 +93,7 @@ class Compiler:
         process = self._running()
         request = {"folder": str(folder), "options": dict(options), "through": through, "dump": dump}
         assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it has said why
+        with contextlib.suppress(BrokenPipeError):  # The process has said why on standard output.
             process.stdin.write(json.dumps(request).encode() + b"\n")
             process.stdin.flush()
         answer = self._answer(process, folder)
@@ -111,10 +121,11 @@ class Compiler:
         self._kill()
 
     def _running(self) -> subprocess.Popen[bytes]:
+        """Returns the process, started if there is none."""
         if self._process is not None and self._process.poll() is None:
             return self._process
         self._kill()
-        self._said = b""
+        self._unread = b""
         command = [str(self._python), worker.__file__, self._function, self._topology, str(self._folder)]
         try:
             with (self._folder / "worker.txt").open("ab") as stderr:
@@ -134,15 +145,15 @@ class Compiler:
         return self._process
 
     def _answer(self, process: subprocess.Popen[bytes], folder: Path) -> dict[str, Any]:
-        """Waits for the line that ends a compilation."""
+        """Waits for the line that ends a compilation and returns what it says."""
         assert process.stdout is not None
         until = time.monotonic() + self.time_limit_s
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
             while True:
-                line, ends, rest = self._said.partition(b"\n")
+                line, ends, rest = self._unread.partition(b"\n")
                 if ends:
-                    self._said = rest
+                    self._unread = rest
                     text = line.decode("utf-8", "replace")
                     for mark in (worker.DONE, worker.MARK):
                         _, found, said = text.partition(mark)
@@ -166,10 +177,10 @@ class Compiler:
                     self._kill()
                     kind = _EndedError if -status in (signal.SIGTERM, signal.SIGKILL) else UserError
                     raise kind(self._reason(status, folder))
-                self._said += more
+                self._unread += more
 
     def _reason(self, status: int, folder: Path) -> str:
-        """Returns one line on why the worker ended without an answer."""
+        """Returns one line on why the process ended without an answer."""
         how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
         last = ""
         for log in (self._folder / "worker.txt", folder / worker.LOG_FILE):

@@ -1,5 +1,9 @@
-"""Reads the code generator's cycles: which instruction costs what when which of its accesses are fast."""
+"""Collects the code generator's cycles into a cycle table (pipeline step 4).
 
+The table gives the cycles of an instruction by its placement, which is the set of its accesses that are fast.
+"""
+
+import hashlib
 import json
 import re
 from collections import Counter, defaultdict
@@ -9,22 +13,32 @@ import numpy as np
 from ..program.cycle_table import CycleTable, build_table
 from ..program.mapping import COPY_FIELDS, Mapping
 from ..program.program import RESULT, Program
-from .canonical import Canonical
 from .extract import Extraction
-from .hlo import Instruction, Module, Shape
+from .hlo import Computation, Instruction, Module, Shape, ShapeIndex
 from .loops import flatten
 
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
+_SPACE = re.compile(r"S\(\d+\)")
+_METADATA = re.compile(r', (?:metadata|frontend_attributes)=\{[^{}"]*(?:"(?:[^"\\]|\\.)*"[^{}"]*)*\}')
+# The last attribute: the code generator's choices, cycles included.
+_BACKEND = re.compile(r", backend_config=.*$")
+_NAME = re.compile(r"%[\w.\-]+")
+_ORDER = re.compile(r", control-predecessors=\{[^}]*\}")
 
+# A row of the table, and a placement.
 Pair = tuple[int, int]
 
 
 class CyclePairs:
-    """Collects pairs of instruction and placement over compilations of one program.
+    """Collects pairs of row and placement over compilations of one program.
 
-    Instructions with identical computations and access lists share a row. A row's first instruction in a compilation
-    that shows it names the row; a compilation in which an instruction computes something else than in the first that
-    showed it (a pass after memory space assignment changed it) adds nothing for it.
+    Instructions with identical computations and access lists share a row. The first compilation that shows an
+    instruction decides its row. A later compilation in which it computes something else, because a pass after memory
+    space assignment changed it, adds nothing for it.
+
+    Attributes:
+      compilations: number of compilations added.
+      changed: number of times an instruction computed something else.
 
     Args:
       extraction: the program, without a cycle table.
@@ -33,8 +47,8 @@ class CyclePairs:
     def __init__(self, extraction: Extraction) -> None:
         program = extraction.program
         self._program = program
-        self._located: list[list[tuple[int | None, tuple[int, ...]]]] = [[] for _ in program.instruction_names]
-        located: dict[int, tuple[int | None, tuple[int, ...]]] = {}
+        self._located: list[list[tuple[int | None, ShapeIndex]]] = [[] for _ in program.instruction_names]
+        located: dict[int, tuple[int | None, ShapeIndex]] = {}
         located |= {a: (number, path) for (_, number, path), a in extraction.access_of.items()}
         located |= {a: (None, path) for (_, path), a in extraction.result_of.items()}
         for access, instruction in enumerate(program.access_instruction.tolist()):
@@ -47,15 +61,15 @@ class CyclePairs:
         self.changed = 0
 
     def add(self, module: Module, space: int) -> dict[str, int]:
-        """Takes the pairs of one compilation.
+        """Adds the pairs of one compilation.
 
         Args:
-          module: what the code generator made of it.
+          module: the compiled module, from after code generation.
           space: number of the fast memory space in its layouts.
 
         Returns:
-          Counts: `instructions` with cycles, `pairs` that they show, `new` ones, `cycles` of the program's
-          instructions and `other_cycles` of all others.
+          Counts: `instructions` with cycles, `pairs` that they show, `new` pairs among these, `cycles` of the program's
+          instructions, and `other_cycles` of all other instructions.
         """
         compiled = flatten(module).instructions
         canonical = Canonical(module)
@@ -89,8 +103,8 @@ class CyclePairs:
         return {**found, "pairs": len(shown), "new": len(self._seen) - before}
 
     def _placement(self, t: int, instruction: Instruction, shapes: list[Shape], space: int) -> int:
-        """Returns the placement of instruction `t` that a compilation chose; see `CycleTable`."""
-        arrays: dict[int | None, dict[tuple[int, ...], Shape]] = {}
+        """Returns the placement of instruction `t` in a compilation, one bit per access; see `CycleTable`."""
+        arrays: dict[int | None, dict[ShapeIndex, Shape]] = {}
         placement = 0
         for bit, (number, path) in enumerate(self._located[t]):
             if number not in arrays:
@@ -101,11 +115,11 @@ class CyclePairs:
 
     @property
     def pairs(self) -> int:
-        """How many pairs have been seen."""
+        """The number of pairs seen."""
         return len(self._seen)
 
     def unseen(self, mapping: Mapping) -> int:
-        """Returns for how many pairs of row and placement of a mapping no compilation has shown cycles."""
+        """Returns the number of pairs of a mapping for which no compilation has shown cycles."""
         program = self._program
         replaced = set(mapping.copies[:, COPY_FIELDS.index("replaces")].tolist())
         wanted: set[Pair] = set()
@@ -117,7 +131,7 @@ class CyclePairs:
         return sum(pair not in self._seen for pair in wanted)
 
     def table(self) -> CycleTable:
-        """Returns the table. Of several values for a pair the smallest is kept; such pairs are counted."""
+        """Returns the table. Of several values for a pair it has the smallest, and counts the pair as ambiguous."""
         # Rows are numbered by the first instruction that has them.
         order: dict[int, int] = {}
         row = []
@@ -129,7 +143,7 @@ class CyclePairs:
 
 
 def _signature(program: Program, t: int) -> str:
-    """Returns what two instructions must have in common for the bits of a placement to mean the same."""
+    """Returns a text that is equal for instructions whose placement bits mean the same accesses."""
     accesses = range(program.access_start[t], program.access_start[t + 1])
     buffers: dict[int, int] = {}
     alike = [
@@ -142,3 +156,63 @@ def _signature(program: Program, t: int) -> str:
         for a in accesses
     ]
     return json.dumps(alike)
+
+
+class Canonical:
+    """Hashes of what the instructions of one module compute, equal for identical computations.
+
+    Names, memory spaces, metadata and the code generator's choices do not count.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self._computations = module.computations
+        self._known: dict[str, str] = {}
+
+    def instruction(self, instruction: Instruction, shapes: list[Shape]) -> str:
+        """Returns the hash of one instruction.
+
+        Args:
+          instruction: of the module.
+          shapes: the shapes of its operands.
+        """
+        attributes = self._attributes(", " + instruction.attributes if instruction.attributes else "")
+        operands = ",".join(_shape(shape) for shape in shapes)
+        return _digest(f"{_shape(instruction.shape)} {instruction.opcode}({operands}{instruction.literal}){attributes}")
+
+    def _attributes(self, text: str) -> str:
+        text = _ORDER.sub("", _BACKEND.sub("", _METADATA.sub("", text)))
+        return _NAME.sub(lambda match: self._called(match.group()[1:]), text)
+
+    def _called(self, name: str) -> str:
+        computation = self._computations.get(name)
+        return "%" if computation is None else self._computation(computation)
+
+    def _computation(self, computation: Computation) -> str:
+        known = self._known.get(computation.name)
+        if known is None:
+            numbers: dict[str, str] = {}
+
+            def renamed(match: re.Match[str]) -> str:
+                name = match.group()[1:]
+                if name in self._computations:
+                    return self._called(name)
+                return numbers.setdefault(name, f"%{len(numbers)}")
+
+            lines = [_NAME.sub(renamed, _BACKEND.sub("", _METADATA.sub("", line))) for line in computation.lines]
+            known = self._known[computation.name] = _digest(_without_spaces("\n".join(lines)))
+        return known
+
+
+def _shape(shape: Shape) -> str:
+    if shape.elements is None:
+        return _without_spaces(shape.text)
+    return "(" + ",".join(_shape(element) for element in shape.elements) + ")"
+
+
+def _without_spaces(text: str) -> str:
+    """Removes memory spaces, so that `{1,0:S(1)}` and `{1,0}` become equal."""
+    return _SPACE.sub("", text).replace(":}", "}").replace("]{}", "]")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:24]

@@ -1,7 +1,8 @@
-"""The Python environment that captures run in when the user names none: made once, with pinned versions, and kept."""
+"""The Python environment that compiles (pipeline step 1): made once, with the versions of `packages.json`, and kept."""
 
 import fcntl
 import hashlib
+import json
 import shutil
 import subprocess
 import sys
@@ -10,16 +11,24 @@ from pathlib import Path
 
 from ..errors import UserError
 from ..storage.cache import cache_folder
-from ..workloads import packages
 
+PACKAGES = Path(__file__).parent / "packages.json"
 _COMPLETE = "complete"
 
 
+def packages() -> dict[str, str]:
+    """Returns the version of every package of the environment; the committed programs were captured with them."""
+    return dict(json.loads(PACKAGES.read_text(encoding="utf-8")))
+
+
 def managed_python(progress: Callable[[str], None]) -> Path:
-    """Returns the interpreter of the managed capture environment, and makes the environment where there is none yet.
+    """Returns the interpreter of the managed environment, and makes the environment if there is none yet.
+
+    Args:
+      progress: takes one line at a time.
 
     Raises:
-      UserError: it cannot be made.
+      UserError: the environment cannot be made.
     """
     pins = [f"{name}=={version}" for name, version in packages().items()]
     key = hashlib.sha256("\n".join([*pins, sys.version]).encode()).hexdigest()[:12]

@@ -1,4 +1,4 @@
-"""Turns the dumped schedule and the log of one compilation into a `Program`: instructions, accesses, buffers."""
+"""Builds a `Program` from the scheduled module and the log of one compilation (pipeline step 3)."""
 
 import re
 from dataclasses import dataclass, replace
@@ -11,10 +11,10 @@ from ..errors import FormatError
 from ..program.program import OPERAND, REPLACEABLE_OPCODES, RESULT, Program
 from ..program.target import Target
 from .alias import alias_groups
-from .dataflow import FORWARDING, INPUTS, Values
-from .hlo import Module, path_text
-from .log import CompilerLog, Position, Use
+from .hlo import Module, Position, Use, path_text
+from .log import CompilerLog
 from .loops import nest, runs
+from .values import FORWARDING, INPUTS, Values
 
 _UNLIMITED = 2**31 - 1
 _ASSIGNED = re.compile(r"value: <\d+ ([\w.\-]+)(?:\{([\d,]*)\})? @\d+> \(size=(\d+),offset=\d+\)")
@@ -27,12 +27,12 @@ class Extraction:
     Attributes:
       program: without a production mapping.
       values: the values of its module.
-      buffer_of: buffer of every value, by the position that defines it.
-      access_of: index of an operand access, by instruction, operand number and shape index.
+      buffer_of: index of the buffer, by the definition of a value.
+      access_of: index of an operand access, by use.
       result_of: index of a result access, by position.
-      left_out_s: seconds the compiler charges for instructions that move nothing and are left out (one cycle for a
-        tuple element, a bitcast or a constant).
-      aliased_buffers: how many buffers hold several values that share memory.
+      left_out_s: seconds that the compiler charges for the instructions that are left out because they move nothing:
+        one cycle for a tuple element, a bitcast or a constant.
+      aliased_buffers: number of buffers that hold several values.
     """
 
     program: Program
@@ -70,14 +70,14 @@ def extract(module: Module, log: CompilerLog, sizes: dict[Position, int], target
 
     Args:
       module: the scheduled module right before memory space assignment.
-      log: what MSA logged of it.
-      sizes: padded bytes per value, for the values MSA does not list.
-      target: what it was compiled for; limits that the log states differently are taken from the log.
+      log: MSA's log of it.
+      sizes: padded bytes by value, for the values that MSA does not list.
+      target: the target that it was compiled for; limits that the log states differently are taken from the log.
       names: `name`, `family`, `provenance` of the program.
 
     Raises:
       FormatError: module and log do not belong together, or a value has no known size.
-      UserError: the program holds instructions that the extraction does not understand.
+      UserError: the program holds instructions that capture does not understand.
     """
     values = Values(module)
     builder = _Builder(module, values, log, sizes)
@@ -171,7 +171,7 @@ class _Builder:
         if position not in self.buffer_of:
             self.buffer_of[position] = buffer
             self.sizes_of[buffer] = max(self.sizes_of[buffer], self._size(position))
-            # MSA lists what it may place; a value that it prefetches across programs it lists apart.
+            # MSA lists the values that it may place, except for those that it prefetches across programs.
             listed = position in self.log.buffer_size or "cross-program" in self.log.skipped.get(position, "")
             self.allowed[buffer] |= listed
         return buffer
@@ -229,23 +229,23 @@ class _Builder:
         )
 
     def _keeps_layout(self, name: str) -> bool:
-        """Whether it only moves bytes that stay laid out as they were.
+        """Returns whether an instruction only moves bytes and keeps their layout, which lets XLA replace it by a copy.
 
-        Of a copy that is XLA's condition to replace it. Tiles of a slice are not compared: few rows have smaller ones.
+        The tiles of a slice are not compared: few rows have smaller ones.
         """
         instruction = self.values.instructions[name]
         if instruction.opcode not in REPLACEABLE_OPCODES or instruction.shape.elements is not None:
             return False
-        operand = self.values.instructions[instruction.operands[0]].shape.arranged
+        operand = self.values.instructions[instruction.operands[0]].shape.layout
         if instruction.opcode == "slice":
-            return operand[:2] == instruction.shape.arranged[:2]
-        return operand == instruction.shape.arranged
+            return operand[:2] == instruction.shape.layout[:2]
+        return operand == instruction.shape.layout
 
     def _compute(self, name: str) -> float:
         return self.log.compute_s.get(name, self.log.elapsed[name])
 
     def _totals(self, columns: list[list[Any]]) -> list[float]:
-        """Returns total bytes per instruction: whole numbers where the printed six digits agree with them."""
+        """Returns total bytes per instruction: the exact sum if the printed six digits agree with it."""
         sums = np.zeros(len(self.names))
         np.add.at(sums, np.array(columns[0], int), np.array(columns[5], float))
         totals = []

@@ -1,4 +1,4 @@
-"""Reads the text of a scheduled HLO module: computations, instructions in schedule order, shapes with layouts."""
+"""Parses the text of a scheduled HLO module (pipeline step 2): computations, instructions in order, shapes."""
 
 import re
 from collections.abc import Iterator
@@ -16,6 +16,13 @@ _OPERAND = re.compile(r"%?([\w.\-]+)$")
 _COMMENT = re.compile(r"/\*.*?\*/")
 _MEMORY_SPACE = re.compile(r"S\((\d+)\)")
 
+# Where an array lies in a tuple: `()` for an array by itself, `(1, 0)` for the first element of the second element.
+ShapeIndex = tuple[int, ...]
+# The array that an instruction defines at a shape index (XLA: `HloPosition`).
+Position = tuple[str, ShapeIndex]
+# The array at a shape index of an instruction's operand, by the operand's number (XLA: `HloUse`).
+Use = tuple[str, int, ShapeIndex]
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -29,7 +36,7 @@ class Shape:
     text: str
     elements: "tuple[Shape, ...] | None" = None
 
-    def leaves(self, path: tuple[int, ...] = ()) -> "Iterator[tuple[tuple[int, ...], Shape]]":
+    def leaves(self, path: ShapeIndex = ()) -> "Iterator[tuple[ShapeIndex, Shape]]":
         """Yields every array with its shape index."""
         if self.elements is None:
             yield path, self
@@ -38,23 +45,33 @@ class Shape:
             yield from element.leaves((*path, index))
 
     @property
-    def arranged(self) -> tuple[str, str, str]:
+    def layout(self) -> tuple[str, str, str]:
         """An array's element type, order of dimensions and tiles, e.g. `("bf16", "1,0", "T(8,128)(2,1)")`."""
         match = _ARRAY.match(self.text)
-        element, _, layout = match.groups() if match else ("", "", "")
-        order, _, tiles = _MEMORY_SPACE.sub("", layout or "").partition(":")
+        element, _, braces = match.groups() if match else ("", "", "")
+        order, _, tiles = _MEMORY_SPACE.sub("", braces or "").partition(":")
         return element, order, tiles
 
     @property
     def memory_space(self) -> int:
-        """The memory an array lives in: 0 is HBM."""
+        """The number of the memory that an array lies in; 0 is HBM."""
         match = _MEMORY_SPACE.search(self.text)
         return int(match.group(1)) if match else 0
 
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction of a computation, as written. `literal` is what a constant or parameter has for operands."""
+    """One instruction of a computation, as written.
+
+    Attributes:
+      name: unique in its module.
+      opcode: e.g. `fusion`.
+      shape: of the result.
+      operands: names of the instructions whose results it reads.
+      attributes: the text after the operands.
+      is_root: its result is the computation's.
+      literal: the text that a constant, parameter or iota has in place of operands.
+    """
 
     name: str
     opcode: str
@@ -71,7 +88,10 @@ class Instruction:
 
 
 class Computation:
-    """A named sequence of instructions; in a scheduled module their order is the schedule. Parsed when first used."""
+    """A named sequence of instructions; in a scheduled module their order is the schedule.
+
+    Lines are parsed at the first use of `instructions`.
+    """
 
     def __init__(self, name: str, lines: list[str], path: Path) -> None:
         self.name = name
@@ -106,7 +126,14 @@ class Computation:
 
 @dataclass(frozen=True)
 class Module:
-    """A scheduled HLO module."""
+    """A scheduled HLO module.
+
+    Attributes:
+      path: the file, for messages.
+      header: its first line.
+      computations: by name.
+      entry: the computation that the program runs.
+    """
 
     path: Path
     header: str
@@ -115,7 +142,7 @@ class Module:
 
 
 def read_module(path: Path) -> Module:
-    """Reads the text of one HLO module.
+    """Reads the text of one HLO module from a file.
 
     Raises:
       FormatError: the file is not the text of a whole scheduled HLO module.
@@ -154,7 +181,7 @@ def read_module(path: Path) -> Module:
 
 
 def parse_instruction(line: str) -> Instruction | None:
-    """Returns the instruction written on one line, or None if it is not one."""
+    """Returns the instruction that a line holds, or None if it holds none."""
     match = _INSTRUCTION.match(line)
     if not match:
         return None
@@ -188,19 +215,19 @@ def parse_instruction(line: str) -> Instruction | None:
     )
 
 
-def path_text(path: tuple[int, ...]) -> str:
+def path_text(path: ShapeIndex) -> str:
     """Returns a shape index as the compiler writes it: `{}` or `{1,0}`."""
     return "{" + ",".join(map(str, path)) + "}"
 
 
-def parse_path(text: str) -> tuple[int, ...]:
+def parse_path(text: str) -> ShapeIndex:
     """Returns the shape index that `{1,0}` (or the empty string) stands for."""
     inner = text.strip().strip("{}").replace(" ", "")
     return tuple(int(part) for part in inner.split(",")) if inner else ()
 
 
 def _parse_shape(line: str, position: int) -> tuple[Shape, int] | None:
-    """Returns the shape that starts at `position` and where it ends."""
+    """Returns the shape that starts at `position` of a line, and the position after it; None if there is none."""
     while line.startswith("/*", position):
         position = line.index("*/", position) + 2
     if not line.startswith("(", position):
@@ -233,7 +260,7 @@ def _closing(line: str, opening: int) -> int:
 
 
 def _split(text: str) -> Iterator[str]:
-    """Splits at commas outside brackets."""
+    """Yields the parts of a text between the commas outside its brackets."""
     depth = start = 0
     for position, character in enumerate(text):
         if character in "([{":

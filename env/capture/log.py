@@ -1,7 +1,7 @@
-"""Reads what memory space assignment (MSA) logs: costs, schedule, buffers, allocations, estimates.
+"""Parses the log of memory space assignment, MSA (pipeline step 2): costs, schedule, allocations, estimates.
 
-The log settings that print all of it are `worker.LOG_MODULES`. Lines are told apart by their text, not by the line
-number in front of it, which changes with every release of the compiler.
+`worker.LOG_MODULES` are the log settings that print all of it. Lines are recognised by their source file and their
+text; their line numbers change with every release of the compiler.
 """
 
 import csv
@@ -11,11 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import FormatError
-from .hlo import parse_path
-
-Path_ = tuple[int, ...]
-Position = tuple[str, Path_]
-Use = tuple[str, int, Path_]
+from .allocation import Allocation, parse_allocation
+from .hlo import Position, Use, parse_path
 
 _PREFIX = re.compile(r"^[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ ([\w.\-/]+):\d+\] ?(.*)$", re.DOTALL)
 _COST = re.compile(
@@ -24,9 +21,6 @@ _COST = re.compile(
 _RESOURCE = re.compile(r"^Initial resource\[(\d+)\] = (\S+) \((.*)\)$")
 _VALUE = re.compile(r"<(\d+) ([\w.\-]+)(\{[\d,]*\})?(?: @\d+)?>")
 _ACCESSED = re.compile(r"^ +(pos|use): ([\w.\-]+)(?:, operand (\d+))?(?: (\{[\d,]*\}))?, accessed: (\d+) / (\d+)$")
-_USE = re.compile(r"([\w.\-]+), operand (\d+)(?: (\{[\d,]*\}))?")
-_DEFINED = re.compile(r"defined at ([\w.\-]+)(?: (\{[\d,]*\}))?")
-_MEMORY = re.compile(r" in (alt|def)(?: \(off: (-?\d+)(?:, size: (-?\d+))?\))?")
 _EXPORTED = re.compile(r"^ \[(\d+), (\d+)\] : ([\w.\-]+)(?: (\{[\d,]*\}))? \(")
 _SIMULATED = re.compile(
     r"^(\d+): instruction: (\S+)( \(xprogram prefetch\))?; elapsed: (\S+); "
@@ -47,40 +41,28 @@ _ESTIMATE = re.compile(r"^Estimated elapsed time (with|without) async copies \(s
 _BUFFER_TABLE = "buffer_id,buffer_name,alt_mem_benefit,size,definition_time,use_times,use_names,is_scoped"
 
 
-@dataclass(frozen=True)
-class Allocation:
-    """One stretch of a value's life in one memory, as MSA decided it. Times count the compiler's schedule.
-
-    Attributes:
-      kind: `PinnedAllocation`, `Copy Allocation`, `Sliced Copy Allocation`, ...
-      fast: it lies in fast memory.
-      offset: bytes, -1 where it is not known.
-      position: where the value is defined.
-      start, end: first and last time it holds its memory.
-      copy_start, copy_done: a copy is issued right after `copy_start` and done before `copy_done`; None for no copy.
-      start_name: the `copy-start` instruction made for it, or None.
-      source_fast: the allocation it is copied from lies in fast memory.
-      replaces: the synchronous instruction whose place the copy takes, or None.
-      uses: the operands served from it.
-    """
-
-    kind: str
-    fast: bool
-    offset: int
-    position: Position
-    start: int
-    end: int
-    copy_start: int | None
-    copy_done: int | None
-    start_name: str | None
-    source_fast: bool
-    replaces: str | None
-    uses: tuple[Use, ...]
-
-
 @dataclass
 class CompilerLog:
-    """What one run of MSA said."""
+    """The contents of one run's log. Seconds and bytes are the compiler's own figures.
+
+    Attributes:
+      options: numeric options of MSA by name, e.g. `max_size_in_bytes`.
+      schedule: instruction name by time.
+      elapsed: seconds of an instruction with everything in HBM.
+      compute_s: seconds of an instruction's computation.
+      total_bytes: bytes that an instruction accesses, to six digits.
+      operand_bytes, output_bytes: bytes that an instruction accesses of one array.
+      buffer_size: bytes of the values that MSA may place.
+      scoped: bytes of fast memory that an instruction reserves for itself, by time.
+      skipped: reason by value that MSA does not place.
+      alias_groups: values that MSA placed as one.
+      allocations: in the order of the log.
+      exported: offset and bytes in fast memory by value.
+      timeline: instruction name and seconds, in the order that MSA's simulator runs them.
+      trips: runs of an instruction in all, as the compiler assumes.
+      counts: numbers and bytes of copies that MSA reports.
+      estimates: seconds of the program `with` and `without` copies.
+    """
 
     options: dict[str, int] = field(default_factory=dict)
     schedule: dict[int, str] = field(default_factory=dict)
@@ -102,7 +84,7 @@ class CompilerLog:
 
 
 def read_log(path: Path) -> CompilerLog:
-    """Reads a compiler log, line by line: it can be hundreds of megabytes. The last run of MSA in it counts.
+    """Reads a compiler log, line by line, since it can be hundreds of megabytes. Its last run of MSA counts.
 
     Raises:
       FormatError: the log does not hold a whole run of MSA.
@@ -132,7 +114,7 @@ def read_log(path: Path) -> CompilerLog:
 
 
 def parse_log(lines: Iterable[str]) -> CompilerLog:
-    """Returns what the lines of a log say. Whether that is all that is needed is `read_log`'s to judge."""
+    """Returns the contents of a log's lines; unlike `read_log`, without a check that nothing is missing."""
     reader = _Reader()
     for line in lines:
         match = _PREFIX.match(line.rstrip("\n"))
@@ -142,7 +124,7 @@ def parse_log(lines: Iterable[str]) -> CompilerLog:
 
 
 class _Reader:
-    """Sorts the lines of a log by the file that wrote them."""
+    """Takes the lines of a log one by one, by the source file that wrote them."""
 
     def __init__(self) -> None:
         self.log = CompilerLog()
@@ -165,7 +147,7 @@ class _Reader:
                 self.log.trips[match.group(2)] = int(match.group(5))
 
     def _cost(self, text: str) -> None:
-        if text in self._seen:  # most of a log repeats itself
+        if text in self._seen:  # The compiler logs a cost at every query.
             return
         self._seen.add(text)
         match = _COST.match(text)
@@ -214,7 +196,7 @@ class _Reader:
             self._count(text)
 
     def _accessed(self, text: str) -> None:
-        """Bytes as whole numbers, where the cost lines round to six digits."""
+        """Takes bytes as whole numbers; the cost lines round them to six digits."""
         match = _ACCESSED.match(text)
         if not match:
             return
@@ -226,7 +208,7 @@ class _Reader:
 
     def _table_row(self, text: str) -> None:
         if '"<' not in text:
-            return  # the allocation table says less than the allocations themselves
+            return  # A row of the allocation table, which says less than the allocations themselves.
         row = next(csv.reader([text]))
         if len(row) != 8:
             return
@@ -252,7 +234,7 @@ class _Reader:
                     int(match.group(2)),
                 )
         elif text.startswith("memory_space_assignment_options"):
-            if log.schedule:  # the compiler starts over; costs stay valid
+            if log.schedule:  # MSA starts over; costs stay valid.
                 self.log = CompilerLog(
                     compute_s=log.compute_s,
                     total_bytes=log.total_bytes,
@@ -275,40 +257,6 @@ class _Reader:
             match = pattern.match(text)
             if match:
                 self.log.counts.update(zip(names, map(int, match.groups()), strict=True))
-
-
-def parse_allocation(text: str) -> Allocation | None:
-    """Returns the allocation that MSA describes in `text`, or None where the text is something else."""
-    head, _, source = text.partition(", from ")
-    memory = _MEMORY.search(head)
-    times = {name: int(value) for name, value in re.findall(r"(\w+): ?(-?\d+)(?=,|$)", head)}
-    defined = _DEFINED.findall(text)
-    if not memory or not defined or "start_time" not in times or "end_time" not in times:
-        return None
-    uses = re.search(r"uses: (.*?)(?:, (?:existing )?sync_mem_op: |$)", head)
-    replaced = re.search(r"sync_mem_op: ([\w.\-]+)", head)
-    start_name = re.search(r"existing copy_start: ([\w.\-]+)", head)
-    source_memory = _MEMORY.search(source)
-    return Allocation(
-        kind=head[: memory.start()],
-        fast=memory.group(1) == "alt",
-        offset=int(memory.group(2) or -1),
-        position=(defined[-1][0], parse_path(defined[-1][1])),
-        start=times["start_time"],
-        end=times["end_time"],
-        copy_start=times.get("copy_start_after_time", times.get("first_slice_copy_start_after_time")),
-        copy_done=times.get("copy_done_before_time", times.get("last_slice_copy_done_before_time")),
-        start_name=_name(start_name),
-        source_fast=bool(source_memory and source_memory.group(1) == "alt"),
-        replaces=_name(replaced),
-        uses=tuple(
-            (name, int(number), parse_path(path)) for name, number, path in _USE.findall(uses.group(1) if uses else "")
-        ),
-    )
-
-
-def _name(match: re.Match[str] | None) -> str | None:
-    return None if match is None or match.group(1) == "none" else match.group(1)
 
 
 def _position(text: str) -> Position | None:

@@ -1,4 +1,4 @@
-"""Loops of a scheduled module, flattened as the compiler does: condition, then body, then the loop instruction."""
+"""Flattens the loops of a schedule (pipeline step 3) as MSA does: condition, then body, then the `while` itself."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ class Loop:
 
     Attributes:
       instruction: the `while`.
-      parent: number of the loop around it, or -1.
-      condition, body: what it runs.
+      parent: number of the enclosing loop, or -1.
+      condition, body: the computations that it runs.
     """
 
     instruction: Instruction
@@ -33,8 +33,8 @@ class Flattened:
 
     Attributes:
       instructions: by name.
-      loops: an enclosing loop comes before those inside it.
-      loop_of: innermost loop of every instruction, -1 outside loops.
+      loops: enclosing loops first.
+      loop_of: number of the innermost loop by instruction name; -1 outside loops.
     """
 
     instructions: dict[str, Instruction]
@@ -43,7 +43,7 @@ class Flattened:
 
 
 def flatten(module: Module) -> Flattened:
-    """Puts the instructions of all loops in their place in the schedule.
+    """Puts the instructions of all loops into their places in the schedule.
 
     Raises:
       FormatError: a loop's condition or body is missing from the module.
@@ -76,10 +76,10 @@ def _called(module: Module, instruction: Instruction, role: str) -> Computation:
 
 @dataclass(frozen=True, eq=False)
 class Nest:
-    """The loops that hold instructions of a program. Shapes: `T` instructions, `L` loops.
+    """The loops of a program. Shapes: `T` instructions, `L` loops.
 
     Attributes:
-      loop: `[T]` innermost loop, -1 outside loops.
+      loop: `[T]` number of the innermost loop; -1 outside loops.
       parent, trips, first, last: `[L]` as in `Program`.
     """
 
@@ -91,7 +91,7 @@ class Nest:
 
 
 def runs(flattened: Flattened, log: CompilerLog) -> dict[int, int]:
-    """Returns how often each loop's instructions run in all, as the compiler assumes; 1 for loop -1."""
+    """Returns, by loop, how many times its instructions run in all, as the compiler assumes; 1 for loop -1."""
     found = {-1: 1}
     for name, trips in log.trips.items():
         loop = flattened.loop_of.get(name, -1)
@@ -101,10 +101,10 @@ def runs(flattened: Flattened, log: CompilerLog) -> dict[int, int]:
 
 
 def nest(names: list[str], flattened: Flattened, log: CompilerLog) -> Nest:
-    """Returns the loops around the instructions `names`; loops without any are left out.
+    """Returns the loops around the instructions `names`; loops without such an instruction are left out.
 
     Raises:
-      FormatError: the log does not say how often a loop runs.
+      FormatError: the log does not give the trips of a loop.
     """
     around = [flattened.loop_of[name] for name in names]
     spans: dict[int, tuple[int, int]] = {}

@@ -1,4 +1,4 @@
-"""Reads XLA's own mapping back: which accesses it serves from fast memory, what lies where and when, every copy."""
+"""Turns MSA's allocations into XLA's production mapping (pipeline step 4): fast accesses, residencies, copies."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -8,18 +8,25 @@ from numpy.typing import NDArray
 
 from ..errors import FormatError
 from ..program.mapping import COPY_FIELDS, CROSS_PROGRAM, PREFETCH, RESIDENCY_FIELDS, WRITE_BACK, Mapping
+from ..program.residencies import fit_to_loops, merge_residencies
+from .allocation import Allocation
 from .extract import Extraction
-from .hlo import Instruction, Module, Shape
-from .log import Allocation, CompilerLog, Position
+from .hlo import Instruction, Module, Position, Shape, ShapeIndex
+from .log import CompilerLog
 from .loops import flatten
-from .residencies import fit_to_loops, merge_residencies
 
+# Entries of `Production.sequence` that are no copy's number.
 RUN, ISSUE, STEP, SKIP = -1, -2, -3, -4
 
 
 @dataclass(frozen=True)
 class Slice:
-    """One part of a prefetch that is cut into several copies: when it is issued and done, and its bytes."""
+    """One copy of a sliced prefetch.
+
+    Attributes:
+      start_name, done_name: the instructions that issue the copy and wait for it.
+      low, high: its bytes of the buffer.
+    """
 
     start_name: str
     done_name: str
@@ -29,13 +36,17 @@ class Slice:
 
 @dataclass(frozen=True)
 class Production:
-    """XLA's mapping, and what of it the format cannot say: how often, by reason.
+    """XLA's mapping, and what is needed to emulate the compiler's own estimate of it.
 
-    `sequence` is what the compiler simulates, in its order: `RUN` (the next instruction of the program), `ISSUE` (the
-    next copy), `STEP` (an instruction left out of the program that takes one cycle, as often as it runs), `SKIP` (the
-    next instruction does not run: a copy replaces it), or the number of a copy: wait.
-    `step_s` are the seconds of such an instruction. `unallocated` are the buffers that MSA listed and then left in HBM
-    without an allocation.
+    Attributes:
+      mapping: the production mapping.
+      sequence: the events that MSA's simulator goes through: `RUN` runs the next instruction of the program, `ISSUE`
+        issues the next copy, `STEP` runs once an instruction that the program leaves out, `SKIP` passes over an
+        instruction that a copy replaces, and a number from 0 waits for the copy of that number.
+      step_s: seconds of a `STEP`.
+      counts: copies by kind.
+      inexpressible: count, by reason, of what a `Mapping` cannot express.
+      unallocated: buffers that MSA listed and then left in HBM without an allocation.
     """
 
     mapping: Mapping
@@ -52,7 +63,10 @@ def read_production(extraction: Extraction, module: Module, log: CompilerLog) ->
     Args:
       extraction: the program.
       module: the compiled module, after memory space assignment.
-      log: what MSA logged.
+      log: MSA's log.
+
+    Raises:
+      FormatError: module and log are of different compilations.
     """
     return _Reader(extraction, module, log).read()
 
@@ -72,7 +86,7 @@ class _Reader:
         missing = [name for name in present if name not in self.order]
         if missing:
             raise FormatError(f"{module.path}: has no instruction {missing[0]!r}: the log is of another compilation")
-        # Where the program's instructions stand in the compiled schedule, and when they do in MSA's.
+        # Places of the program's instructions in the compiled schedule, and their times in MSA's.
         self.present = [self.index[name] for name in present]
         self.places = [self.order[name] for name in present]
         self.times = [int(self.program.schedule_index[self.index[name]]) for name in present]
@@ -92,7 +106,7 @@ class _Reader:
             if buffer is None:
                 self.inexpressible[f"allocation of an unknown value ({allocation.kind})"] += 1
                 continue
-            # A copy in the place of a synchronous one is an allocation of what it fills.
+            # A copy that replaces a synchronous instruction is an allocation of that instruction's result.
             self.allocated.add(self.extraction.buffer_of.get((allocation.replaces or "", ()), buffer))
             if allocation.fast:
                 self._fast_accesses(allocation)
@@ -129,15 +143,15 @@ class _Reader:
         return self.extraction.buffer_of.get(values.resolve(*position))
 
     def _compare_memory_spaces(self) -> None:
-        """Holds what the log says against the memory spaces in the compiled text."""
+        """Compares the fast accesses of the log with the memory spaces in the compiled text."""
         space = self.log.options.get("alternate_memory_space", 1)
-        arrays: dict[str, dict[tuple[int, ...], Shape]] = {}
-        located: list[tuple[str, int | None, tuple[int, ...], int]] = []
+        arrays: dict[str, dict[ShapeIndex, Shape]] = {}
+        located: list[tuple[str, int | None, ShapeIndex, int]] = []
         located += [(name, number, path, a) for (name, number, path), a in self.extraction.access_of.items()]
         located += [(name, None, path, a) for (name, path), a in self.extraction.result_of.items()]
         for user, operand, path, access in located:
             instruction = self.compiled.get(user)
-            if instruction is None:  # replaced by a copy
+            if instruction is None:  # Replaced by a copy.
                 continue
             name = user if operand is None else instruction.operands[operand]
             if name not in arrays:
@@ -146,6 +160,7 @@ class _Reader:
                 self.inexpressible["access whose memory space differs in the compiled text"] += 1
 
     def _sequence(self) -> list[int]:
+        """Returns the simulator's events; see `Production`."""
         names = list(self.compiled)
         copy_of = {names[place]: copy for copy, (place, _) in enumerate(self.copies) if place >= 0}
         sequence: list[int] = []
@@ -176,14 +191,14 @@ class _Reader:
         skip(self.program.num_instructions)
         return sequence
 
-    # Times. The compiler's schedule also counts instructions that a program leaves out.
+    # Times of MSA's schedule also count the instructions that a program leaves out.
 
     def _last_until(self, time: int) -> int:
-        """Returns the last instruction at or before a time of the compiler's schedule, or -1."""
+        """Returns the last instruction at or before a time of MSA's schedule, or -1."""
         return int(np.searchsorted(self.program.schedule_index, time, side="right")) - 1
 
     def _first_from(self, time: int) -> int:
-        """Returns the first instruction at or after a time of the compiler's schedule, or `T`."""
+        """Returns the first instruction at or after a time of MSA's schedule, or `T`."""
         return int(np.searchsorted(self.program.schedule_index, time, side="left"))
 
     def _fast_accesses(self, allocation: Allocation) -> None:
@@ -226,7 +241,7 @@ class _Reader:
         self._issue(allocation, allocation.start_name, buffer, direction, -1 if crossing else start, done, 0, size)
 
     def _replacing(self, allocation: Allocation) -> int:
-        """Returns the buffer that an allocation fills in the place of a synchronous copy or slice instruction."""
+        """Returns the buffer of the synchronous copy or slice that an allocation replaces."""
         assert allocation.replaces is not None
         return self.extraction.buffer_of[allocation.replaces, ()]
 
@@ -273,14 +288,14 @@ class _Reader:
         self.copies.append((place, (buffer, direction, first, end, low, high, source, replaces)))
 
     def _enters_a_loop(self, start: int, end: int) -> bool:
-        """Returns whether a copy that starts outside a loop would be waited for inside it."""
+        """Returns whether a copy starts before a loop and would end inside it."""
         loops = zip(self.program.loop_first.tolist(), self.program.loop_last.tolist(), strict=True)
         return any(start < first < end <= last for first, last in loops)
 
     def _end_in_the_schedule(self, start_name: str | None, end: int) -> int:
-        """Returns the instruction before which the compiled program waits for a copy: `end` where it does not tell.
+        """Returns the instruction before which the compiled program waits for a copy; `end` if it has no such wait.
 
-        MSA may ask for a copy by a time inside a loop; the wait stands before the loop, where the copy was issued.
+        MSA may ask for a copy by a time inside a loop; the compiled program waits before the loop.
         """
         done = next(
             (name for name, i in self.compiled.items() if i.opcode.endswith("-done") and i.operands[0] == start_name),
@@ -292,7 +307,7 @@ class _Reader:
         return self.present[following] if following < len(self.present) else self.program.num_instructions
 
     def _slices(self, allocation: Allocation) -> list[Slice]:
-        """Finds the slices of a sliced prefetch through the instruction that uses it."""
+        """Returns the slices of a sliced prefetch, found from an instruction that uses the joined slices."""
         for name, number, path in allocation.uses:
             user = self.compiled.get(name)
             if user is None or number >= len(user.operands):
@@ -310,7 +325,8 @@ class _Reader:
             return parts
         return []
 
-    def _forwarded(self, name: str, path: tuple[int, ...]) -> Instruction | None:
+    def _forwarded(self, name: str, path: ShapeIndex) -> Instruction | None:
+        """Returns the instruction that makes an array, behind tuples and bitcasts."""
         while True:
             instruction = self.compiled[name]
             if instruction.opcode == "get-tuple-element":

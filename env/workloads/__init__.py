@@ -60,12 +60,6 @@ def _manifest() -> dict[str, Workload]:
     return {entry["name"]: Workload(**entry) for entry in document["workloads"]}
 
 
-def packages() -> dict[str, str]:
-    """Returns the versions of the packages that the committed programs were captured with."""
-    document = json.loads(MANIFEST.read_text(encoding="utf-8"))
-    return dict(document["packages"])
-
-
 def names() -> list[str]:
     """Returns the names of the workloads whose programs are here, in the order of the manifest."""
     return [name for name, entry in _manifest().items() if entry.path.exists()]

@@ -11,8 +11,7 @@ from . import MANIFEST, load, names
 def manifest_text(document: dict[str, Any]) -> str:
     """Returns the manifest as it is kept: one line per workload, so that a change of one is a change of one line."""
     lines = ",\n".join("    " + json.dumps(entry, ensure_ascii=False) for entry in document["workloads"])
-    packages = json.dumps(document["packages"], indent=2).replace("\n", "\n  ")
-    return f'{{\n  "version": {document["version"]},\n  "packages": {packages},\n  "workloads": [\n{lines}\n  ]\n}}\n'
+    return f'{{\n  "version": {document["version"]},\n  "workloads": [\n{lines}\n  ]\n}}\n'
 
 
 def main(path: Path = MANIFEST) -> int:

@@ -21,16 +21,17 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..capture.archive import Archive
-from ..capture.environment import managed_python
-from ..capture.modules import complete
-from ..capture.run import PASSES, capture
+from ..capture.capture import capture
+from ..capture.compilations import Archive
+from ..capture.complete import complete
+from ..capture.environment import managed_python, packages
+from ..capture.variants import PASSES
 from ..errors import UserError
 from ..program.program import Program
 from ..program.program_file import read_program
 from ..program.target import TOPOLOGIES
 from ..storage.cache import cache_folder
-from . import MODELS_PARENT, Workload, all_names, packages, workload
+from . import MODELS_PARENT, Workload, all_names, workload
 
 
 @dataclass(frozen=True)

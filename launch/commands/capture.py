@@ -41,9 +41,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command."""
+    from ...env.capture.capture import capture
+    from ...env.capture.complete import complete
     from ...env.capture.environment import managed_python
-    from ...env.capture.modules import complete
-    from ...env.capture.run import PASSES, capture
+    from ...env.capture.variants import PASSES
     from ...env.errors import UserError
     from ...env.program.target import TOPOLOGIES
 

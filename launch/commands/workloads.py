@@ -43,7 +43,7 @@ def describe(program: "Program", split: str | None) -> dict[str, Any]:
     """Returns one entry of the JSON list: docs/json.md."""
     from ...env.game.game import MallocGame, play_line
     from ...env.physics.cost import MODELS
-    from ...env.workloads.bounds import known
+    from ...env.workloads.known_bounds import known
 
     game = MallocGame(program)
     play_line(game, [])

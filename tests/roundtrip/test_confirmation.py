@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from compiler_cases import real_python, recorded
 from launch_cases import call
-from mallocmuzero.env.capture.plan import BANDWIDTH, CROSS_PROGRAM
-from mallocmuzero.env.capture.run import capture
+from mallocmuzero.env.capture.capture import capture
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.physics.objective import make_judge
+from mallocmuzero.env.program.compiler_flags import BANDWIDTH, CROSS_PROGRAM
 from mallocmuzero.env.program.mapping import Mapping
 from mallocmuzero.env.program.mapping_file import write_mapping
 from mallocmuzero.env.program.program import Program, all_hbm

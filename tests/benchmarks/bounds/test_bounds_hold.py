@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from mallocmuzero.env.workloads.bounds import PATH
+from mallocmuzero.env.workloads.known_bounds import PATH
 
 from benchmarks.agent import records as agent_records
 from benchmarks.bounds import measure as bounds

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mallocmuzero.env.capture.assemble import assemble
+from mallocmuzero.env.capture.allocation import parse_allocation
+from mallocmuzero.env.capture.assemble import Assembly
 from mallocmuzero.env.capture.hlo import Shape, parse_instruction, read_module
-from mallocmuzero.env.capture.log import parse_allocation, parse_log, read_log
-from mallocmuzero.env.capture.residencies import fit_to_loops, merge_residencies
+from mallocmuzero.env.capture.log import parse_log, read_log
 from mallocmuzero.env.errors import FormatError, UserError
 from mallocmuzero.env.program.mapping import CROSS_PROGRAM, WRITE_BACK
 from mallocmuzero.env.program.program import RESULT, Program
+from mallocmuzero.env.program.residencies import fit_to_loops, merge_residencies
 from mallocmuzero.env.program.target import GENERATIONS
 from mallocmuzero.env.verifier.verify import verify
 from printed_estimate import with_copies, without_copies
@@ -24,7 +25,7 @@ BEFORE = "module.after_optimizations_before_buffer_assignment.txt"
 
 
 def read(folder: Path) -> Program:
-    return assemble(folder, GENERATIONS["v5e"], "small", "small")
+    return Assembly(folder, GENERATIONS["v5e"], "small", "small").program()
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def test_a_compilation_becomes_a_program():
 
 
 @pytest.mark.parametrize(
-    ("text", "arranged"),
+    ("text", "layout"),
     [
         ("bf16[512,1024]{1,0:T(8,128)(2,1)S(1)}", ("bf16", "1,0", "T(8,128)(2,1)")),
         ("bf16[16,1024]{1,0:T(8,128)(2,1)}", ("bf16", "1,0", "T(8,128)(2,1)")),
@@ -74,8 +75,8 @@ def test_a_compilation_becomes_a_program():
         ("f32[]", ("f32", "", "")),
     ],
 )
-def test_how_an_array_is_arranged(text: str, arranged: tuple[str, str, str]):
-    assert Shape(text).arranged == arranged
+def test_the_layout_of_an_array(text: str, layout: tuple[str, str, str]):
+    assert Shape(text).layout == layout
 
 
 def test_a_transposing_copy_does_not_keep_its_layout(folder: Path):

@@ -12,16 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mallocmuzero.env.capture import environment, plan, worker
-from mallocmuzero.env.capture.archive import Archive
+from mallocmuzero.env.capture import environment, worker
+from mallocmuzero.env.capture.capture import capture
+from mallocmuzero.env.capture.compilations import Archive
 from mallocmuzero.env.capture.compiler import ASSIGNMENT, CODE, LOWERING
-from mallocmuzero.env.capture.modules import complete
-from mallocmuzero.env.capture.run import capture
+from mallocmuzero.env.capture.complete import complete
 from mallocmuzero.env.errors import FormatError, UserError
 from mallocmuzero.env.physics.simulator import simulate
+from mallocmuzero.env.program import compiler_flags
 from mallocmuzero.env.program.program_file import read_module, read_program, write_program
 from mallocmuzero.env.verifier.verify import verify
-from mallocmuzero.env.workloads import MODELS_PARENT, load, packages
+from mallocmuzero.env.workloads import MODELS_PARENT, load
 from mallocmuzero.env.workloads.regenerate import main as regenerate
 
 SMALL = Path(__file__).parent / "data" / "small"
@@ -150,12 +151,12 @@ def test_variants_and_cycles(tmp_path: Path):
     output = tmp_path / "small.json.gz"
     # One variant crashes the compiler, one is refused, one schedules another instruction.
     change = f"""
-if options.get({plan.CROSS_PROGRAM!r}) and not options.get({plan.BANDWIDTH!r}) and len(options) == 1:
+if list(options) == [{compiler_flags.CROSS_PROGRAM!r}]:
     print("F0101 Check failed: oops", file=sys.stderr, flush=True)
     import os; os.kill(os.getpid(), 11)
 if len(options) == 3:
     error = "the TPU compiler refused: XlaRuntimeError: no"
-if {plan.LOOP_OPTIMISER!r} in options:
+if {compiler_flags.LOOP_OPTIMISER!r} in options:
     log = made / "log.txt"
     log.write_text(log.read_text().replace("Initial resource[2]", "Initial resource[999]"))
 """
@@ -170,9 +171,9 @@ if {plan.LOOP_OPTIMISER!r} in options:
     assert len(reasons) == 2
     assert any("killed by SIGSEGV (F0101 Check failed: oops)" in reason for reason in reasons.values())
     assert any("the TPU compiler refused" in reason for reason in reasons.values())
-    assert len(program.variants) + len(reasons) == len(plan.grid())
+    assert len(program.variants) + len(reasons) == len(compiler_flags.flag_grid())
     for variant in program.variants[1:]:
-        changed = plan.LOOP_OPTIMISER in variant.options
+        changed = compiler_flags.LOOP_OPTIMISER in variant.options
         assert variant.inexpressible == ({"another schedule": 1} if changed else {})
         assert variant.latency_s == ({"msa": None, "cycles": None} if changed else latency_s)
         assert variant.mapping is None  # none is better than the default
@@ -246,7 +247,7 @@ def test_what_the_user_can_mend(
 
 
 def test_importing_capture_imports_no_jax():
-    code = "import sys, mallocmuzero.env.capture.run, mallocmuzero.env.workloads; assert 'jax' not in sys.modules"
+    code = "import sys, mallocmuzero.env.capture.capture, mallocmuzero.env.workloads; assert 'jax' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
@@ -265,7 +266,7 @@ def test_the_managed_environment_is_made_once(tmp_path: Path, monkeypatch: pytes
     python = environment.managed_python(said.append)
     assert python.is_relative_to(tmp_path / "mallocmuzero")
     assert "making the capture environment" in said[0]
-    assert f"libtpu=={packages()['libtpu']}" in ran[1]
+    assert f"libtpu=={environment.packages()['libtpu']}" in ran[1]
     assert environment.managed_python(said.append) == python
     assert len(ran) == 2
 

@@ -9,7 +9,7 @@ from mallocmuzero.env.bounds.bound import bound
 from mallocmuzero.env.physics.cost import CYCLES, MSA, available_models
 from mallocmuzero.env.physics.objective import ROBUST, make_judge
 from mallocmuzero.env.workloads import load, names
-from mallocmuzero.env.workloads.bounds import PATH, judged_by, known
+from mallocmuzero.env.workloads.known_bounds import PATH, judged_by, known
 
 
 def records() -> list[dict[str, object]]:

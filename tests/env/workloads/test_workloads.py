@@ -8,10 +8,11 @@ import mallocmuzero.env.workloads as workloads
 import mallocmuzero.env.workloads.hashes as hashes
 import numpy as np
 import pytest
+from mallocmuzero.env.capture.environment import packages
 from mallocmuzero.env.errors import FormatError, UserError
 from mallocmuzero.env.program.program_file import read_module
 from mallocmuzero.env.program.target import GENERATIONS
-from mallocmuzero.env.workloads import MODELS_PARENT, SPLITS, all_names, load, names, packages, split, workload
+from mallocmuzero.env.workloads import MODELS_PARENT, SPLITS, all_names, load, names, split, workload
 
 # Instructions, accesses, buffers, microseconds with everything in HBM.
 EXPECTED = {

@@ -12,9 +12,9 @@ import pytest
 from compiler_cases import interpreter, real_python, recorded
 from launch_cases import call
 from mallocmuzero.env.capture import worker
-from mallocmuzero.env.capture.modules import same_problem
-from mallocmuzero.env.capture.plan import CROSS_PROGRAM, LOOP_OPTIMISER, ORDER
-from mallocmuzero.env.capture.run import capture
+from mallocmuzero.env.capture.assemble import same_problem
+from mallocmuzero.env.program.compiler_flags import CROSS_PROGRAM, LOOP_OPTIMISER, ORDER
+from mallocmuzero.env.capture.capture import capture
 from mallocmuzero.env.errors import FormatError, UserError
 from mallocmuzero.env.physics.objective import make_judge
 from mallocmuzero.env.program.cycle_table import build_table

@@ -1,11 +1,10 @@
-"""Which value an operand really reads: looks through tuples, bitcasts and pairs of asynchronous instructions."""
+"""Finds the definition of every array (pipeline step 3): looks through tuples, bitcasts, loops and copy pairs."""
 
 from ..errors import UserError
-from .hlo import Instruction, Module
-from .log import Position
+from .hlo import Instruction, Module, Position, ShapeIndex
 from .loops import flatten
 
-# Instructions that move no data: their result is their operand under another name.
+# Instructions that move no data: their result is an operand under another name.
 FORWARDING = frozenset(
     {"get-tuple-element", "tuple", "bitcast", "opt-barrier", "optimization-barrier", "add-dependency", "while"}
 )
@@ -18,11 +17,11 @@ _ASYNCHRONOUS = ("async-start", "async-update", "async-done", "send", "recv", "c
 class Values:
     """The array values of a module's entry computation and of its loops.
 
-    What a loop carries is one value, whichever side of the loop's border it is looked at from: a loop's result and the
-    parameters of its condition and body stand for what it is given.
+    A loop-carried value is one value: the loop's result and the parameters of its condition and body all resolve to
+    the loop's operand.
 
     Raises:
-      UserError: the program holds instructions that the extraction does not understand.
+      UserError: the program holds instructions that capture does not understand.
     """
 
     def __init__(self, module: Module) -> None:
@@ -42,8 +41,8 @@ class Values:
                     "not understand yet; write it without `jax.lax.cond`, compile for one device"
                 )
 
-    def resolve(self, name: str, path: tuple[int, ...]) -> Position:
-        """Returns where the array at `path` of instruction `name` is defined."""
+    def resolve(self, name: str, path: ShapeIndex) -> Position:
+        """Returns the definition of the array at shape index `path` of instruction `name`."""
         while True:
             instruction = self.instructions[name]
             opcode = instruction.opcode
@@ -62,8 +61,8 @@ class Values:
             else:
                 return name, path
 
-    def operand_leaves(self, instruction: Instruction) -> "list[tuple[int, tuple[int, ...], Position]]":
-        """Returns operand number, shape index and defining position of every array that the instruction is given."""
+    def operand_leaves(self, instruction: Instruction) -> "list[tuple[int, ShapeIndex, Position]]":
+        """Returns operand number, shape index and definition of every array that the instruction reads."""
         leaves = []
         for number, operand in enumerate(instruction.operands):
             for path, _ in self.instructions[operand].shape.leaves():

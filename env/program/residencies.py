@@ -1,4 +1,4 @@
-"""Puts residencies together that the compiler lists in pieces: per value, per slice, per side of a loop's border."""
+"""Tidies residencies: joins pieces of the same bytes, and fits residencies to the loops of a program."""
 
 from collections import Counter
 from collections.abc import Set
@@ -6,16 +6,16 @@ from collections.abc import Set
 import numpy as np
 from numpy.typing import NDArray
 
-from ..program.mapping import RESIDENCY_FIELDS
-from ..program.program import Program
+from .mapping import RESIDENCY_FIELDS
+from .program import Program
 
 Row = list[int]
 
 
 def merge_residencies(residencies: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Joins residencies of the same bytes at the same place that overlap in time, e.g. of the values of one buffer.
+    """Joins residencies of the same bytes at the same offset that overlap in time.
 
-    A whole buffer that follows its own slices in place (an operation that works in place) prolongs the slices.
+    A whole buffer that follows its own slices in place prolongs the slices.
 
     Args:
       residencies: `[R, 6]`, columns as in `Mapping`.
@@ -44,18 +44,25 @@ def fit_to_loops(
     inexpressible: Counter[str],
     used: Set[tuple[int, int]],
 ) -> NDArray[np.int64]:
-    """Makes residencies lie inside a loop, apart from it, or over all of it, as a `Mapping` has them.
+    """Makes every residency lie inside a loop, outside it, or over all of it, as a `Mapping` requires.
 
-    The compiler lets a loop-carried value go in the middle of a body, between its last use and the value of the next
-    iteration. Here the place is kept for the whole loop, where nothing else needs it in between. It also lists the
-    source of a write-back up to a time inside a loop, and schedules the write-back before the loop: such a residency
-    ends before the loop, as nothing in the loop uses it. What is neither is counted.
+    XLA breaks this rule in two cases:
+
+    - It may free a loop-carried value in the middle of the body, between its last use and the next iteration's value.
+      Here the residency covers the whole loop, unless another residency needs the bytes in between.
+    - It may list the source of a write-back up to a time inside a loop, although the write-back is scheduled before the
+      loop and the loop does not use the source. Here the residency ends before the loop.
+
+    A residency that neither repair fits is counted and kept as it is.
 
     Args:
       residencies: `[R, 6]`, columns as in `Mapping`.
-      program: its loops.
+      program: the program; its loops count.
       inexpressible: takes the count of what does not fit.
-      used: buffers and instructions that access them in fast memory.
+      used: pairs of a buffer and an instruction that accesses it in fast memory.
+
+    Returns:
+      `[R', 6]`, merged.
     """
     rows: list[Row] = residencies.tolist()
     for loop in range(len(program.loop_trips) - 1, -1, -1):
@@ -68,9 +75,9 @@ def fit_to_loops(
             crosses = not (first <= row[1] and row[2] <= last) and not (row[1] <= first and last <= row[2])
             if not (enters or leaves or crosses):
                 continue
-            wanted = [row[0], min(row[1], first), max(row[2], last), *row[3:]]
-            if not any(_clash(wanted, other) for other in rows if not _same_place(row, other)):
-                row[1:3] = wanted[1:3]
+            whole = [row[0], min(row[1], first), max(row[2], last), *row[3:]]
+            if not any(_clash(whole, other) for other in rows if not _same_place(row, other)):
+                row[1:3] = whole[1:3]
             elif row[1] < first and not any((row[0], t) in used for t in range(first, min(row[2], last) + 1)):
                 row[2] = first - 1
             else:
@@ -79,10 +86,11 @@ def fit_to_loops(
 
 
 def _same_place(row: Row, other: Row) -> bool:
-    """Whether two rows are of one buffer at one place: then a slice's bytes lie where the whole buffer has them."""
+    """Returns whether two rows hold one buffer at one offset, so that a slice's bytes lie where the whole's do."""
     return row[0] == other[0] and row[3] == other[3]
 
 
 def _clash(row: Row, other: Row) -> bool:
+    """Returns whether two rows overlap in time and in bytes."""
     in_time = row[1] <= other[2] and other[1] <= row[2]
     return in_time and row[3] + row[4] < other[3] + other[5] and other[3] + other[4] < row[3] + row[5]

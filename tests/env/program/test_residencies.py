@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from mallocmuzero.env.capture.residencies import fit_to_loops, merge_residencies
+from mallocmuzero.env.program.residencies import fit_to_loops, merge_residencies
 from programs import make_program
 
 # Instructions 1..3 are a loop that reads `w`, which lies in HBM when the program starts.

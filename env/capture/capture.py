@@ -1,0 +1,129 @@
+"""Captures a program: runs the whole pipeline on a JAX function and writes the program file."""
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from ..errors import UserError
+from ..program.compiler_flags import DEFAULT
+from ..program.program import Program
+from ..program.program_file import write_program
+from ..program.target import GENERATIONS, TOPOLOGIES
+from .assemble import Assembly
+from .compilation_files import work_folder
+from .compilations import Archive, Compilations
+from .compiler import CODE, TIME_LIMIT_S, Compiler
+from .environment import managed_python
+from .variants import Variants
+
+_NO_OPTIONS: Mapping[str, str] = {}
+
+
+def capture(
+    function: str,
+    target: str,
+    output: Path,
+    *,
+    python: Path | None = None,
+    name: str | None = None,
+    family: str | None = None,
+    options: Mapping[str, str] = _NO_OPTIONS,
+    working_folder: Path | None = None,
+    keep: Path | None = None,
+    time_limit_s: float = TIME_LIMIT_S,
+    passes: int = 0,
+    variants_s: float = math.inf,
+    archive: Archive | None = None,
+    progress: Callable[[str], None] = print,
+) -> Program:
+    """Compiles `function` for a TPU and writes the program with XLA's production mapping to `output`.
+
+    Args:
+      function: `PKG.MODULE:FUNCTION`; takes no argument and returns `(function, arguments)`, see `worker.py`.
+      target: a key of `TOPOLOGIES`.
+      output: the program file.
+      python: interpreter with jax, libtpu and the packages that the function needs; None for a managed environment.
+      name: name of the workload; None for the function's, with dashes.
+      family: model family of the workload; None for the name.
+      options: compiler options of every compilation.
+      working_folder: searched first for the function's module; None for the current folder.
+      keep: folder that keeps dumps and logs; None for a temporary folder.
+      time_limit_s: seconds after which one compilation is given up.
+      passes: 0 for the default compilation alone. Otherwise the program also gets the variants of the flag grid, and a
+        cycle table from the default and at most this many further compilations.
+      variants_s: seconds after which no further compilation should end. If not even the first of them fits, the program
+        gets neither variants nor cycles.
+      archive: finished compilations are taken from it and added to it; None for no archive.
+      progress: takes one line at a time.
+
+    Returns:
+      The program, as written.
+
+    Raises:
+      UserError: an argument cannot be used, or the function cannot be compiled; the message says how to mend it.
+      FormatError: capture does not understand the compiler's output.
+    """
+    module, _, attribute = function.partition(":")
+    if not module or not attribute:
+        raise UserError(f"{function!r} is no PKG.MODULE:FUNCTION, e.g. my_model:training_step")
+    if target not in TOPOLOGIES:
+        raise UserError(f"no target is called {target!r}; the targets are {', '.join(TOPOLOGIES)}")
+    if not output.parent.is_dir():
+        raise UserError(f"{output}: there is no folder {output.parent}; make it first")
+    name = name or attribute.replace("_", "-")
+    until = time.monotonic() + variants_s
+    interpreter = managed_python(progress) if python is None else python
+
+    def new_compiler(folder: Path) -> Compiler:
+        return Compiler(
+            interpreter,
+            function,
+            TOPOLOGIES[target],
+            folder,
+            working_folder=working_folder,
+            time_limit_s=time_limit_s,
+        )
+
+    with work_folder(keep) as folder, new_compiler(folder) as compiler, new_compiler(folder) as quick:
+        progress(f"compiling {function} for {target} with {interpreter}; large models take minutes")
+        compilations = Compilations(
+            folder, compiler, quick, options=options, archive=archive, keep=keep is not None, progress=progress
+        )
+        made, versions = compilations.make(DEFAULT, {}, CODE, dumps=True)
+        provenance = {
+            "function": function,
+            "topology": TOPOLOGIES[target],
+            "compiler_options": dict(options),
+            **versions,
+        }
+        assembly = Assembly(made, GENERATIONS[target], name, family or name, provenance=provenance)
+        compilations.drop(made)
+        lowered = compilations.module()
+        with_variants = passes > 0 and Variants(compilations, assembly, passes, progress, until).run()
+    program = assembly.program(variants=with_variants)
+    write_program(program, output, lowered)
+    for line in _summary(program, output):
+        progress(line)
+    return program
+
+
+def _summary(program: Program, output: Path) -> list[str]:
+    """Returns lines about what was read back, and what was not."""
+    lines = [
+        f"of XLA's mapping not expressible: {reason}, {count} times"
+        for reason, count in program.compiler["inexpressible"].items()
+    ]
+    if program.production is None:
+        lines.append("XLA's mapping is left out: it cannot be told without breaking the rules")
+    if program.cycles is not None:
+        table = program.cycles
+        lines.append(
+            f"cycles: {table.num_pairs} pairs in {table.num_rows} rows from {table.compilations} compilations, "
+            f"{table.ambiguous} ambiguous"
+        )
+    size = output.stat().st_size / 2**10
+    lines.append(
+        f"wrote {output}: {program.num_instructions} instructions, {program.num_buffers} buffers, {size:.0f} KiB"
+    )
+    return lines

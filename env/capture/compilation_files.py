@@ -1,0 +1,114 @@
+"""The files of one compilation (pipeline step 1): the folder they lie in, the ones that are read, the rest removed."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ..errors import FormatError, UserError
+from . import worker
+
+# Dumps from before memory space assignment, which `assemble.py` reads of the default compilation alone.
+SCHEDULED_MODULE = "*.after_optimizations_before_buffer_assignment.txt"
+BUFFER_SIZES = "*.after_optimizations-buffer-assignment.txt"
+# Processor time and versions, written by `compilations.py`.
+ANSWER_FILE = "answer.json"
+
+
+@contextmanager
+def work_folder(keep: Path | None) -> Iterator[Path]:
+    """Yields a folder for compilations: `keep`, new or empty, or a temporary folder if it is None.
+
+    Raises:
+      UserError: the folder cannot be made, or is not empty.
+    """
+    if keep is None:
+        try:
+            temporary = tempfile.TemporaryDirectory(prefix="mallocmuzero-")
+        except OSError as error:
+            raise UserError(f"no temporary folder can be made ({error.strerror or error}); set TMPDIR") from error
+        with temporary as name:
+            yield Path(name)
+        return
+    try:
+        keep.mkdir(parents=True, exist_ok=True)
+        empty = not any(keep.iterdir())
+    except OSError as error:
+        raise UserError(f"{keep}: cannot be made ({error.strerror})") from error
+    if not empty:
+        raise UserError(f"{keep}: is not empty; give a new folder")
+    yield keep.resolve()
+
+
+def only_file(folder: Path, pattern: str) -> Path:
+    """Returns the one file of a folder that matches a glob pattern.
+
+    Raises:
+      FormatError: there is no such file, or more than one.
+    """
+    found = sorted(folder.glob(pattern))
+    if len(found) != 1:
+        raise FormatError(
+            f"{folder}: has {len(found)} files `{pattern}` where one is expected; "
+            "the compilation did not finish, or the function compiles more than one program: capture again"
+        )
+    return found[0]
+
+
+def module_in(folder: Path) -> bytes:
+    """Returns the lowered module that the worker left in a folder.
+
+    Raises:
+      FormatError: the worker left none.
+    """
+    try:
+        return (folder / worker.MODULE_FILE).read_bytes()
+    except OSError as error:
+        raise FormatError(f"{folder}: has no file `{worker.MODULE_FILE}` ({error.strerror}); capture again") from error
+
+
+def cut_down(folder: Path, *, dumps: bool, costs: bool) -> None:
+    """Removes what nothing reads: other dumps, and repeated lines of the log.
+
+    Args:
+      folder: of one compilation.
+      dumps: keep the dumps from before memory space assignment.
+      costs: keep the costs of instructions in the log.
+    """
+    compiled, log = folder / worker.COMPILED_FILE, folder / worker.LOG_FILE
+    assigned = sorted(folder.glob("*" + worker.ASSIGNED))
+    if not compiled.exists() and assigned:
+        assigned[0].rename(compiled)
+    keep = {compiled, log, folder / ANSWER_FILE, folder / worker.MODULE_FILE}
+    if dumps:
+        keep |= {*folder.glob(SCHEDULED_MODULE), *folder.glob(BUFFER_SIZES)}
+    for path in folder.iterdir():
+        if path not in keep:
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+    if log.exists():
+        _cut_log(log, costs)
+
+
+def _cut_log(log: Path, costs: bool) -> None:
+    """Keeps the lines that `log.py` reads, each cost once: the compiler logs it again at every query."""
+    seen: set[bytes] = set()
+    short = log.with_suffix(".short")
+    with log.open("rb") as source, short.open("wb") as target:
+        for line in source:
+            head, found, text = line.partition(b"]")
+            if not found:
+                continue
+            name = head.rpartition(b" ")[2].partition(b":")[0]
+            if name.endswith(b"op_cost.cc"):
+                if not costs or text in seen:
+                    continue
+                seen.add(text)
+            elif not name.endswith((b"algorithm.cc", b"memory_space_assignment.cc", b"simulator.cc")):
+                continue
+            target.write(line)
+    os.replace(short, log)

@@ -1,0 +1,153 @@
+"""Compilations of one function, made or taken from an archive, each in a folder of its own (pipeline step 1)."""
+
+import hashlib
+import json
+import os
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from ..errors import FormatError, UserError
+from ..program.packed_module import pack_module
+from .compilation_files import ANSWER_FILE, cut_down, module_in
+from .compiler import ASSIGNMENT, CODE, LOWERING, Compiler
+
+_FORMAT = 1
+
+
+class Archive:
+    """A folder of finished compilations, so that an interrupted capture goes on where it was.
+
+    Args:
+      folder: made if it is not there.
+      described: everything beside the request that the result depends on.
+    """
+
+    def __init__(self, folder: Path, described: Mapping[str, str]) -> None:
+        self._folder, self._described = folder, dict(described)
+
+    def _path(self, name: str, request: Mapping[str, object]) -> Path:
+        text = json.dumps([_FORMAT, self._described, dict(request)], sort_keys=True)
+        return self._folder / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.tar.gz"
+
+    def fetch(self, name: str, request: Mapping[str, object], folder: Path) -> bool:
+        """Unpacks a finished compilation into `folder`; returns whether there is one."""
+        path = self._path(name, request)
+        if not path.exists():
+            return False
+        with tarfile.open(path, "r:gz") as packed:
+            packed.extractall(folder, filter="data")
+        return True
+
+    def store(self, name: str, request: Mapping[str, object], folder: Path) -> None:
+        """Packs a finished compilation, whole or not at all."""
+        path = self._path(name, request)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with (
+            tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file,
+            tarfile.open(fileobj=file, mode="w:gz", compresslevel=3) as packed,
+        ):
+            for entry in sorted(folder.iterdir()):
+                packed.add(entry, entry.name)
+        os.replace(file.name, path)
+
+
+class Compilations:
+    """Makes the compilations of one function, or takes them from the archive.
+
+    Args:
+      folder: gets a folder for every compilation.
+      compiler: compiles to the end.
+      quick: compiles until memory is assigned. Its process ends with each such compilation; a second process lets
+        `compiler` keep the traced function.
+      options: compiler options of every compilation.
+      archive: finished compilations, or None.
+      keep: leave all files.
+      progress: takes one line at a time.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        compiler: Compiler,
+        quick: Compiler,
+        *,
+        options: Mapping[str, str],
+        archive: Archive | None,
+        keep: bool,
+        progress: Callable[[str], None],
+    ) -> None:
+        self._folder, self._compiler, self._quick = folder, compiler, quick
+        self._options, self._archive, self._keep, self._progress = options, archive, keep, progress
+        self._longest_s = {CODE: 0.0, ASSIGNMENT: 0.0, LOWERING: 0.0}
+
+    def fits(self, through: str, until: float) -> bool:
+        """Returns whether a compilation as long as the longest so far would end before `until`, a monotonic time."""
+        return time.monotonic() + self._longest_s[through] <= until
+
+    def make(
+        self, name: str, options: Mapping[str, str], through: str, dumps: bool = False
+    ) -> tuple[Path, dict[str, str]]:
+        """Makes or fetches one compilation.
+
+        Args:
+          name: names the folder, and the file in the archive.
+          options: compiler options beside those of every compilation.
+          through: `CODE`, `ASSIGNMENT` or `LOWERING`; see `compiler.py`.
+          dumps: keep the dumps from before memory space assignment.
+
+        Returns:
+          The folder of the compilation, and the versions that made it.
+
+        Raises:
+          UserError: it cannot be made.
+          FormatError: the compiler did not say its versions.
+        """
+        folder = self._folder / name
+        folder.mkdir()
+        request = {"options": {**self._options, **options}, "through": through}
+        if not self._fetch(name, request, folder):
+            begun = time.monotonic()
+            compiler = self._quick if through == ASSIGNMENT else self._compiler
+            cpu_s = compiler.compile(folder, request["options"], through, dump=dumps)  # type: ignore[arg-type]
+            answer = {"cpu_s": cpu_s, "versions": compiler.versions()}
+            (folder / ANSWER_FILE).write_text(json.dumps(answer), encoding="utf-8")
+            if not self._keep:
+                cut_down(folder, dumps=dumps, costs=dumps)
+            if self._archive is not None:
+                self._archive.store(name, request, folder)
+            wall_s = time.monotonic() - begun
+            self._longest_s[through] = max(self._longest_s[through], wall_s)
+            if through != LOWERING:
+                self._progress(f"compiled {name} through {through}: {cpu_s:.0f} s of processor time, {wall_s:.0f} s")
+        answer = json.loads((folder / ANSWER_FILE).read_text(encoding="utf-8"))
+        return folder, dict(answer["versions"])
+
+    def module(self) -> bytes | None:
+        """Returns the lowered module, or None, with a line of progress, if it cannot be had or is too large."""
+        try:
+            folder, _ = self.make("module", {}, LOWERING)
+            module = module_in(folder)
+            self.drop(folder)
+            pack_module(module)
+        except (UserError, FormatError) as error:
+            self._progress(f"the file goes without the lowered module, so that `impose` will need the source: {error}")
+            return None
+        return module
+
+    def _fetch(self, name: str, request: Mapping[str, object], folder: Path) -> bool:
+        """Takes a compilation from the archive; one that went to the end also serves as one until assignment."""
+        archive = self._archive
+        return archive is not None and (
+            archive.fetch(name, request, folder)
+            or (request["through"] == ASSIGNMENT and archive.fetch(name, {**request, "through": CODE}, folder))
+        )
+
+    def drop(self, folder: Path) -> None:
+        """Removes the folder of a compilation that has been read, unless files are kept."""
+        if not self._keep:
+            for path in folder.iterdir():
+                path.unlink()
+            folder.rmdir()

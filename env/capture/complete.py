@@ -1,0 +1,72 @@
+"""Completes the program files of earlier captures: adds the lowered module, and which copies keep their layout."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from ..errors import FormatError, UserError
+from ..program.program_file import read_module, read_program, write_program
+from ..verifier.verify import verify
+from .assemble import Assembly, same_problem
+from .compilation_files import cut_down, module_in, work_folder
+from .compiler import ASSIGNMENT, LOWERING, Compiler
+from .worker import MODULE_FILE
+
+
+def complete(path: Path, function: str, topology: str, python: Path, working_folder: Path | None = None) -> list[str]:
+    """Adds what a program file of an earlier capture lacks: the lowered module, and which copies keep their layout.
+
+    The module is compiled until memory is assigned, and must give the file's program. Nothing else of the file changes.
+
+    Args:
+      path: the program file.
+      function: `PKG.MODULE:FUNCTION` that it was captured from.
+      topology: the topology that it was compiled for.
+      python: interpreter with jax, libtpu and, unless the file has the module, the packages that the function needs.
+      working_folder: searched first for the function's module; None for the current folder.
+
+    Returns:
+      The additions, in words; empty if the file lacks nothing.
+
+    Raises:
+      UserError: the function cannot be traced or compiled, compiles to another program, its module is too large, or a
+        mapping in the file replaces a copy that does not keep its layout.
+      FormatError: the file is no program file, or capture does not understand the compiler's output.
+    """
+    program = read_program(path)
+    try:
+        module = read_module(path)
+    except FormatError:  # The message recommends this function: a damaged module is made anew.
+        module = None
+    added = [] if module is not None else ["the lowered module"]
+    if program.keeps_layout is None:
+        added.append("which copies keep their layout")
+    if not added:
+        return added
+    given = program.provenance.get("compiler_options") or {}
+    options = {key: str(value) for key, value in given.items()} if isinstance(given, dict) else {}
+    with work_folder(None) as folder:
+        if module is None:
+            with Compiler(python, function, topology, folder, working_folder=working_folder) as compiler:
+                made = folder / LOWERING
+                made.mkdir()
+                compiler.compile(made, {}, LOWERING)
+                module = module_in(made)
+        stored = folder / MODULE_FILE
+        stored.write_bytes(module)
+        made = folder / ASSIGNMENT
+        made.mkdir()
+        with Compiler(python, str(stored), topology, folder, name=str(path)) as compiler:
+            compiler.compile(made, options, ASSIGNMENT, dump=True)
+        cut_down(made, dumps=True, costs=True)
+        compiled = Assembly(made, program.target, program.name, program.family).program()
+    if not same_problem(program, compiled):
+        raise UserError(
+            f"{path}: {function} compiles to another program (other code, other versions of jax or libtpu); "
+            "capture it again"
+        )
+    program = replace(program, keeps_layout=compiled.keeps_layout)
+    for mapping in (program.production, *(variant.mapping for variant in program.variants)):
+        if mapping is not None and verify(program, program.target, mapping):
+            raise UserError(f"{path}: holds a mapping that replaces what does not keep its layout; capture it again")
+    write_program(program, path, module)
+    return added
