@@ -22,7 +22,8 @@ import jax
 
 from ..env.errors import UserError
 from ..learner.networks.network import Params
-from .config.config import RAY, Overrides, TrainConfig
+from .config.config import RAY, TrainConfig
+from .config.overrides import Overrides
 from .ray.calls import Lost, last_line
 from .ray.cluster import Cluster, cluster, import_ray
 from .ray.driver import Driver

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from mallocmuzero.launch.cli import make_parser
-from mallocmuzero.launch.config.config import Overrides, TrainConfig
+from mallocmuzero.launch.config.config import TrainConfig
+from mallocmuzero.launch.config.overrides import Overrides
 from mallocmuzero.launch.ray.nodes import capacity_warnings
 from rayjob_schema import RAYJOB
 

@@ -13,17 +13,18 @@ from typing import Any
 import jax
 from mallocmuzero.actors.evaluate.evaluate import Evaluation, evaluate_network
 from mallocmuzero.actors.self_play.actor import PlayReport
-from mallocmuzero.actors.self_play.played_program import PlayedProgram
+from mallocmuzero.actors.self_play.programs import ProgramContext
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.program.mapping import Mapping as MemoryMapping
 from mallocmuzero.env.program.program import Program
 from mallocmuzero.env.storage.cache import cache_folder
 from mallocmuzero.env.workloads import load
-from mallocmuzero.launch.config.config import Overrides, TrainConfig
+from mallocmuzero.launch.config.config import TrainConfig
+from mallocmuzero.launch.config.overrides import Overrides
+from mallocmuzero.launch.experiment import train_in_process
 from mallocmuzero.launch.run.directory import RunDirectory
 from mallocmuzero.launch.stop import StopRequest
 from mallocmuzero.launch.train.builders import evaluation_search
-from mallocmuzero.launch.experiment import train_in_process
 from mallocmuzero.launch.train.progress import Progress, View
 from mallocmuzero.launch.train.session import Session
 
@@ -108,7 +109,7 @@ def train_timed(config: TrainConfig, seconds: float) -> Trained:
     begin, begun = time.perf_counter(), time.process_time()
     followed = config.actor.followed(program)  # may search
     searched_s = time.process_time() - begun if config.actor.orders else 0.0
-    first_s, _ = PlayedProgram(config.actor.game(program), followed).best
+    first_s, _ = ProgramContext(config.actor.game(program), followed).best
     session, params = _train(config, program, max(0.0, seconds - searched_s))
     wall_s = time.perf_counter() - begin
     search = evaluation_search(config, SIMULATIONS)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from mallocmuzero.launch.config.config import Overrides
+from mallocmuzero.launch.config.overrides import Overrides
 from mallocmuzero.launch.experiment import run_experiment
 from mallocmuzero.launch.ray import fleet
 from mallocmuzero.launch.ray.driver import Driver

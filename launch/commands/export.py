@@ -19,11 +19,11 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command."""
-    from ..run.export import export
+    from ..run.policy import export_policy
     from ..run.url import local_run
 
     with local_run(arguments.run_dir) as run_dir:
-        info = export(run_dir, arguments.output)
+        info = export_policy(run_dir, arguments.output)
     print(
         f"wrote {arguments.output}: {arguments.output.stat().st_size / 1e6:.1f} MB, "
         f"{info['step']} updates on {len(info['programs'])} programs"

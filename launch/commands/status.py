@@ -28,8 +28,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command."""
     from ..console import stdout_console
-    from ..run.status import run_status
     from ..run.url import is_url, local_run
+    from ..status.status import run_status
 
     with local_run(arguments.run_dir, small=True) as run_dir:
         status = run_status(run_dir)

@@ -38,7 +38,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command."""
-    from ..config.config import Overrides
+    from ..config.overrides import Overrides
     from ..experiment import run_experiment
 
     overrides = Overrides()

@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
-from ...actors.self_play.curriculum import MARK, resized
+from ...actors.self_play.resize import MARK, resize_fast_memory
 from ...env import workloads
 from ...env.errors import FormatError, UserError
 from ...env.program.program import Program
-from ..config.config import Overrides, TrainConfig, config_from_json
+from ..config.config import TrainConfig, config_from_json
+from ..config.overrides import Overrides
 from ..run.checkpoints import CONFIG, RunCheckpoints
 from ..run.directory import RunDirectory
 from ..run.json_file import read_json_file
@@ -45,7 +46,7 @@ def _load_program(name: str) -> Program:
         value = float(share)
     except ValueError as error:
         raise UserError(f"{name}: {share!r} is no share of fast memory; give NAME{MARK}0.5, say") from error
-    return resized(workloads.load(base), value)
+    return resize_fast_memory(workloads.load(base), value)
 
 
 def reopen(run: RunDirectory, overrides: Overrides) -> tuple[TrainConfig, list[Program], Resumed | None]:

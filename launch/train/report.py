@@ -8,18 +8,18 @@ from typing import Any
 from rich.table import Table
 
 from ...actors.evaluate.evaluate import Evaluation, evaluate_mapping, evaluate_network, evaluate_references
-from ...actors.self_play.best import BestMappings
+from ...actors.self_play.best_mappings import BestMappings
 from ...env.physics.cost import MODELS, MSA
 from ...env.physics.objective import ROBUST
 from ...env.program.mapping_file import write_mapping
 from ...env.program.program import Program
 from ...env.viewer import picture
-from ...learner.checkpoints.checkpoint import Checkpoints, load_parameters
 from ...learner.networks.network import Network, Params
 from ..config.config import TrainConfig
 from ..console import stdout_console
-from ..run.checkpoints import LEARNER, RunCheckpoints
-from ..run.directory import RunDirectory, write_json_file
+from ..run.directory import RunDirectory
+from ..run.json_file import write_json_file
+from ..run.policy import read_policy_of_run
 from .builders import evaluation_search
 from .session import Session
 
@@ -66,10 +66,7 @@ def evaluate_run(run_dir: str | Path, programs: Sequence[Program], simulations: 
     """
     run = RunDirectory(run_dir)
     config, manifest = run.open()
-    folder, _ = RunCheckpoints(run.checkpoints, keep=1).read()
-    learner = folder / LEARNER
-    step = Checkpoints(learner, Network(config.network)).steps()[-1]
-    network, params, _ = load_parameters(learner / f"step_{step:09d}")
+    network, params, _ = read_policy_of_run(run)
     trained = {program.sha256 for program in run.programs(manifest)}
     best = BestMappings([program for program in programs if program.sha256 in trained], config.actor)
     best.load(run.best)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...actors.evaluate.evaluate import Evaluation
 from ...actors.self_play.actor import PlayReport
-from ...actors.self_play.best import BestMappings
+from ...actors.self_play.best_mappings import BestMappings
 from ...env.errors import UserError
 from ...env.physics.cost import MSA
 from ...env.program.program import Program

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from mallocmuzero.env.errors import UserError
-from mallocmuzero.launch.config.config import Overrides, TrainConfig, config_from_json
+from mallocmuzero.launch.config.config import TrainConfig, config_from_json
+from mallocmuzero.launch.config.overrides import Overrides
 
 BASE = TrainConfig(workloads=("resnet50-b128",))
 
@@ -43,7 +44,6 @@ def test_json_brings_back_an_equal_configuration() -> None:
             "network.observation_size=9999",
             r"network\.observation_size is 9999, this version's game has \d+; leave it out",
         ),
-        ("actor.model=msa", r"actor\.model is now actor\.objective, one of robust, msa, cycles; rename it"),
         ("actor.objective=watts", r"objective 'watts' is not known; choose one of robust, msa, cycles"),
         ("actor.msa_share=1.5", r"actor: msa_share must be in \[0, 1\]"),
         ("topology=cloud", r"topology is 'cloud'; it must be one of process, ray"),

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 from mallocmuzero.actors.search.search import SearchConfig
-from mallocmuzero.env.game.game import NUM_MOVES
+from mallocmuzero.env.game.moves import NUM_MOVES
 from mallocmuzero.env.game.observation import GRID, OBSERVATION_SIZE
 from mallocmuzero.launch.config.config import TrainConfig
 from mallocmuzero.launch.train.builders import initial_state, make_training_update

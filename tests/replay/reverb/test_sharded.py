@@ -8,7 +8,7 @@ import signal
 import numpy as np
 import pytest
 from mallocmuzero.env.errors import FormatError, UserError
-from mallocmuzero.launch.config.config import Overrides
+from mallocmuzero.launch.config.overrides import Overrides
 from mallocmuzero.replay.interface import ReplayConfig, ReplayTimeout
 from mallocmuzero.replay.reverb.client import ReverbReplay
 from mallocmuzero.replay.reverb.servers import ReplayServers

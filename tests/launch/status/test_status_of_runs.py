@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from launch_cases import WORKLOAD, call, counters, last_checkpoint, started, train_arguments
-from mallocmuzero.launch.run.status import run_status
+from mallocmuzero.launch.status.status import run_status
 
 STEPS = 12
 _WAIT_S = 300.0

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 from launch_cases import call, last_checkpoint
 from mallocmuzero.env.errors import UserError
-from mallocmuzero.launch.run.bottleneck import Waits, bottleneck
 from mallocmuzero.launch.run.checkpoints import RunCheckpoints
 from mallocmuzero.launch.run.directory import RunDirectory
 from mallocmuzero.launch.run.json_file import write_json_file
-from mallocmuzero.launch.run.lock_holder import lock_holder
-from mallocmuzero.launch.run.status import run_status
+from mallocmuzero.launch.status.bottleneck import Waits, bottleneck
+from mallocmuzero.launch.status.lock_holder import lock_holder
+from mallocmuzero.launch.status.status import run_status
 
 STEPS = 240
 PROGRAM = "some-program"

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from ...env.errors import FormatError, UserError
+from ..run.checkpoint_parts import leaves_sha256
+from ..run.checkpoints import FORMAT, FORMAT_VERSION, LEARNER, MANIFEST, RunCheckpoints
+from ..run.directory import RunDirectory
+from ..run.json_file import check_format, read_bytes, read_json_file
 from .bottleneck import Waits, bottleneck
-from .checkpoint_parts import leaves_sha256
-from .checkpoints import FORMAT, FORMAT_VERSION, LEARNER, MANIFEST, RunCheckpoints
-from .directory import RunDirectory
-from .json_file import check_format, read_bytes, read_json_file
 from .lock_holder import lock_holder
 from .metrics_tail import Tail, number, read_tail
 
