@@ -26,7 +26,7 @@ from mallocmuzero.env.program.cycle_table import build_table
 from mallocmuzero.env.program.mapping import Mapping
 from mallocmuzero.env.program.program import Program
 from mallocmuzero.env.storage.atomic import write_atomically
-from mallocmuzero.env.viewer.picture import STYLE
+from mallocmuzero.env.viewer.style import STYLE
 from mallocmuzero.env.workloads import load, names
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure

@@ -1,1 +1,1 @@
-"""Pictures of mappings."""
+"""Pictures of mappings: `picture.draw`."""

@@ -15,7 +15,7 @@ from ...actors.diagnosis.diagnose import Diagnosis, LineFigures
 from ...actors.diagnosis.policy import entropies
 from ...actors.diagnosis.trace import GREEDY, POLICY, PRODUCTION, RUN
 from ...env.storage.atomic import write_atomically
-from ...env.viewer.picture import INPUT, INTERMEDIATE, OUTPUT, PREFETCH_COLOUR, STYLE, WRITE_BACK_COLOUR
+from ...env.viewer.style import INPUT, INTERMEDIATE, OUTPUT, PREFETCH_COLOUR, STYLE, WRITE_BACK_COLOUR
 
 _COLOURS = {PRODUCTION: PREFETCH_COLOUR, GREEDY: OUTPUT, RUN: INTERMEDIATE, POLICY: WRITE_BACK_COLOUR}
 _WORDS = {PRODUCTION: "following XLA", GREEDY: "greedy", RUN: "best of the run", POLICY: "the policy's own game"}

@@ -7,7 +7,7 @@ from rich.table import Table
 from ...actors.diagnosis.changes import Change, Changes, Tally
 from ...actors.diagnosis.diagnose import Diagnosis, LineFigures
 from ...actors.diagnosis.model import Depth
-from ...env.viewer.picture import MIB
+from ...env.viewer.style import MIB
 
 # Changes that the terminal shows: the surest, and those with the largest gains and losses. The JSON file has all.
 _SUREST, _LARGEST = 12, 4

@@ -1,0 +1,71 @@
+"""The panel of live bytes: buffers between first and last access, against fast memory and the bytes mappings hold."""
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from numpy.typing import NDArray
+
+from ..program.mapping import Mapping
+from ..program.program import Program
+from ..program.target import Target
+from .style import CATEGORIES, INK, LINES, MIB, WRITE_BACK_COLOUR, format_number, legend_above
+from .timed_mapping import TimedMapping
+
+# The panel ends at this many times the capacity: in a taller one, the bytes that fit would be too small to see.
+MOST_CAPACITIES = 5
+
+
+def draw_live_bytes(
+    axis: Axes, program: Program, target: Target, edges: NDArray[np.float64], runs: list[TimedMapping]
+) -> None:
+    """Draws live bytes by kind of buffer, the capacity of fast memory, and the bytes that each mapping holds there."""
+    live = _live_bytes(program) / MIB
+    base = np.zeros(program.num_instructions)
+    handles: list[Any] = []
+    for (name, colour), layer in zip(CATEGORIES, live, strict=True):
+        axis.stairs(base + layer, edges, baseline=base, fill=True, color=colour)
+        base = base + layer
+        handles.append(Patch(color=colour, label=f"live, {name}"))
+    for run, style in zip(runs, LINES, strict=False):
+        held = _held_bytes(program, run.mapping) / MIB
+        axis.stairs(held, run.edges_us, baseline=None, color=INK, linewidth=1.2, linestyle=style)
+        handles.append(Line2D([], [], color=INK, linewidth=1.2, linestyle=style, label=f"held by {run.name}"))
+    axis.axhline(target.fast_bytes / MIB, color=WRITE_BACK_COLOUR, linewidth=1.2, linestyle="--")
+    handles.append(Line2D([], [], color=WRITE_BACK_COLOUR, linewidth=1.2, linestyle="--", label="fast memory"))
+    capacity, peak = target.fast_bytes / MIB, base.max(initial=0)
+    axis.set_ylim(0, min(max(peak, capacity) * 1.06, capacity * MOST_CAPACITIES))
+    if peak > capacity * MOST_CAPACITIES:
+        axis.set_title(f"up to {format_number(peak)} MiB", loc="left", fontsize=9, pad=5)
+    axis.set_ylabel("live, MiB")
+    legend_above(axis, handles)
+
+
+def category(program: Program) -> NDArray[np.int64]:
+    """Returns `[N]` the number of each buffer's entry in `CATEGORIES`."""
+    return np.where(program.definition < 0, 0, np.where(program.is_output, 2, 1))
+
+
+def _live_bytes(program: Program) -> NDArray[np.float64]:
+    """Returns `[3, T]` bytes of the buffers between their first and last access, by category."""
+    first = np.full(program.num_buffers, program.num_instructions)
+    last = np.full(program.num_buffers, -1)
+    np.minimum.at(first, program.access_buffer, program.access_instruction)
+    np.maximum.at(last, program.access_buffer, program.access_instruction)
+    used = last >= 0
+    change = np.zeros((3, program.num_instructions + 1))
+    kind = category(program)
+    np.add.at(change, (kind[used], first[used]), program.size[used])
+    np.add.at(change, (kind[used], last[used] + 1), -program.size[used])
+    return np.cumsum(change, axis=1)[:, :-1]
+
+
+def _held_bytes(program: Program, mapping: Mapping) -> NDArray[np.float64]:
+    """Returns `[T]` bytes of fast memory that residencies hold."""
+    _, start, end, _, low, high = mapping.residencies.T
+    change = np.zeros(program.num_instructions + 1)
+    np.add.at(change, start, high - low)
+    np.add.at(change, end + 1, low - high)
+    return np.cumsum(change)[:-1]
