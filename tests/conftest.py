@@ -1,21 +1,21 @@
-"""Makes the plain modules of this folder (`programs`) importable from every test: pytest puts it on the path.
+"""Shares the tests out between processes, file by file, and keeps what JAX compiles in pytest's cache folder.
 
-Shares the tests out between two processes, file by file. What JAX compiles is kept in pytest's cache folder: tests and
-the commands that they start compile the same networks over and over.
+Tests, and the commands that they start, compile the same networks over and over. Helpers of tests lie in `cases`, which
+pytest puts on the path (`pythonpath` in pyproject.toml).
 """
 
 import os
 
 import pytest
 
-# What starts Ray clusters runs in one process, one after the other, and begins first: it takes longest.
+# Tests that start Ray clusters take longest: they begin first, one after the other, in one process.
 _CLUSTERS = frozenset(
     f"test_{name}.py" for name in ("faults", "listening", "ray_cluster", "ray_nodes", "ray_topology", "slurm")
 )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not hasattr(config, "cache"):  # without pytest's cache provider
+    if not hasattr(config, "cache"):  # pytest's cache provider is switched off
         return
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("jax")))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
