@@ -1,4 +1,4 @@
-"""The whole assignment, buffer by buffer (XLA: `MsaAlgorithm::Finish`)."""
+"""The whole assignment: buffers one after the other, with retries and repacks (XLA: `MsaAlgorithm::Finish`)."""
 
 import numpy as np
 from numba import njit
@@ -32,7 +32,16 @@ from .state import (
 def assign(
     problem: Problem, state: State, spare: Heap, order: np.ndarray, preferred_time: np.ndarray, cross: np.ndarray
 ) -> None:
-    """Places the buffers in `order`, after those of `cross` as cross-program prefetches."""
+    """Places buffers in `state`.
+
+    Args:
+      problem: the program.
+      state: overwritten; the decisions.
+      spare: overwritten; a second heap, for repacking.
+      order: the buffers to place, first to last.
+      preferred_time: `[U]` preferred starts of prefetches, or `NEVER`.
+      cross: inputs to prefetch across programs, placed before all others.
+    """
     problem, state, spare = unowned(problem), unowned(state), unowned(spare)
     reset(state)
     for t in range(len(problem.reserved)):
@@ -46,6 +55,7 @@ def assign(
 
 @njit(cache=True, nogil=True)
 def _place_with_retries(problem: Problem, state: State, spare: Heap, buffer: int, preferred_time: np.ndarray) -> None:
+    """Places one buffer; on failure undoes all of it and tries anew, after a repack where memory was short."""
     retry, repacked = 0, False
     while retry < problem.limit[L_RETRIES]:
         chunks, stays, parts = state.heap.counts[heaps.N_CHUNKS], state.counts[N_STAYS], state.counts[N_PARTS]
@@ -70,6 +80,7 @@ def _place_with_retries(problem: Problem, state: State, spare: Heap, buffer: int
 
 @njit(cache=True, nogil=True)
 def _undo(problem: Problem, state: State, buffer: int, chunks: int, stays: int, parts: int) -> None:
+    """Takes back the buffer's stays, copies and chunks (XLA: `UncommitPendingChunks`), down to the given counts."""
     heaps.undo(state.heap, chunks)
     state.counts[N_STAYS], state.counts[N_PARTS] = stays, parts
     for index in range(state.counts[N_PENDING] - 1, -1, -1):

@@ -1,4 +1,4 @@
-"""Which buffer is placed first (XLA: `MemoryBoundednessBufferIntervalComparator`)."""
+"""The order in which buffers are placed (XLA: `MemoryBoundednessBufferIntervalComparator`)."""
 
 from functools import lru_cache
 
@@ -15,10 +15,11 @@ from .schedule import Times, depth, schedule
 
 @lru_cache(maxsize=KEPT)
 def memory_boundedness(program: Program, target: Target, while_trips: float) -> NDArray[np.float32]:
-    """Returns `[N]` how much each buffer's place matters: seconds over the root of its bytes.
+    """Returns `[N]` the memory boundedness of each buffer: seconds over the square root of its bytes.
 
-    What one access brings counts if its instruction is bound by memory, once per trip of a loop; for others it is
-    negative: how far from that the instruction is.
+    An access to an instruction that is bound by memory counts the seconds it saves from fast memory, once per trip of a
+    loop; any other counts negative, the seconds by which its instruction is bound by compute (XLA:
+    `CostAnalysis::GetMemoryBoundedness`).
     """
     t = program.access_instruction
     memory, alone = memory_s(program, target)
@@ -26,7 +27,7 @@ def memory_boundedness(program: Program, target: Target, while_trips: float) -> 
     trips = np.float32(while_trips) ** depth(program, program.loop.astype(np.int64))[t].astype(np.float32)
     benefit = np.where(memory > compute, (memory - alone) * trips, memory - compute)
     total = np.zeros(program.num_buffers, np.float32)
-    started = program.definition < 0  # an input is defined without an instruction: nothing to gain there
+    started = program.definition < 0  # no instruction defines an input: its definition gains nothing
     for access, buffer in enumerate(program.access_buffer.tolist()):
         if program.access_kind[access] == RESULT:
             if not started[buffer]:
@@ -35,16 +36,16 @@ def memory_boundedness(program: Program, target: Target, while_trips: float) -> 
             total[buffer] += benefit[access]
         else:
             total[buffer] = max(total[buffer], benefit[access])
-    # The tuple that returns it is a use without seconds.
+    # The tuple that returns an output is a use of zero seconds.
     total = np.where(program.is_output, np.maximum(total, np.float32(0.0)), total)
     scaled: NDArray[np.float32] = total / np.sqrt(np.maximum(program.size, 1).astype(np.float32))
     return scaled
 
 
 def lifetimes(program: Program, problem: Problem, times: Times) -> NDArray[np.int64]:
-    """Returns `[N, 3]` count of definitions and last uses until each buffer is defined and is last used; last use time.
+    """Returns `[N, 3]` rank of each buffer's definition, rank of its end, and time of its last use.
 
-    XLA orders ties by such counts and not by times (`HeapSimulator`).
+    Ranks are among all definitions and ends; XLA breaks ties by these ranks and not by times (`HeapSimulator`).
     """
     first, last = problem.buffer[:, B_FIRST], problem.buffer[:, B_LAST]
     lived = first < last
@@ -68,14 +69,14 @@ def lifetimes(program: Program, problem: Problem, times: Times) -> NDArray[np.in
 def _latest(
     times: NDArray[np.int64], begin: NDArray[np.int64], end: NDArray[np.int64], least: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Returns `[N]` the largest of `times[begin:end]` and `least`, for every row of these."""
+    """Returns `[N]` the largest of `times[begin:end]` and `least`, row by row."""
     padded = np.append(times, np.iinfo(np.int64).min)
     found: NDArray[np.int64] = np.maximum.reduceat(padded, np.column_stack([begin, end]).ravel())[::2]
     return np.where(begin < end, np.maximum(found, least), least)
 
 
 def _last_operand_number(program: Program) -> NDArray[np.int64]:
-    """Returns `[N]` as which operand an input is last read, 0 for other buffers: XLA numbers inputs in that order."""
+    """Returns `[N]` the operand number at the last read of an input, 0 for other buffers: XLA numbers inputs by it."""
     number = np.zeros(program.num_buffers, np.int64)
     reads = program.access_kind == OPERAND
     number[program.access_buffer[reads]] = program.access_number[reads]  # the last one stands
@@ -83,10 +84,10 @@ def _last_operand_number(program: Program) -> NDArray[np.int64]:
 
 
 class BufferOrder:
-    """The order of a program's buffers, and what of it does not change from decode to decode."""
+    """The order of a program's buffers, with the keys that all decodes share."""
 
     def __init__(self, program: Program, target: Target, options: Options, problem: Problem) -> None:
-        """Computes the keys of the order."""
+        """Computes the keys."""
         lives = lifetimes(program, problem, schedule(program, target))
         self._keys = (
             np.arange(program.num_buffers),
@@ -107,7 +108,9 @@ class BufferOrder:
     ) -> NDArray[np.int64]:
         """Returns the buffers to place, first to last.
 
-        `priority[N]` comes before everything else, lower first; what has an infinite one is not placed.
+        Args:
+          priority: `[N]` the first key, lower first; a buffer with an infinite one is not placed. None: all equal.
+          without: buffers that are placed by other means.
         """
         keys = self._keys if priority is None else (*self._keys, np.asarray(priority))
         order = np.lexsort(keys)

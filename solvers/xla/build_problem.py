@@ -1,4 +1,4 @@
-"""Builds the tables of a `Problem`: splits the accesses of every buffer into values and their uses."""
+"""The tables of a `Problem`, built from a program, a target and options."""
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -33,7 +33,7 @@ from .schedule import Times, depth, schedule
 
 
 def make_problem(program: Program, target: Target, options: Options) -> tuple[Problem, Accesses]:
-    """Lays a program out for the compiled code."""
+    """Returns the tables of a program for compiled code, and the links from them back to its accesses."""
     times = schedule(program, target)
     nest = depth(program, times.loop)
     weight = np.float32(options.while_trips) ** np.arange(nest.max(initial=0) + 1).astype(np.float32)
@@ -86,7 +86,14 @@ def _rows(program: Program, target: Target) -> "_Rows":
 
 
 class _Touch(NamedTuple):
-    """All accesses to a buffer by one instruction, or by one loop."""
+    """All accesses to a buffer by one instruction, or by one loop.
+
+    Attributes:
+      start, end: times.
+      latest: latest end of a prefetch for it.
+      reads, writes: accesses.
+      whole_loop: it is a loop.
+    """
 
     start: int
     end: int
@@ -97,12 +104,12 @@ class _Touch(NamedTuple):
 
 
 class _Rows:
-    """Splits the accesses of every buffer into values and uses, the same under all settings.
+    """The accesses of every buffer, split into values and uses; the same under all options.
 
     Attributes:
-      spans: `[N, 2]` first value of each buffer, and the one after its last.
-      value, use, gain: as in `Problem`; of `use` a copy is to be taken.
-      accesses: the way back.
+      spans: `[N, 2]` first value of each buffer, and the value after its last.
+      value, use, gain: as in `Problem`; copy `use` before changing it.
+      accesses: the links back.
     """
 
     def __init__(self, program: Program, target: Target, times: Times) -> None:
@@ -116,7 +123,7 @@ class _Rows:
         self._at = program.schedule_index.astype(np.int64)
         self._saved = gains(program, target)
         self._born_fast = born_fast(program)
-        outer = np.arange(len(program.loop_parent) + 1)  # of every loop the outermost one around it
+        outer = np.arange(len(program.loop_parent) + 1)  # the outermost loop around each loop
         for loop, parent in enumerate(program.loop_parent):
             outer[loop] = outer[parent] if parent >= 0 else loop
         outer[-1] = -1
@@ -135,7 +142,7 @@ class _Rows:
         self.accesses = Accesses(links, np.array(self._value_access, np.int64))
 
     def _touches(self, buffer: int, accesses: list[int]) -> list[_Touch]:
-        """Returns the touches in order: one for each loop that the buffer outlives, else one for each instruction."""
+        """Returns the touches in order: one per loop if the buffer outlives loops, else one per instruction."""
         program = self._program
         loops = {int(self._outer[program.access_instruction[a]]) for a in accesses}
         lasts = len(loops) > 1 or program.definition[buffer] < 0 or bool(program.is_output[buffer])
@@ -158,13 +165,14 @@ class _Rows:
         return touches
 
     def _buffer(self, buffer: int, touches: list[_Touch], given: int) -> None:
+        """Adds the values of a buffer, an input of which is defined at the time `given`."""
         program = self._program
-        defined: tuple[int, list[int], bool] | None = None  # time, accesses that write it, by a loop
+        defined: tuple[int, list[int], bool] | None = None  # time, accesses that write it, whether by a loop
         if program.definition[buffer] < 0:
             defined = (given, [], False)
         pending: list[_Touch] = []
         for touch in touches:
-            # A loop that writes also carries what was there before.
+            # A loop that writes a buffer also carries its former value.
             if touch.reads or touch.whole_loop:
                 pending.append(touch)
             if touch.writes:
@@ -181,7 +189,7 @@ class _Rows:
         touches: list[_Touch],
         following: _Touch | None,
     ) -> None:
-        """Adds a value with its uses. `following`: what writes the next one."""
+        """Adds a value with its uses, `touches`; `following` is the touch that writes the next value, or None."""
         if value is None:
             return
         program = self._program

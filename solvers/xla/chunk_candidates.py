@@ -1,4 +1,4 @@
-"""XXX"""
+"""Offsets for a buffer that should stay as long as possible (XLA: `MsaAlgorithm::FindBestChunkCandidates`)."""
 
 from numba import njit
 
@@ -11,10 +11,17 @@ from .state import State
 
 @njit(cache=True, nogil=True)
 def longest_fit(problem: Problem, state: State, buffer: int, use: int, first: int, slices: int) -> int:
-    """Returns the offset that stays free longest (XLA: `FindBestChunkCandidates`), or `NO_OFFSET`.
+    """Returns the offset that stays free for the most uses, or `NO_OFFSET`.
 
-    A search by halves finds until which use, of those from `use` on between which the buffer may stay. With slices
-    their starts are in `state.starts`, and `state.chosen` receives the slice that comes at each.
+    Candidates end at `use` or at a later use that the buffer may stay for; a binary search finds the latest that fits.
+
+    Args:
+      problem: the program.
+      state: `state.starts` holds the starts of slices; `state.chosen` receives the slice that comes at each.
+      buffer: the buffer to fit.
+      use: the use that it must serve.
+      first: first time in fast memory.
+      slices: number of slices, 0 for none.
     """
     values = problem.buffer[buffer]
     end_of_uses = problem.value[values[B_LAST] - 1, V_LAST]
@@ -25,7 +32,7 @@ def longest_fit(problem: Problem, state: State, buffer: int, use: int, first: in
     last = earliest
     while last + 1 < end_of_uses and can_stay(problem, problem.use[last, U_TIME], problem.use[last + 1, U_FROM]):
         last += 1
-    if last > earliest:  # what fits up to the last of them needs no search
+    if last > earliest:  # an offset that fits up to the last use needs no search
         offset = _fit(problem, state, buffer, first, problem.use[last, U_TIME], slices, -1)
         if offset != NO_OFFSET:
             state.chosen[:slices] = state.order[:slices]

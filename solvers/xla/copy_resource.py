@@ -1,6 +1,7 @@
-"""How much the copies of one direction can move, and when: first in, first out (XLA: `AsynchronousCopyResource`).
+"""The bandwidth that copies of one direction share, first in, first out (XLA: `AsynchronousCopyResource`).
 
-Copies draw on what instructions supply while they run. One that is not done when the next begins pushes it back.
+Each instruction supplies copies with the seconds that it runs. A copy that is not complete when the next one starts
+delays it.
 """
 
 from typing import NamedTuple
@@ -9,22 +10,26 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-# Columns of `CopyResource.copy`: a copy may move over the times between start and end, both excluded.
-Q_START, Q_END, Q_NEED = range(3)
-# Columns of `CopyResource.counts`.
+# Columns of `CopyResource.copy`: a copy moves over the times between start and end, both excluded.
+(
+    Q_START,
+    Q_END,
+    Q_NEED,  # scaled seconds
+) = range(3)
+# Columns of `CopyResource.counts`: copies, entries of the log, whether a table overflowed.
 N_COPIES, N_LOGGED, N_FULL = range(3)
 
 
 class CopyResource(NamedTuple):
-    """The copies of one direction.
+    """The copies of one direction. Shape: `S` times; seconds are scaled (`problem.SCALE`).
 
     Attributes:
-      copy: `[C, 3]` in the order of start, equal ones in the order they came.
-      counts: copies, entries of the log, whether there was no more room.
-      before: `[S + 1]` what all instructions before a time supply.
-      delay: `[S + 1]` at each time, what the copies that began before still have to move.
-      log: `[G, 2]` delays as they were before they changed, to take changes back.
-      begun, ended: Fenwick trees over times: how many copies begin and end.
+      copy: `[., 3]`, columns `Q_*`, in the order of start; equal ones in the order in which they were added.
+      counts: `[3]`, columns `N_*`.
+      before: `[S + 1]` seconds that all instructions before a time supply.
+      delay: `[S + 2]` at each time, seconds that copies which started before still need.
+      log: `[., 2]` a time, and its delay before a change: `take_back` restores it.
+      begun, ended: Fenwick trees over times, which count copies that start and that end.
     """
 
     copy: NDArray[np.int64]
@@ -37,7 +42,7 @@ class CopyResource(NamedTuple):
 
 
 def make_resource(supply: NDArray[np.int64], copies: int) -> CopyResource:
-    """Returns an empty resource for `supply[S]`."""
+    """Returns a resource without copies, for scaled seconds `supply[S]` and with space for so many copies."""
     times = len(supply)
     return CopyResource(
         np.zeros((copies, 3), np.int64),
@@ -52,7 +57,7 @@ def make_resource(supply: NDArray[np.int64], copies: int) -> CopyResource:
 
 @njit(cache=True, nogil=True)
 def clear(resource: CopyResource) -> None:
-    """Empties a resource."""
+    """Removes all copies."""
     resource.counts[:] = 0
     resource.delay[:] = 0
     resource.begun[:] = 0
@@ -61,7 +66,7 @@ def clear(resource: CopyResource) -> None:
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _upper(resource: CopyResource, start: int) -> int:
-    """Returns the number of copies that begin at `start` or before."""
+    """Returns how many copies start at `start` or before."""
     low, high = 0, resource.counts[N_COPIES]
     while low < high:
         middle = (low + high) // 2
@@ -74,6 +79,7 @@ def _upper(resource: CopyResource, start: int) -> int:
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _set_delay(resource: CopyResource, t: int, delay: int) -> None:
+    """Changes a delay and logs the former one."""
     if resource.delay[t] != delay:
         at = resource.counts[N_LOGGED]
         if at < len(resource.log):
@@ -86,7 +92,7 @@ def _set_delay(resource: CopyResource, t: int, delay: int) -> None:
 
 @njit(cache=True, nogil=True, forceinline=True)
 def take_back(resource: CopyResource, logged: int) -> None:
-    """Undoes all changes of delays but the first `logged`."""
+    """Restores all delays but the first `logged` that changed."""
     while resource.counts[N_LOGGED] > logged:
         resource.counts[N_LOGGED] -= 1
         t, delay = resource.log[resource.counts[N_LOGGED]]
@@ -95,10 +101,19 @@ def take_back(resource: CopyResource, logged: int) -> None:
 
 @njit(cache=True, nogil=True)
 def consume(resource: CopyResource, supply: np.ndarray, start: int, end: int, need: int) -> bool:
-    """Moves `need` between the times, after what began before, and pushes later copies back.
+    """Moves a copy after those that started before it, and delays the later ones (XLA: `ConsumeResource`).
 
-    Returns whether every copy still ends in time. Changes delays in any case: `take_back` undoes them.
-    A copy of nothing always does, however late the others are.
+    Changes delays in any case; `take_back` restores them.
+
+    Args:
+      resource: the copies before.
+      supply: `[S]` scaled seconds.
+      start: time after which the copy starts.
+      end: time before which it must be complete.
+      need: scaled seconds that it takes; a copy of 0 is always accepted.
+
+    Returns:
+      Whether every copy is still complete in time.
     """
     if need == 0:
         return True
@@ -129,7 +144,7 @@ def consume(resource: CopyResource, supply: np.ndarray, start: int, end: int, ne
 
 @njit(cache=True, nogil=True, forceinline=True)
 def has_enough(resource: CopyResource, supply: np.ndarray, start: int, end: int, need: int) -> bool:
-    """Returns whether one more copy would leave all of them done in time."""
+    """Returns whether one more copy would leave all complete in time (XLA: `HasEnoughResource`)."""
     logged = resource.counts[N_LOGGED]
     fits = consume(resource, supply, start, end, need)
     take_back(resource, logged)
@@ -138,6 +153,7 @@ def has_enough(resource: CopyResource, supply: np.ndarray, start: int, end: int,
 
 @njit(cache=True, nogil=True)
 def _count(tree: np.ndarray, t: int, change: int) -> None:
+    """Adds a change at a time to a Fenwick tree."""
     at = t + 2
     while at < len(tree):
         tree[at] += change
@@ -146,7 +162,7 @@ def _count(tree: np.ndarray, t: int, change: int) -> None:
 
 @njit(cache=True, nogil=True)
 def _sum(tree: np.ndarray, t: int) -> int:
-    """Returns how many are at `t` or before."""
+    """Returns the count of a Fenwick tree up to and including `t`."""
     at, total = min(t + 2, len(tree) - 1), 0
     while at > 0:
         total += tree[at]
@@ -162,7 +178,7 @@ def outstanding(resource: CopyResource, first: int, last: int) -> int:
 
 @njit(cache=True, nogil=True)
 def add(resource: CopyResource, supply: np.ndarray, start: int, end: int, need: int, counted_from: int) -> None:
-    """Adds a copy that `enough` has accepted; it counts as in flight from `counted_from` through `end`."""
+    """Adds a copy that `has_enough` accepts (XLA: `AddCopy`); it is in flight from `counted_from` through `end`."""
     consume(resource, supply, start, end, need)
     count = resource.counts[N_COPIES]
     if count >= len(resource.copy):
@@ -179,7 +195,7 @@ def add(resource: CopyResource, supply: np.ndarray, start: int, end: int, need: 
 
 @njit(cache=True, nogil=True)
 def remove(resource: CopyResource, start: int, counted_from: int, end: int) -> None:
-    """Takes out the copy that was added last of those that begin at `start`; its delays are `take_back`'s."""
+    """Removes the copy added last of those that start at `start` (XLA: `RemoveCopy`); `take_back` restores delays."""
     at = _upper(resource, start) - 1
     for index in range(at, resource.counts[N_COPIES] - 1):
         resource.copy[index] = resource.copy[index + 1]

@@ -1,4 +1,4 @@
-"""Bandwidths to the last digit: ties between buffers are decided by the rounding of single precision."""
+"""Seconds and bytes in the compiler's precision, whose rounding decides ties between buffers (XLA: `CostAnalysis`)."""
 
 from typing import Any
 
@@ -9,8 +9,8 @@ from ...env.program.program import Program
 from ...env.program.target import Target
 
 _GIB = 2**30
-# Bytes per second between HBM and fast memory, and how much faster fast memory is. They reproduce the integers of the
-# compiler's copy resources and, with five exceptions in a hundred at most, all six digits of the benefits it logs.
+# Bytes per second of HBM, and the factor by which fast memory is faster. They reproduce the integers of the compiler's
+# copy resources exactly, and all six digits of the benefits that it logs in at least 95 of 100 cases.
 _EXACT: dict[str, tuple[float, float]] = {
     "v4": (457.5 * _GIB, 6.0),
     "v5e": (687.0 * _GIB, 22.5),
@@ -21,7 +21,7 @@ _ROUNDING = 1e-4
 
 
 def bandwidths(target: Target) -> tuple[float, float]:
-    """Returns the bytes per second of HBM and of fast memory: the exact ones where the target's are those, rounded."""
+    """Returns the bytes per second of HBM and of fast memory, exact where the target's are the same but rounded."""
     hbm, ratio = _EXACT.get(target.name, (0.0, 0.0))
     known = abs(hbm - target.hbm_bandwidth) <= _ROUNDING * hbm
     if known and abs(hbm * ratio - target.fast_bandwidth) <= _ROUNDING * target.fast_bandwidth:
@@ -30,7 +30,7 @@ def bandwidths(target: Target) -> tuple[float, float]:
 
 
 def moved_bytes(program: Program) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Returns `[A]` bytes of accesses and `[T]` of instructions, whole where the file has six digits of whole ones."""
+    """Returns `[A]` bytes of accesses and `[T]` of instructions, exact where the file has six digits of them."""
     size = program.size[program.access_buffer].astype(float)
     moved = np.where(_alike(program.access_bytes, size), size, program.access_bytes)
     sums = np.bincount(program.access_instruction, weights=moved, minlength=program.num_instructions)
@@ -38,14 +38,14 @@ def moved_bytes(program: Program) -> tuple[NDArray[np.float64], NDArray[np.float
 
 
 def _alike(values: NDArray[Any], exact: NDArray[Any]) -> NDArray[np.bool_]:
-    """Returns whether values agree in six digits."""
+    """Returns where values agree to six digits."""
     return np.abs(values - exact) <= 6e-6 * exact
 
 
 def memory_s(program: Program, target: Target) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Returns `[A]` seconds that an access's instruction moves bytes: with all in HBM, and with that access alone fast.
+    """Returns `[A]` seconds that the instruction of an access moves bytes: all in HBM, and that access alone fast.
 
-    In single precision, as XLA computes (`CostAnalysis::GetInstructionElapsedDueToMemory`).
+    In single precision, as in XLA (`CostAnalysis::GetInstructionElapsedDueToMemory`).
     """
     hbm, fast = (np.float32(bandwidth) for bandwidth in bandwidths(target))
     t = program.access_instruction

@@ -1,4 +1,7 @@
-"""Cross-program prefetches: inputs that the previous execution has brought already."""
+"""Cross-program prefetches: inputs that the previous execution prefetches for this one.
+
+XLA: `FindCrossProgramPrefetchCandidates` and `MsaAlgorithm::AllocateCrossProgramPrefetchBuffer`.
+"""
 
 import numpy as np
 from numba import njit
@@ -10,18 +13,18 @@ from . import heap as heaps
 from .heap import NO_OFFSET, fit
 from .interval_picker import elapsed, latest_start, preferred_start
 from .problem import B_FIRST, B_SIZE, L_END, L_FAST, L_LAST, U_TIME, V_FIRST, V_LAST, Problem
-from .state import A_BEGIN, A_COPY, A_CROSS, A_DONE, FAST, HBM, State, add_copy, add_stay
+from .state import A_BEGIN, A_COPY, A_CROSS, A_DONE, FAST, HBM, N_STAYS, State, add_copy, add_stay
 
-# A buffer that is needed for less of the time is let go and fetched again at the end of the program.
+# A buffer that occupies fast memory for less than this share of the time is freed and prefetched again at the end.
 _MOST_OCCUPIED = np.float32(0.6)
 
 
 def candidates(program: Program, problem: Problem) -> NDArray[np.int64]:
     """Returns the inputs to prefetch across programs, best first.
 
-    XLA takes large ones first, then those whose readers write most, then those done with soonest, but none that looks
-    like an activation from the operations that read it. A program does not say these; so where it has a production
-    mapping, the inputs are the ones seen there. Elsewhere inputs that a `copy` reads count as activations.
+    XLA orders them by size, then by the bytes that their readers write, then by their last use, and leaves out those
+    that look like activations by the operations that read them. A program does not name these operations: where it has
+    a production mapping, its inputs are taken; elsewhere an input that a `copy` reads counts as an activation.
     """
     if program.production is not None:
         copies = program.production.copies
@@ -45,7 +48,10 @@ def candidates(program: Program, problem: Problem) -> NDArray[np.int64]:
 
 @njit(cache=True, nogil=True)
 def place_cross_program(problem: Problem, state: State, buffer: int) -> bool:
-    """Places a buffer as a cross-program prefetch; returns whether there was room."""
+    """Places a buffer as a cross-program prefetch; returns whether there was free space for it.
+
+    Where memory is short, the buffer is freed after its last use and prefetched again at the end of the program.
+    """
     value = problem.buffer[buffer, B_FIRST]
     first, last = problem.value[value, V_FIRST], problem.value[value, V_LAST]
     size, copy_s = problem.buffer[buffer, B_SIZE], problem.buffer_s[buffer]
@@ -66,7 +72,7 @@ def place_cross_program(problem: Problem, state: State, buffer: int) -> bool:
     whole = elapsed(problem, 0, end)
     in_time = gone + 1 < again <= problem.limit[L_LAST]
     freed = pressure > problem.limit[L_FAST] and in_time and occupied < _MOST_OCCUPIED * whole
-    state.span[value, 0] = state.counts[0]
+    state.span[value, 0] = state.counts[N_STAYS]
     add_stay(state, value, HBM, 0, end, NO_OFFSET, -1)
     until = gone if freed else end
     number = add_stay(state, value, FAST, 0, until, offset, -1)

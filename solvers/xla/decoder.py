@@ -1,4 +1,4 @@
-"""From an order of buffers and preferred prefetch times to a mapping: XLA's assignment as a fast function."""
+"""XLA's assignment as a function from an order of buffers and preferred prefetch times to a mapping."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,9 +21,9 @@ _MOST_GROWTH = 64
 
 
 class Decoder:
-    """XLA's Memory Space Assignment for one program.
+    """XLA's memory space assignment for one program.
 
-    What does not depend on the order is worked out once; a decode then takes some milliseconds.
+    The tables that do not depend on the order are built once; a decode then takes some milliseconds.
     """
 
     def __init__(self, program: Program, target: Target | None = None, options: Options | None = None) -> None:
@@ -57,12 +57,12 @@ class Decoder:
         """Returns a legal mapping.
 
         Args:
-          priority: `[N]` per buffer, lower ones are placed first (`xla_tpu_msa_sort_order_overrides`); equal ones in
-            XLA's own order; those with an infinite one stay in HBM. None: all equal.
-          wanted_start: `[A]` per access, after which instruction a prefetch for it should start, or -1 for none
-            (`xla_tpu_preferred_prefetch_overrides`). Such a prefetch is not checked against the bandwidth. Numbers that
-            are not integers count as eagerness in 0..1: 1 is right before the use, 0 as soon as the value is defined.
-            None: none.
+          priority: `[N]` per buffer; buffers with lower numbers are placed first, equal ones in XLA's own order
+            (`xla_tpu_msa_sort_order_overrides`), and those with infinity stay in HBM. None: all equal.
+          wanted_start: `[A]` per access; integers name the instruction after which a prefetch for it should start
+            (`xla_tpu_preferred_prefetch_overrides`), floats in 0..1 its place between the definition of the value, 0,
+            and the use, 1; negative numbers stand for no preference. Such a prefetch is not checked against the
+            bandwidth. None: no preferences.
         """
         order = self._order.buffers(None if priority is None else np.asarray(priority), self._cross)
         preferred_time = (
@@ -73,14 +73,14 @@ class Decoder:
             if not is_full(self._state):
                 break
             if self._factor >= _MOST_GROWTH:
-                raise RuntimeError(f"program {self.program.name!r}: the tables of the xla solver ran out of room")
+                raise RuntimeError(f"program {self.program.name!r}: the tables of the xla solver are too small")
             self._factor *= 2
             self._make_state()
         mapping = self._writer.mapping(self._state)
         return legal(self.program, self.target, mapping) if len(self.program.loop_trips) else mapping
 
     def order(self) -> NDArray[np.int64]:
-        """Returns the buffers that are placed, in XLA's own order."""
+        """Returns the buffers to place, in XLA's own order."""
         return self._order.buffers(None, self._cross)
 
     def _preferred_times(self, wanted: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.int64]:

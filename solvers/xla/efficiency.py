@@ -1,4 +1,4 @@
-"""Stays that serve less than was copied for them (XLA: `GetInefficientAllocationSites`)."""
+"""Stays that serve too few bytes for the bytes copied for them (XLA: `GetInefficientAllocationSites`)."""
 
 import numpy as np
 from numba import njit
@@ -9,9 +9,9 @@ from .state import A_COPY, A_FAST, State
 
 @njit(cache=True, nogil=True)
 def rule_out_inefficient(problem: Problem, state: State, buffer: int) -> bool:
-    """Marks what must stay in HBM, as it does not pay; returns whether something new was marked.
+    """Marks values and uses of inefficient stays, which must be in HBM from then on; returns whether any is new.
 
-    Stays that operations in place link are judged together.
+    Stays that are linked by an operation in place are judged together.
     """
     ratio = problem.ratio[R_INEFFICIENT]
     if ratio <= 0:
@@ -32,7 +32,7 @@ def rule_out_inefficient(problem: Problem, state: State, buffer: int) -> bool:
             fast, copy = state.stay[number, A_FAST], state.stay[number, A_COPY]
             if not fast and not copy:
                 continue
-            found = of_value[value - first] if fast != copy else -1  # defined in fast memory
+            found = of_value[value - first] if fast != copy else -1  # -1 unless defined in fast memory
             if found < 0:
                 found = links
                 links += 1

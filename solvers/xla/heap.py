@@ -1,4 +1,4 @@
-"""What lies where in fast memory, and where there is room: best fit (XLA: `GlobalDecreasingSizeBestFitHeap`)."""
+"""A heap over bytes and times, with best fit (XLA: `GlobalDecreasingSizeBestFitHeap`)."""
 
 from typing import NamedTuple
 
@@ -9,27 +9,34 @@ from numpy.typing import NDArray
 from ...env.compiled.sorting import sort
 from .problem import L_ALIGN, L_FAST, Problem
 
-_WIDTH = 4  # binary digits of the times that share a bucket
+_WIDTH = 4  # 2**_WIDTH times share a bucket
 NO_OFFSET = -1
 
-# Columns of `Heap.chunk`: the chunk holds its bytes over the times first..last.
-C_FIRST, C_LAST, C_OFFSET, C_SIZE, C_HOLDER = range(5)
-# Columns of `Heap.counts`.
+# Columns of `Heap.chunk`: bytes in use over an interval of times.
+(
+    C_FIRST,  # first time
+    C_LAST,  # last time
+    C_OFFSET,  # lowest byte
+    C_SIZE,  # bytes
+    C_HOLDER,  # the stay that holds it, or -1
+) = range(5)
+# Columns of `Heap.counts`: rows in use, and whether a table overflowed.
 N_CHUNKS, N_LINKS, N_OVERFLOW = range(3)
 
 
 class Heap(NamedTuple):
-    """Chunks, and per bucket of times a list of those that overlap it, the newest first.
+    """Chunks, and for each bucket of times a linked list of the chunks that overlap it, the newest first.
 
     Attributes:
-      chunk: `[K, 5]`.
-      head: per bucket its newest link, or -1.
-      link: `[E, 2]` chunk, next link.
-      counts: chunks, links, whether one of them ran out.
-      used: `[S]` bytes in chunks at each time; after a repack, values in place count twice where they meet, as in XLA.
+      chunk: `[., 5]`, columns `C_*`.
+      head: for each bucket its newest link, or -1.
+      link: `[., 2]` chunk, next link.
+      counts: `[3]`, columns `N_*`.
+      used: `[S]` bytes of the chunks at each time. After a repack two values of a buffer that meet in one time, one
+        written in place of the other, count twice, as in XLA.
       exact: `[S]` the same, each byte once.
-      taken: scratch: start and end of what is taken, in units of the alignment, as one number.
-      gap: scratch.
+      taken: scratch; intervals of bytes in use, in units of the alignment, packed as `start << 32 | end`.
+      gap: scratch; `[., 2]` size and start of gaps, in units of the alignment.
     """
 
     chunk: NDArray[np.int64]
@@ -43,7 +50,7 @@ class Heap(NamedTuple):
 
 
 def make_heap(times: int, chunks: int, links: int) -> Heap:
-    """Returns an empty heap."""
+    """Returns an empty heap for so many times, with space for so many chunks and links."""
     return Heap(
         np.zeros((chunks, 5), np.int64),
         np.full((times >> _WIDTH) + 2, -1, np.int64),
@@ -67,7 +74,7 @@ def clear(heap: Heap) -> None:
 
 @njit(cache=True, nogil=True)
 def commit(heap: Heap, first: int, last: int, offset: int, size: int, holder: int) -> None:
-    """Takes bytes over the times `first..last`, both within the program; less than one time is nothing."""
+    """Puts bytes to use over the times `first..last` (XLA: `CommitChunk`); an empty interval changes nothing."""
     if first > last:
         return
     low = max(first, 0)
@@ -91,7 +98,7 @@ def commit(heap: Heap, first: int, last: int, offset: int, size: int, holder: in
 
 @njit(cache=True, nogil=True)
 def undo(heap: Heap, chunks: int) -> None:
-    """Gives back all but the oldest `chunks` chunks."""
+    """Frees all but the oldest `chunks` chunks."""
     while heap.counts[N_CHUNKS] > chunks:
         heap.counts[N_CHUNKS] -= 1
         row = heap.chunk[heap.counts[N_CHUNKS]]
@@ -105,7 +112,7 @@ def undo(heap: Heap, chunks: int) -> None:
 
 @njit(cache=True, nogil=True)
 def gather(problem: Problem, heap: Heap, first: int, last: int, count: int) -> int:
-    """Adds what is taken at some time of `first..last` to the `count` entries of `taken`; returns their new number."""
+    """Appends the bytes in use within `first..last` to the `count` entries of `taken`; returns their new count."""
     align = problem.limit[L_ALIGN]
     low = max(first, 0)
     for bucket in range(low >> _WIDTH, (last >> _WIDTH) + 1):
@@ -116,7 +123,7 @@ def gather(problem: Problem, heap: Heap, first: int, last: int, count: int) -> i
             link = heap.link[link, 1]
             if row[C_FIRST] > last or row[C_LAST] < low or row[C_SIZE] == 0:
                 continue
-            # Counted in the first bucket that it shares with the interval.
+            # A chunk counts in the first bucket that it shares with the interval.
             if max(row[C_FIRST], low) < begin:
                 continue
             if count >= len(heap.taken):
@@ -129,7 +136,10 @@ def gather(problem: Problem, heap: Heap, first: int, last: int, count: int) -> i
 
 @njit(cache=True, nogil=True)
 def best_gap(problem: Problem, heap: Heap, count: int, size: int) -> int:
-    """Returns the lowest offset of the smallest gap with room between the first `count` entries of `taken`."""
+    """Returns the offset of the smallest gap of `size` bytes, the lowest of equal ones; `NO_OFFSET` if there is none.
+
+    Gaps lie between the first `count` entries of `taken`; the free bytes above all of them are the last resort.
+    """
     align = problem.limit[L_ALIGN]
     need = (size + align - 1) // align
     taken = heap.taken[:count]
@@ -150,7 +160,7 @@ def best_gap(problem: Problem, heap: Heap, count: int, size: int) -> int:
 
 @njit(cache=True, nogil=True, forceinline=True)
 def is_free(problem: Problem, heap: Heap, first: int, last: int, offset: int, size: int) -> bool:
-    """Returns whether bytes are free over all of `first..last`, within fast memory."""
+    """Returns whether bytes lie within fast memory and are free over all of `first..last`."""
     if offset + size > problem.limit[L_FAST]:
         return False
     return latest_free(heap, first, last, offset, size) >= last
@@ -158,7 +168,7 @@ def is_free(problem: Problem, heap: Heap, first: int, last: int, offset: int, si
 
 @njit(cache=True, nogil=True, forceinline=True)
 def latest_free(heap: Heap, first: int, last: int, offset: int, size: int) -> int:
-    """Returns the last time up to which bytes are free from `first` on, `first - 1` for none, at most `last`."""
+    """Returns the last time, `last` at most, up to which bytes are free from `first` on; `first - 1` for none."""
     low = max(first, 0)
     for bucket in range(low >> _WIDTH, (last >> _WIDTH) + 1):
         begin = bucket << _WIDTH
@@ -178,7 +188,10 @@ def latest_free(heap: Heap, first: int, last: int, offset: int, size: int) -> in
 
 @njit(cache=True, nogil=True, forceinline=True)
 def fit(problem: Problem, heap: Heap, first: int, last: int, size: int, preferred_offset: int) -> int:
-    """Returns an offset for `size` bytes over `first..last`, `preferred_offset` alone unless it is negative; or `NO_OFFSET`."""
+    """Returns an offset for `size` bytes over `first..last`, or `NO_OFFSET` (XLA: `FindChunkCandidate`).
+
+    A `preferred_offset` that is not negative is the only one tried.
+    """
     if preferred_offset >= 0:
         return preferred_offset if is_free(problem, heap, first, last, preferred_offset, size) else NO_OFFSET
     if not has_bytes(problem, heap, first, last, size):
@@ -188,7 +201,7 @@ def fit(problem: Problem, heap: Heap, first: int, last: int, size: int, preferre
 
 @njit(cache=True, nogil=True, forceinline=True)
 def has_bytes(problem: Problem, heap: Heap, first: int, last: int, size: int) -> bool:
-    """Returns whether there are enough free bytes at each time, wherever they are: a quick no."""
+    """Returns whether each time has enough free bytes, contiguous or not: a quick test that rules most cases out."""
     most = problem.limit[L_FAST] - size
     for t in range(max(first, 0), last + 1):  # noqa: SIM110 -- compiled
         if heap.exact[t] > most:

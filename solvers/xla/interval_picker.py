@@ -1,20 +1,32 @@
-"""When a prefetch may start, which starts are tried first, how long a stay may be (XLA: `PrefetchIntervalPicker`)."""
+"""The times at which prefetches and their slices start, and how long a stay may last.
+
+XLA: `CostAnalysisPrefetchIntervalPicker` and `SlicedPrefetchStartTimePicker`.
+"""
 
 import numpy as np
 from numba import njit
 
 from .problem import L_FLAT, NEVER, R_LONGEST, R_MIN, R_PREFERRED, Problem
 
-_STEPS = np.float32(100.0)  # once starts come earlier and earlier, at most so many are tried
-_RETRY = np.float32(2.0)  # how much longer a write-back may take at the next attempt
+# At most so many starts are tried once all remaining ones are earlier.
+_STEPS = np.float32(100.0)
+# Each retry gives a write-back this much more time, in units of its first.
+_RETRY = np.float32(2.0)
 
-# Columns of a picker: the bounds, the next start upwards and downwards, which of the two is next, the end.
-P_EARLIEST, P_LATEST, P_UP, P_DOWN, P_RISING, P_END = range(6)
+# Columns of a picker.
+(
+    P_EARLIEST,  # bounds of the starts
+    P_LATEST,
+    P_UP,  # next start in ascending order
+    P_DOWN,  # next start in descending order
+    P_RISING,  # 1: the next start is `P_UP`, else `P_DOWN`
+    P_END,  # time of the use
+) = range(6)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def elapsed(problem: Problem, start: int, end: int) -> np.float32:
-    """Returns the seconds between two times, both excluded; loops inside count with their weight."""
+    """Returns the seconds between two times, both excluded, loops inside weighed (XLA: `GetLogicalIntervalElapsed`)."""
     if start >= end:
         return np.float32(0.0)
     start = max(start, 0)
@@ -30,28 +42,29 @@ def elapsed(problem: Problem, start: int, end: int) -> np.float32:
 
 @njit(cache=True, nogil=True, forceinline=True)
 def can_stay(problem: Problem, start: int, end: int) -> bool:
-    """Returns whether a buffer may stay in fast memory from one time to the next at which it is used."""
+    """Returns whether a stay may last between two uses (XLA: `CanAllocateInAlternateMemoryNoCopy`)."""
     return problem.ratio[R_LONGEST] > elapsed(problem, start, end)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def write_back_end(problem: Problem, copy_s: float, start: int, last: int, retry: int) -> int:
-    """Returns the time by which a write-back that starts at `start` should be done, `last + 1` at most."""
-    wanted = (np.float32(1.0) + _RETRY * np.float32(retry)) * problem.ratio[R_PREFERRED] * copy_s
+    """Returns the time by which a write-back should end, `last + 1` at most (XLA: `PreferredEvictionEndTime`)."""
+    preferred_s = (np.float32(1.0) + _RETRY * np.float32(retry)) * problem.ratio[R_PREFERRED] * copy_s
     end = start + 1
-    while end <= last and elapsed(problem, start, end) < wanted:
+    while end <= last and elapsed(problem, start, end) < preferred_s:
         end += 1
     return end
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _level(problem: Problem, t: int) -> int:
+    """Returns how many loops are around a time."""
     return problem.nest[min(max(t, 0), len(problem.nest) - 1)]
 
 
 @njit(cache=True, nogil=True)
 def latest_start(problem: Problem, copy_s: float, gain: float | np.float32, start: int, end: int) -> int:
-    """Returns the latest start that leaves the copy enough time, `start - 1` for none."""
+    """Returns the latest start with enough time for the copy, else `start - 1` (XLA: `LatestPrefetchStartTime`)."""
     shortest = problem.ratio[R_MIN] * copy_s
     level = _level(problem, end)
     if problem.limit[L_FLAT]:
@@ -79,7 +92,17 @@ def begin(
     end: int,
     preferred_time: int,
 ) -> None:
-    """Sets `picker` to the starts of a prefetch within `start..end`; `preferred_time` or `NEVER` comes first."""
+    """Sets a picker to the starts of a prefetch (XLA: `Begin`).
+
+    Args:
+      problem: the program.
+      picker: overwritten.
+      copy_s: seconds that the copy is expected to take.
+      gain: seconds that serving the use from fast memory saves.
+      start: the earliest start.
+      end: time of the use.
+      preferred_time: the first start to try, or `NEVER` for the picker's own.
+    """
     latest = latest_start(problem, copy_s, gain, start, end)
     level = _level(problem, end)
     earliest = start
@@ -109,11 +132,14 @@ def begin(
 
 @njit(cache=True, nogil=True)
 def preferred_start(problem: Problem, copy_s: float, earliest: int, latest: int, end: int) -> int:
-    """Returns the first of the starts whose time to the end comes nearest to what is preferred."""
+    """Returns the start whose seconds to the end are nearest to the preferred ones (XLA: `PreferredPrefetchStartTime`).
+
+    Of equally near ones, the first.
+    """
     target = problem.ratio[R_PREFERRED] * copy_s
     level = _level(problem, end)
     if problem.limit[L_FLAT]:
-        low, high = earliest, latest + 1  # the first start with no more than the target
+        low, high = earliest, latest + 1  # the first start within the target
         while low < high:
             middle = (low + high) // 2
             if elapsed(problem, middle, end) <= target:
@@ -125,7 +151,7 @@ def preferred_start(problem: Problem, copy_s: float, earliest: int, latest: int,
         before = elapsed(problem, low - 1, end)
         if low <= latest and abs(target - elapsed(problem, low, end)) < abs(target - before):
             return low
-        high = low - 1  # the first of those with the same time
+        high = low - 1  # the first start with the same seconds
         low = earliest
         while low < high:
             middle = (low + high) // 2
@@ -144,13 +170,13 @@ def preferred_start(problem: Problem, copy_s: float, earliest: int, latest: int,
 
 @njit(cache=True, nogil=True, forceinline=True)
 def is_done(picker: np.ndarray) -> bool:
-    """Returns whether all starts have been tried."""
+    """Returns whether all starts have been tried (XLA: `Done`)."""
     return picker[P_UP] > picker[P_LATEST] and picker[P_DOWN] < picker[P_EARLIEST]
 
 
 @njit(cache=True, nogil=True)
 def next_start(problem: Problem, picker: np.ndarray) -> int:
-    """Returns the next start: later and earlier ones in turn, then earlier ones in growing steps."""
+    """Returns the next start (XLA: `Next`): later and earlier ones in turn, then earlier ones in growing steps."""
     end = picker[P_END]
     level = _level(problem, end)
     if picker[P_RISING]:
@@ -177,7 +203,10 @@ def next_start(problem: Problem, picker: np.ndarray) -> int:
 
 @njit(cache=True, nogil=True)
 def slice_starts(problem: Problem, start: int, end: int, count: int, starts: np.ndarray) -> None:
-    """Spreads `count` starts so that each slice leaves its share of the seconds between `start` and `end` behind it."""
+    """Spreads the starts of slices evenly over the seconds from `start` to `end`.
+
+    `starts[:count]` receives them, in ascending order; slices start at the nesting depth of `start` only.
+    """
     starts[:count] = start
     whole = elapsed(problem, start, end)
     if count < 2 or start >= end - 2 or whole <= 0:

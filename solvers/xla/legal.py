@@ -1,21 +1,21 @@
-"""Makes mappings legal where XLA's notion of a loop and ours differ."""
+"""Repair of mappings that are illegal because XLA's notion of a loop is not a program's."""
 
 from collections import Counter
 
 import numpy as np
 
-from ...env.program.residencies import fit_to_loops
 from ...env.program.mapping import Mapping
 from ...env.program.program import Program
+from ...env.program.residencies import fit_to_loops
 from ...env.program.target import Target
 from ...env.verifier.verify import verify
 
 
 def legal(program: Program, target: Target, mapping: Mapping) -> Mapping:
-    """Returns a mapping without violations: buffers that break a rule stay in HBM.
+    """Returns a mapping without violations, in which buffers that break a rule stay in HBM.
 
-    XLA lets a loop-carried value leave fast memory in the middle of a body and come back at the next iteration; a
-    mapping holds it over the whole loop, where there is room.
+    XLA may evict a loop-carried value in the middle of a body and bring it back at the next iteration; here a mapping
+    holds it over the whole loop, where it fits.
     """
     used = set(
         zip(
@@ -34,6 +34,7 @@ def legal(program: Program, target: Target, mapping: Mapping) -> Mapping:
 
 
 def _without(program: Program, mapping: Mapping, buffers: set[int]) -> Mapping:
+    """Returns a mapping with some buffers in HBM."""
     out = np.array(sorted(buffers))
     copies = mapping.copies
     return Mapping(

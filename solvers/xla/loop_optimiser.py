@@ -1,4 +1,4 @@
-"""Plans one of the repeated layers as a loop and has all of them follow (XLA: `MemoryBoundLoopOptimizer`)."""
+"""Repeated layers: one is planned as the body of a loop, and all follow it (XLA: `MemoryBoundLoopOptimizer`)."""
 
 from dataclasses import dataclass, field
 
@@ -16,15 +16,17 @@ _TEMPORARY, _PINNED, _PREFETCH = range(3)
 
 @dataclass
 class _LoopValue:
-    """A buffer that the layer uses. Indices count times from the begin of the layer.
+    """A buffer that the layer uses (XLA: `LoopValue`). An index is a time, counted from the start of the layer.
 
     Attributes:
-      buffer, size: which.
-      kind: whether it lives for a while, through all layers, or is fetched.
-      born: where the layer writes it, or None.
-      uses: index and access of its uses in the layer; `later` those in the next one.
-      worth: bytes saved per byte.
-      mode, start: what was decided of the uses; `start` is where a prefetch begins, and where it must be done.
+      buffer, size: number and bytes.
+      kind: `_TEMPORARY`, written in the layer; `_PINNED`, the same in all layers; `_PREFETCH`, read in one only.
+      born: index at which the layer writes it, or None.
+      uses: index and access of each use in the layer.
+      later: index and access of each use in the next layer.
+      worth: bytes saved per byte held.
+      mode: decision for the uses without a prefetch, `M_*`.
+      start: decision for a prefetch: indices at which it starts, and by which it is complete; None for none.
     """
 
     buffer: int
@@ -40,7 +42,7 @@ class _LoopValue:
 
 
 def optimise(program: Program, target: Target, options: Options, problem: Problem, accesses: Accesses) -> None:
-    """Sets modes and preferred starts of the uses in repeated layers."""
+    """Sets modes and preferred times of the uses in repeated layers, in `problem`."""
     of_access = {access: use for use, access in accesses.links.tolist()}
     at = dict(zip(program.schedule_index.tolist(), range(program.num_instructions), strict=True))
     for repeat in find_repeats(program, options.loop_min_iterations):
@@ -58,6 +60,7 @@ def _export(
     first: int,
     value: _LoopValue,
 ) -> None:
+    """Writes the decisions on a value to the uses in all layers."""
     known = set()
     for index, access in value.uses + [(i, a) for i, a in value.later if i not in {j for j, _ in value.uses}]:
         key = (index, int(program.access_number[access]), program.access_path[access])
@@ -86,7 +89,7 @@ def _export(
 
 
 class _Layer:
-    """One of the repeated layers: the second, between two others."""
+    """The second of the repeated layers, with a layer on either side."""
 
     def __init__(self, program: Program, target: Target, options: Options, problem: Problem, repeat: Repeat) -> None:
         self._program, self._target, self._options, self._problem = program, target, options, problem
@@ -102,6 +105,7 @@ class _Layer:
         self._values = self._classify()
 
     def _classify(self) -> list[_LoopValue]:
+        """Returns the values of the layer, by worth, the most first (XLA: `SortLoopValues`)."""
         program, problem, size = self._program, self._problem, self._size
         mine = self._instruction[self._instruction >= 0]
         accesses = np.concatenate([np.arange(program.access_start[t], program.access_start[t + 1]) for t in mine])
@@ -115,6 +119,7 @@ class _Layer:
         return sorted(values, key=lambda value: -value.worth)
 
     def _value(self, buffer: int, size: int) -> _LoopValue | None:
+        """Returns the value of a buffer, or None for a kind that is not planned."""
         program = self._program
         accesses = np.flatnonzero(program.access_buffer == buffer)
         indices = program.schedule_index[program.access_instruction[accesses]].astype(int) - self.first
@@ -160,7 +165,7 @@ class _Layer:
         return _LoopValue(buffer, whole, kind, born[0] if born else None, uses, later, saved / max(whole, 1))
 
     def plan(self) -> list[_LoopValue]:
-        """Decides all values and returns them."""
+        """Decides all values and returns them (XLA: `AllocateLoopValues`)."""
         for value in self._values:
             if value.kind == _TEMPORARY:
                 assert value.born is not None
@@ -179,6 +184,7 @@ class _Layer:
         return self._values
 
     def _take(self, first: int, last: int, size: int) -> bool:
+        """Holds bytes over `first..last`, modulo the layer, if they are free; returns whether they are."""
         indices = np.arange(first, last + 1) % self._size
         held = np.bincount(indices, minlength=self._size) * size
         if (held > self._free).any():
@@ -187,6 +193,7 @@ class _Layer:
         return True
 
     def _serve(self, value: _LoopValue, mode: int) -> None:
+        """Serves all uses of a value from fast memory."""
         value.mode = mode
         for _, access in value.uses:
             self._fast[access] = True
@@ -194,7 +201,7 @@ class _Layer:
             self._mark(index, access)
 
     def _mark(self, index: int, access: int) -> None:
-        """Marks the use in this layer that is the counterpart of one in the next."""
+        """Marks the use in this layer that corresponds to one in the next layer as fast."""
         program, t = self._program, int(self._instruction[index])
         for other in range(program.access_start[t], program.access_start[t + 1]):
             if program.access_kind[other] == OPERAND and program.access_number[other] == program.access_number[access]:
@@ -214,7 +221,7 @@ class _Layer:
         return idle
 
     def _prefetch_all(self, values: list[_LoopValue]) -> None:
-        """Starts prefetches as late as the bandwidth that is left allows, the last use first."""
+        """Plans prefetches, those of the last uses first (XLA: `AllocatePrefetches`)."""
         before = self._fast.copy()
         for value in values:
             for _, access in value.uses:
@@ -233,6 +240,7 @@ class _Layer:
     def _prefetch(
         self, value: _LoopValue, done: list[_LoopValue], idle: NDArray[np.float64], taken: NDArray[np.int64]
     ) -> None:
+        """Plans one prefetch, as late as idle bandwidth and free memory allow (XLA: `AllocatePrefetch`)."""
         size, whole = self._size, value.size
         first, last = value.uses[0][0], value.uses[-1][0]
         until = last
@@ -247,7 +255,7 @@ class _Layer:
         forced_bytes, at_forced = 0, 0
         for i in range(first - 1, until - size - 1, -1):
             index = (i + size) % size
-            if i < 0:  # into the layer before: copies keep their order
+            if i < 0:  # in the layer before, where copies keep their order
                 while at_forced < len(done):
                     other = done[at_forced]
                     if other.start is not None:
@@ -266,7 +274,7 @@ class _Layer:
                 break
             if start is None and moved + left >= need * self._options.loop_copy_ratio:
                 start = index
-            elif index == last:  # begins as the layer before lets go of its own
+            elif index == last:  # starts as the layer before frees its own
                 start = index
                 break
             moved += left

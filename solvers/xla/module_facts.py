@@ -1,4 +1,7 @@
-"""Facts about shapes and operations that a program file does not hold, as far as its mappings show them."""
+"""Facts of the compiler's module that a program file does not hold: typical size, slices, results fit for fast memory.
+
+They come from the compiler's log or from the mappings in the program file; where neither says, they are guessed.
+"""
 
 from collections import defaultdict
 from functools import lru_cache
@@ -10,7 +13,10 @@ from ...env.program.mapping import CROSS_PROGRAM, PREFETCH
 from ...env.program.program import RESULT, Program
 from .options import KEPT, Options
 
-# By the first digits of `Program.sha256`: bytes, as logged.
+# Typical sizes in bytes, as the compiler logs them, by the first digits of `Program.sha256`. XLA picks the starts of
+# all copies in a program by the seconds that a buffer of one typical size takes, not the buffer at hand
+# (`CostAnalysisPrefetchIntervalPicker`, `size_override`). It computes that size from the module, the inside of fusions
+# included.
 LOGGED: dict[str, int] = {
     "99cb87e67aa1": 25165824,  # tiny
     "84bfa46a886f": 51380224,  # resnet50-b128
@@ -57,11 +63,11 @@ LOGGED: dict[str, int] = {
     "f4a78b3db0ec": 3145728,  # bart-train-b8-v4
     "0cf742c97f44": 5519360,  # regnet-y004-train-b32
 }
-_TILE = 4096  # bytes of a tile: slices end at its multiples
+_TILE = 4096  # bytes; slices end at multiples of it
 
 
 def typical_bytes(program: Program) -> int:
-    """Returns the logged size of a program, or a guess: the size above which a tenth of its accesses are."""
+    """Returns the logged typical size of a program, or a guess: the 90th percentile of the bytes of its accesses."""
     logged = LOGGED.get(program.sha256[:12])
     if logged is not None:
         return logged
@@ -70,11 +76,11 @@ def typical_bytes(program: Program) -> int:
 
 
 def slice_sizes(program: Program, options: Options) -> NDArray[np.int64]:
-    """Returns `[N, M]` the sizes of each buffer's slices, lowest first, 0 beyond the last; one column of 0 for none.
+    """Returns `[N, M]` the sizes of each buffer's slices, lowest bytes first, 0 beyond the last (XLA: `SliceProposer`).
 
-    The compiler cuts along the outermost dimension that is long enough. That is a fact about the shape and not a
-    decision, so it is read off the production mapping where buffers of that size are prefetched in slices; what it
-    prefetches and never cuts counts as not to be cut. Other sizes are cut into equal parts, as most are.
+    The compiler cuts along the outermost dimension that is long enough. That follows from the shape, which a program
+    file does not hold. Slices are therefore read off the mappings in the file, for all buffers of the same size; a
+    buffer that these prefetch and never cut is not cut. Other buffers are cut into equal parts, the most frequent case.
     """
     table = np.zeros((program.num_buffers, 1), np.int64)
     if options.max_slices < 2:
@@ -91,10 +97,10 @@ def slice_sizes(program: Program, options: Options) -> NDArray[np.int64]:
 
 
 def born_fast(program: Program) -> NDArray[np.bool_]:
-    """Returns `[A]` whether a result may be written to fast memory at all.
+    """Returns `[A]` whether a result may be written to fast memory.
 
-    On v5p, two cores in one, that depends on the kind of operation, which a program does not say: there, results that
-    no mapping in the program file has in fast memory count as not allowed.
+    On v5p, with two cores in one, that depends on the kind of operation, which a program file does not hold. There, a
+    result that no mapping in the file has in fast memory counts as not allowed.
     """
     allowed = program.fast_allowed[program.access_buffer]
     if program.target.name != "v5p" or program.production is None:
@@ -107,6 +113,7 @@ def born_fast(program: Program) -> NDArray[np.bool_]:
 
 
 def _sizes(size: int, options: Options, seen: tuple[int, ...] | None, whole: bool) -> tuple[int, ...]:
+    """Returns the slices of a buffer: none if `whole`, those `seen` in a mapping, else equal parts."""
     part = options.slice_bytes
     if part > 0:
         return (*[part] * (size // part), *([size % part] if size % part else [])) if size > part else ()
@@ -121,9 +128,9 @@ def _sizes(size: int, options: Options, seen: tuple[int, ...] | None, whole: boo
 
 @lru_cache(maxsize=KEPT)
 def _seen(program: Program) -> tuple[dict[int, tuple[int, ...]], set[int]]:
-    """Returns the slices by size that mappings in the program file show, and the buffers not to be cut.
+    """Returns the slices by size of a buffer that the mappings in the program file show, and the buffers not to be cut.
 
-    Those are the ones that are prefetched and never cut, and all of a size of which none is.
+    Those are the buffers that are prefetched and never cut, and all others of a size of which none is cut.
     """
     known: dict[int, tuple[int, ...]] = {}
     cut: set[int] = set()

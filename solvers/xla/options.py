@@ -1,4 +1,4 @@
-"""What XLA's memory space assignment can be told, with the values it has in production."""
+"""Options of XLA's memory space assignment (XLA: `memory_space_assignment::Options`), and their production values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -8,34 +8,34 @@ from ...env.program import compiler_flags
 from ...env.program.target import Target
 
 _MIB = 2**20
-# Programs of which is kept what no setting changes: a search decodes one by many settings.
+# Programs whose option-independent tables are cached: a search decodes one program under many options.
 KEPT = 2
-# Slices of a prefetch by generation: most slices, and bytes of one where that is fixed.
+# Slices of a prefetch by generation: their largest number, and the bytes of each where that is fixed.
 _SLICES = {"v4": (4, 0), "v5e": (4, 0), "v5p": (1, 0), "v6e": (2**31, 4 * _MIB)}
 
 
 @dataclass(frozen=True)
 class Options:
-    """Settings of the assignment (XLA: `memory_space_assignment::Options`), as logged by libtpu 0.0.51.
+    """Settings of the assignment; the defaults are those that libtpu 0.0.51 logs.
 
     Attributes:
       copy_bandwidth_scale: share of HBM's bandwidth that copies are expected to get
         (`xla_tpu_async_copy_bandwidth_scaling_factor`).
       loop_optimiser: plan prefetches of repeated layers together (`memory_bound_loop_optimizer_options.enabled`).
-      cross_program: most inputs that the previous execution prefetches (`max_cross_program_prefetches`).
+      cross_program: inputs that the previous execution prefetches, at most (`max_cross_program_prefetches`).
       retries: attempts to place one buffer (`max_retries`).
-      repacks: how often all that is placed is packed anew (`max_repacks`).
-      min_overlap, preferred_overlap: seconds from the start of a prefetch to its use, in seconds that the copy takes.
-      max_overlap: longest stay without a use, in seconds that a copy as large as fast memory takes.
+      repacks: repacks of all stays, at most (`max_repacks`).
+      min_overlap, preferred_overlap: time from the start of a prefetch to its use, in units of the copy's.
+      max_overlap: longest stay without a use, in units of the time that a copy as large as fast memory takes.
       inefficient_ratio: a stay must serve at least this share of the bytes copied for it
         (`inefficient_use_to_copy_ratio`).
       max_prefetches, max_write_backs: copies in flight at once; None for the target's limit.
       max_slices, slice_bytes: a prefetch is cut into so many slices at most, of this size; 0 for equal slices.
-      slice_min_bytes: smaller ones are not cut.
+      slice_min_bytes: smaller prefetches are not cut.
       loop_min_iterations: shorter repetitions are left alone (`min_num_iterations`).
       loop_copy_ratio: share of a prefetch that must be hidden in one iteration (`desired_copy_ratio`).
-      typical_bytes: size by which starts of copies are chosen, whatever the buffer; None: see `typical.py`.
-      while_trips: trips that a loop counts for when times and benefits are weighed (`while_execution_count`).
+      typical_bytes: size of the buffer by which the starts of all copies are chosen; None: see `module_facts.py`.
+      while_trips: trips that every loop counts as (`while_execution_count`).
     """
 
     copy_bandwidth_scale: float = 1.0
@@ -68,13 +68,13 @@ class Options:
 
 
 def production(target: Target) -> Options:
-    """Returns what the compiler uses for a target where no flag says otherwise."""
+    """Returns the options that the compiler uses for a target by default."""
     slices, size = _SLICES.get(target.name, _SLICES["v5e"])
     return Options(max_slices=slices, slice_bytes=size, loop_optimiser=target.name != "v4")
 
 
 def from_flags(target: Target, flags: Mapping[str, str]) -> Options:
-    """Returns the options that compiler flags stand for: those of the grid in `env/program/compiler_flags.py`.
+    """Returns the options that compiler flags stand for, of those in the grid of `env/program/compiler_flags.py`.
 
     Raises:
       UserError: a flag is not known here, or its value is not.

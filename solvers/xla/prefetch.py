@@ -1,4 +1,4 @@
-"""One prefetch: when it starts, whether in slices, and where it goes (XLA: `PrefetchWithResourceConstraints`)."""
+"""One prefetch: its start, its slices and its offset (XLA: `MsaAlgorithm::Prefetch`)."""
 
 import numpy as np
 from numba import njit
@@ -34,7 +34,7 @@ from .state import (
     part_need,
 )
 
-# A sliced copy must leave this much more than it needs: XLA would rather copy as a whole.
+# A copy in slices must find this multiple of the bandwidth that it needs: XLA prefers to copy as a whole.
 _SLICED = 1.8
 
 
@@ -42,7 +42,22 @@ _SLICED = 1.8
 def prefetch(
     problem: Problem, state: State, value: int, buffer: int, use: int, source: int, preferred_time: int
 ) -> int:
-    """Tries to bring a buffer for `use` from the stay `source` in HBM; returns `DONE` or why not."""
+    """Tries to prefetch a value for a use.
+
+    Slices are preferred; a copy as a whole, at the first start that admits one, is the fallback.
+
+    Args:
+      problem: the program.
+      state: the decisions so far.
+      value: the value.
+      buffer: the buffer that holds it.
+      use: the use to serve.
+      source: the stay in HBM to copy from.
+      preferred_time: the start to try first, or `NEVER`; such a copy is not checked against the bandwidth.
+
+    Returns:
+      `DONE`, or the reasons against it as bits.
+    """
     size = problem.buffer[buffer, B_SIZE]
     end, last = problem.use[use, U_LATEST], problem.use[use, U_TIME]
     slices = 0
@@ -108,7 +123,7 @@ def prefetch(
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _hold(state: State, number: int) -> None:
-    """Makes the stay the holder of the chunk that was committed last."""
+    """Makes a stay the holder of the chunk that was committed last."""
     state.heap.chunk[state.heap.counts[heaps.N_CHUNKS] - 1, heaps.C_HOLDER] = number
 
 

@@ -1,4 +1,4 @@
-"""Packs all stays anew, the longest first (XLA: `MemorySpaceAssignmentBestFitRepacker`)."""
+"""Repacking: new offsets for all stays, the longest first (XLA: `MemorySpaceAssignmentBestFitRepacker`)."""
 
 import numpy as np
 from numba import njit
@@ -28,9 +28,10 @@ from .state import (
 
 @njit(cache=True, nogil=True)
 def repack(problem: Problem, state: State, spare: Heap) -> bool:
-    """Gives every stay an offset anew if all of them fit; returns whether they do. `spare` is overwritten."""
+    """Gives every stay a new offset if all of them fit; returns whether they do. `spare` is overwritten."""
     stays = state.counts[N_STAYS]
-    first = np.full(stays, -1, np.int64)  # of the stays with one offset: the first, and the next of each
+    # The stays of a group share an offset: the first of each group, the next of each stay, the last of each group.
+    first = np.full(stays, -1, np.int64)
     after = np.full(stays, -1, np.int64)
     last = np.full(stays, -1, np.int64)
     leaders = 0
@@ -58,7 +59,7 @@ def repack(problem: Problem, state: State, spare: Heap) -> bool:
             member = after[member]
         ends[index] = end
         duration[index] = end - state.stay[number, A_START]
-    # By duration, then size, both descending, then as they came: sorted by the last key first.
+    # By duration, then size, both descending, then number: stable sorts, the last key first.
     order = ascending(_negative_sizes(problem, state, leader[:leaders]))
     order = order[ascending(-duration[:leaders][order])]
     heaps.clear(spare)
@@ -127,13 +128,13 @@ def _commit(problem: Problem, state: State, heap: Heap, number: int, offset: int
             )
     size = _size(problem, state, number)
     heaps.commit(heap, full_from, row[A_END], offset, size, number)
-    if row[A_GROUP] != number and not row[A_COPY]:  # a value in place meets the one before in one time
+    if row[A_GROUP] != number and not row[A_COPY]:  # a value in place meets the one before it in one time
         heap.exact[max(row[A_START], 0)] -= size
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _place(problem: Problem, state: State, heap: Heap, number: int, after: np.ndarray, parts: np.ndarray) -> int:
-    """Returns an offset for a stay and those that share it, or `NO_OFFSET`; slices may come in another order."""
+    """Returns an offset for a stay and its group, or `NO_OFFSET`; may change the order in which slices come."""
     row = state.stay[number]
     size = _size(problem, state, number)
     if after[number] < 0 and row[A_SLICES] > 0:
@@ -150,7 +151,7 @@ def _place(problem: Problem, state: State, heap: Heap, number: int, after: np.nd
                     low += sizes[other]
                 rows[turn, S_LOW], rows[turn, S_SIZE] = low, sizes[place]
         return offset
-    # All that share the offset must find room; slices are held from the first on.
+    # The whole group must fit; slices in a group are held from the first one's start on.
     count, member = 0, number
     while member >= 0:
         count = gather(problem, heap, state.stay[member, A_START], state.stay[member, A_END], count)

@@ -1,4 +1,4 @@
-"""Finds layers that repeat in the schedule (XLA: `IdentifyAndOptimizeMemoryBoundLoops`)."""
+"""Layers that repeat in the schedule, such as those of a network (XLA: `IdentifyAndOptimizeMemoryBoundLoops`)."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,14 +10,14 @@ from ...env.program.program import OPERAND, RESULT, Program
 from .options import KEPT
 
 _SHORTEST, _LONGEST = 4, 400
-_HEAD_START = 10  # a repetition may begin this long before the instruction that gave it away
+_HEAD_START = 10  # a repetition may begin so many times before the instruction that reveals it
 
-Print = tuple[object, ...]
+Fingerprint = tuple[object, ...]
 
 
 @dataclass(frozen=True)
 class Repeat:
-    """Times `first..last` of the schedule, in which the same `size` times come again and again."""
+    """Times `first..last` of the schedule, which repeat with a period of `size` times."""
 
     first: int
     last: int
@@ -25,23 +25,23 @@ class Repeat:
 
     @property
     def iterations(self) -> float:
-        """How often, in parts too."""
+        """The number of repetitions, fractions included."""
         return (self.last + 1 - self.first) / self.size
 
 
 def _rounded(value: float) -> str:
-    """Returns a number as the compiler's log has it, less its last digits."""
+    """Returns a number with fewer digits than the compiler's log has: the last ones vary."""
     return f"{value:.4g}"
 
 
 class _Sequence:
-    """The schedule by time; times without an instruction of the program hold None."""
+    """The schedule by time: for each time its instruction and a fingerprint of it, or None for neither."""
 
     def __init__(self, program: Program) -> None:
         self.loop: NDArray[np.int32] = program.loop
         end = int(program.schedule_index[-1]) + 1
         self.instruction: list[int | None] = [None] * end
-        self.prints: list[Print | None] = [None] * end
+        self.prints: list[Fingerprint | None] = [None] * end
         self.distances: list[tuple[int, ...]] = [()] * end
         written: dict[int, int] = {}  # buffer -> time of its last writer
         for t, time in enumerate(program.schedule_index.tolist()):
@@ -74,7 +74,7 @@ class _Sequence:
                     written[int(program.access_buffer[a])] = time
 
     def alike(self, early: int, late: int) -> bool:
-        """Whether two times hold the same operation on operands of the same age, in one loop."""
+        """Returns whether two times hold the same operation on operands of the same age, in one loop."""
         a, b = self.instruction[early], self.instruction[late]
         if a is None or b is None:
             return a is None and b is None
@@ -88,10 +88,10 @@ class _Sequence:
 
 @lru_cache(maxsize=KEPT)
 def find_repeats(program: Program, least: float) -> tuple[Repeat, ...]:
-    """Returns what repeats at least `least` times, first to last."""
+    """Returns the runs of at least `least` repetitions, first to last."""
     sequence = _Sequence(program)
     end = len(sequence.instruction)
-    seen: dict[Print, int] = {}
+    seen: dict[Fingerprint, int] = {}
     found = []
     time = 0
     while time < end:
@@ -105,8 +105,8 @@ def find_repeats(program: Program, least: float) -> tuple[Repeat, ...]:
     return tuple(found)
 
 
-def _candidate(sequence: _Sequence, seen: dict[Print, int], time: int) -> tuple[int, int]:
-    """Returns how long ago the next operation that was seen before was seen, and its time; -1 for none."""
+def _candidate(sequence: _Sequence, seen: dict[Fingerprint, int], time: int) -> tuple[int, int]:
+    """Returns the period of the next operation that was seen before, and its time; a period of -1 for none."""
     while time < len(sequence.instruction):
         fingerprint = sequence.prints[time]
         if fingerprint is not None:
@@ -119,6 +119,7 @@ def _candidate(sequence: _Sequence, seen: dict[Print, int], time: int) -> tuple[
 
 
 def _scan(sequence: _Sequence, time: int, size: int) -> Repeat | None:
+    """Returns the run of repetitions around `time` with a period of `size`, if there is one."""
     first = None
     last = -1
     for t in range(max(0, time - size - _HEAD_START), len(sequence.instruction)):

@@ -1,4 +1,4 @@
-"""The compiler's schedule, as far as a program knows it: when instructions run, how long, and in which loops."""
+"""The compiler's schedule, rebuilt from a program: times, their seconds, and their loops (XLA: `HloLiveRange`)."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,14 @@ from .cost_analysis import bandwidths, moved_bytes
 
 
 class Times(NamedTuple):
-    """Times of the schedule. `seconds[S]`, `loop[S]` innermost loop or -1, `inputs[N]` when an input is defined."""
+    """The times of a schedule. Shapes: `S` times, `N` buffers.
+
+    Attributes:
+      seconds: `[S]` that each time takes with everything in HBM.
+      loop: `[S]` innermost loop, or -1.
+      inputs: `[N]` when an input is defined, -1 for other buffers.
+      end: the last time.
+    """
 
     seconds: NDArray[np.float64]
     loop: NDArray[np.int64]
@@ -20,9 +27,10 @@ class Times(NamedTuple):
 
 
 def schedule(program: Program, target: Target) -> Times:
-    """Returns the compiler's schedule, as far as a program knows it.
+    """Returns the compiler's schedule.
 
-    Inputs come first. What stands between the program's instructions only renames; it takes `compiler["step_s"]`.
+    Inputs come first. A time between two instructions of the program belongs to one that only renames a buffer; it
+    takes `compiler["step_s"]`.
     """
     at = program.schedule_index.astype(np.int64)
     hbm = np.float32(bandwidths(target)[0])
@@ -48,7 +56,7 @@ def schedule(program: Program, target: Target) -> Times:
 
 
 def depth(program: Program, loop: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns how many loops are around each time."""
+    """Returns `[S]` how many loops are around each time, from its innermost `loop[S]`."""
     deep = np.zeros(len(program.loop_parent) + 1, np.int64)
     for index, parent in enumerate(program.loop_parent):
         deep[index] = deep[parent] + 1 if parent >= 0 else 1

@@ -1,4 +1,7 @@
-"""From one use of a value to the next: keep it, write it back and prefetch it, or leave it (XLA: `AllocateSegment`)."""
+"""The steps from one use of a value to the next (XLA: `MsaAlgorithm::AllocateSegment`).
+
+A value is kept in fast memory; else it is written back, once, and prefetched for the use; else it is read from HBM.
+"""
 
 import numpy as np
 from numba import njit
@@ -11,6 +14,8 @@ from .interval_picker import can_stay, write_back_end
 from .prefetch import prefetch
 from .problem import (
     B_COPY,
+    B_FIRST,
+    B_LAST,
     B_SIZE,
     L_RETRIES,
     L_WRITE_BACKS,
@@ -42,6 +47,7 @@ from .state import (
     FAST,
     FREE,
     HBM,
+    N_STAYS,
     NO_COPIES,
     NO_MEMORY,
     NOT_FAST,
@@ -55,14 +61,14 @@ from .state import (
 
 @njit(cache=True, nogil=True)
 def place_buffer(problem: Problem, state: State, buffer: int, retry: int, preferred_time: np.ndarray) -> int:
-    """Places all values of a buffer; returns what came of it, as bits."""
-    first, last = problem.buffer[buffer, 0], problem.buffer[buffer, 1]
+    """Places all values of a buffer (XLA: `AllocateAllocationValues`); returns results as bits."""
+    first, last = problem.buffer[buffer, B_FIRST], problem.buffer[buffer, B_LAST]
     for value in range(first, last):
         state.begin[value, 0] = FREE
     result = DONE
     for value in range(first, last):
         row = problem.value[value]
-        state.span[value, 0] = state.span[value, 1] = state.counts[0]
+        state.span[value, 0] = state.span[value, 1] = state.counts[N_STAYS]
         before = row[V_TIME]
         for use in range(row[V_FIRST], row[V_LAST]):
             result |= _segment(problem, state, value, use, before, retry, preferred_time[use])
@@ -79,6 +85,7 @@ def place_buffer(problem: Problem, state: State, buffer: int, retry: int, prefer
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _must_begin(problem: Problem, state: State, value: int) -> int:
+    """Returns the memory in which a value must begin, or `FREE`."""
     if problem.value[value, V_HBM] or state.stay_out[value]:
         return HBM
     return state.begin[value, 0]
@@ -86,7 +93,7 @@ def _must_begin(problem: Problem, state: State, value: int) -> int:
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _hand_on(problem: Problem, state: State, value: int, use: int, following: int) -> bool:
-    """Has the next value, written in place, begin where this use finds the buffer; returns whether it may."""
+    """Makes the value that is written in place begin where this use finds the buffer; returns whether it may."""
     held = live_at(state, value, problem.use[use, U_TIME])
     if held < 0:
         return True
@@ -113,6 +120,7 @@ def live_at(state: State, value: int, time: int) -> int:
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _last_in(state: State, value: int, fast: int) -> int:
+    """Returns the last stay of a value in one memory, or -1."""
     for number in range(state.span[value, 1] - 1, state.span[value, 0] - 1, -1):
         if state.stay[number, A_FAST] == fast:
             return number
@@ -121,6 +129,7 @@ def _last_in(state: State, value: int, fast: int) -> int:
 
 @njit(cache=True, nogil=True)
 def _segment(problem: Problem, state: State, value: int, use: int, before: int, retry: int, preferred_time: int) -> int:
+    """Serves one use, the time of the use before it being `before`; returns results as bits."""
     row = problem.use[use]
     end = row[U_TIME]
     start = min(before, end)
@@ -155,7 +164,7 @@ def _segment(problem: Problem, state: State, value: int, use: int, before: int, 
         result = _keep(problem, state, value, use, start, mode == M_KEEP)
         if result == DONE:
             return DONE
-    source = _last_in(state, value, 0)
+    source = _last_in(state, value, HBM)
     if source < 0:
         if state.span[value, 1] > state.span[value, 0]:
             failed = _write_back(problem, state, value, use, retry)
@@ -178,7 +187,7 @@ def _segment(problem: Problem, state: State, value: int, use: int, before: int, 
 
 @njit(cache=True, nogil=True)
 def _keep(problem: Problem, state: State, value: int, use: int, start: int, even_long: bool) -> int:
-    """Keeps a value in fast memory up to a use, from its definition or where it is (XLA: no-copy allocation)."""
+    """Keeps a value in fast memory up to a use (XLA: `AllocateInAlternateMemoryNoCopy`)."""
     buffer = problem.value[value, V_BUFFER]
     size, end = problem.buffer[buffer, B_SIZE], problem.use[use, U_TIME]
     held = state.span[value, 1] - 1 if state.span[value, 1] > state.span[value, 0] else -1
@@ -205,7 +214,7 @@ def _keep(problem: Problem, state: State, value: int, use: int, start: int, even
 
 @njit(cache=True, nogil=True)
 def _write_back(problem: Problem, state: State, value: int, use: int, retry: int) -> int:
-    """Writes a value back from where it was defined (XLA: `Evict`)."""
+    """Writes a value back from its definition on (XLA: `Evict`)."""
     buffer = problem.value[value, V_BUFFER]
     held = state.span[value, 1] - 1
     row = state.stay[held]
@@ -227,7 +236,7 @@ def _write_back(problem: Problem, state: State, value: int, use: int, retry: int
         return NO_COPIES
     heaps.commit(state.heap, first, end, offset, size, held)
     row[A_END] = end
-    number = add_stay(state, value, 0, begin + 1, end, NO_OFFSET, -1)
+    number = add_stay(state, value, HBM, begin + 1, end, NO_OFFSET, -1)
     copy = state.stay[number]
     copy[A_COPY], copy[A_BEGIN], copy[A_DONE] = 1, begin, end
     add_copy(problem, state, 1, begin, end, need, 0)

@@ -1,4 +1,4 @@
-"""XXX"""
+"""Offsets for prefetches in slices (XLA: `GlobalDecreasingSizeBestFitHeap::SlicedAllocationFinder`)."""
 
 import numpy as np
 from numba import njit
@@ -12,10 +12,19 @@ from .state import State
 def fit_slices(
     problem: Problem, heap: Heap, state: State, sizes: np.ndarray, starts: np.ndarray, last: int, preferred_offset: int
 ) -> int:
-    """Returns an offset for slices of which the one that comes `i`-th is held over `starts[i] + 1 .. last`.
+    """Returns an offset for slices, or `NO_OFFSET`; the slice that comes `i`-th is held over `starts[i] + 1 .. last`.
 
-    `state.order` receives which one that is. Gaps that are there once all have come are tried from the smallest on, in
-    each the offsets, at each offset the orders of coming (XLA: `SlicedAllocationFinder`).
+    Gaps that last from the arrival of the last slice on are tried from the smallest, in each gap the offsets in
+    ascending order, at each offset the orders of arrival.
+
+    Args:
+      problem: the program.
+      heap: the bytes in use.
+      state: `state.order[i]` receives the slice that comes `i`-th.
+      sizes: of the slices, lowest bytes first.
+      starts: times after which slices start, ascending.
+      last: last time at which all are held.
+      preferred_offset: the only offset to try, or a negative number.
     """
     count = len(sizes)
     full_from = starts[count - 1] + 1
@@ -28,7 +37,7 @@ def fit_slices(
     if not has_bytes(problem, heap, full_from, last, size):
         return NO_OFFSET
     align = problem.limit[L_ALIGN]
-    # The gaps, by size.
+    # The gaps.
     taken = gather(problem, heap, full_from, last, 0)
     if best_gap(problem, heap, taken, size) == NO_OFFSET:
         return NO_OFFSET
@@ -36,7 +45,7 @@ def fit_slices(
     for index in range(taken + 1):
         low = heap.taken[index] >> 32 if index < taken else problem.limit[L_FAST] // align
         if (low - reach) * align >= size:
-            # The room above everything counts as endless.
+            # The free bytes above everything count as endless.
             heap.gap[gaps, 0] = low - reach if index < taken else 1 << 40
             heap.gap[gaps, 1] = reach
             gaps += 1
@@ -68,6 +77,7 @@ def _in_gap(
     size: int,
     preferred_offset: int,
 ) -> int:
+    """Returns an offset within the gap `low..high`, or `NO_OFFSET`."""
     count = len(sizes)
     orders = 1
     if count <= len(state.permutation):
@@ -91,12 +101,12 @@ def _in_gap(
 
 @njit(cache=True, nogil=True)
 def _set_order(state: State, starts: np.ndarray, count: int, number: int) -> bool:
-    """Sets `state.order` to a permutation of slices, unless it only swaps slices that start together."""
+    """Sets `state.order` to the `number`-th permutation; returns False if it only swaps slices that start together."""
     if count > len(state.permutation):
         for place in range(count):
             state.order[place] = place
         return True
-    # Place by place from the lowest bytes on: the turn at which the slice comes.
+    # For each slice, from the lowest bytes on, the turn at which it comes.
     turns = state.permutation[count - 1, number]
     for place in range(count):
         for other in range(place + 1, count):
@@ -109,7 +119,7 @@ def _set_order(state: State, starts: np.ndarray, count: int, number: int) -> boo
 
 @njit(cache=True, nogil=True)
 def _blocked(problem: Problem, heap: Heap, state: State, sizes: np.ndarray, starts: np.ndarray, offset: int) -> int:
-    """Returns a greater offset to try if some slice finds its place taken before all have come, else -1."""
+    """Returns the next offset to try if a slice finds bytes in use before all have come, else -1."""
     count = len(sizes)
     align = problem.limit[L_ALIGN]
     full_from = starts[count - 1] + 1

@@ -1,4 +1,4 @@
-"""The solver `xla`: the compiler's own algorithm with its production settings, and with a few others as starts."""
+"""The solver `xla`: the compiler's own algorithm; and its mappings under a few settings, as starts of searches."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -8,7 +8,7 @@ from ..common.task import Task
 from .decoder import Decoder
 from .options import production
 
-# Settings that differ most in what they make of a program.
+# Changes of the production settings whose mappings differ most.
 _SETTINGS: tuple[dict[str, float | bool], ...] = (
     {},
     {"copy_bandwidth_scale": 0.5},
@@ -18,14 +18,14 @@ _SETTINGS: tuple[dict[str, float | bool], ...] = (
 
 
 def xla(task: Task) -> None:
-    """Offers the mapping of XLA's own algorithm with the settings it has in production."""
+    """Offers the mapping of XLA's own algorithm under production settings."""
     task.doing = "placing buffers"
     decoder = Decoder(task.game.program, task.game.judge.target)
     task.offer_mapping(decoder.decode())
 
 
 def xla_mappings(task: Task, share: float) -> Iterator[Mapping]:
-    """Yields what XLA's algorithm makes of the program with several settings, until `share` of the budget is spent."""
+    """Yields the mappings of XLA's algorithm under several settings, until a share of the budget is spent."""
     program, target = task.game.program, task.game.judge.target
     for changes in _SETTINGS:
         if task.done or task.spent >= share:

@@ -1,4 +1,4 @@
-"""What the assignment has decided so far."""
+"""The state of an assignment: stays, copies and slices decided so far, and the results that an attempt may have."""
 
 from itertools import permutations
 from typing import NamedTuple
@@ -13,59 +13,75 @@ from .copy_resource import CopyResource
 from .heap import Heap
 from .problem import B_COPY, V_BUFFER, V_FIRST, V_LAST, Problem
 
-# Columns of `State.stay`: a stretch of a value's life in one memory (XLA: `Allocation`). One that a copy fills begins
-# after the copy's start; `A_DONE` is before which time the copy is complete. `A_GROUP`: the stay whose offset it must
-# keep; `A_LOW`, `A_SLICES`: its rows in `State.part`.
+# Columns of `State.stay`: a value in one memory over an interval of times (XLA: `Allocation`; with a copy,
+# `CopyAllocation`).
 (
-    A_VALUE,
-    A_FAST,
-    A_START,
-    A_END,
-    A_OFFSET,
-    A_GROUP,
-    A_COPY,
-    A_BEGIN,
-    A_DONE,
-    A_LOW,
-    A_SLICES,
-    A_CROSS,
+    A_VALUE,  # the value
+    A_FAST,  # the memory: HBM or FAST
+    A_START,  # first time; with a copy, the time after the copy's start
+    A_END,  # last time
+    A_OFFSET,  # in fast memory, else NO_OFFSET
+    A_GROUP,  # the stay whose offset it must keep, itself for one of its own
+    A_COPY,  # 1: a copy fills it
+    A_BEGIN,  # time after which the copy starts
+    A_DONE,  # time before which the copy is complete
+    A_LOW,  # first row of its slices in `State.part`
+    A_SLICES,  # number of its slices, 0 for none
+    A_CROSS,  # 1: the previous execution prefetches it; 2: this one prefetches it for the next
 ) = range(12)
-# Columns of `State.part`: a slice, in the order of start: after which time its copy starts, its bytes in the buffer.
-S_BEGIN, S_LOW, S_SIZE = range(3)
-# Columns of `State.pending`: a copy of the buffer at hand.
-P_OUTWARD, P_BEGIN, P_COUNTED, P_DONE = range(4)
-# Columns of `State.counts`.
+# Columns of `State.part`: a slice of a prefetch, in the order of start.
+(
+    S_BEGIN,  # time after which its copy starts
+    S_LOW,  # its lowest byte in the buffer
+    S_SIZE,  # bytes
+) = range(3)
+# Columns of `State.pending`: a copy made for the buffer at hand, which an undo removes.
+(
+    P_OUTWARD,  # 1 for a write-back, 0 for a prefetch
+    P_BEGIN,  # time after which it starts
+    P_COUNTED,  # first time at which it counts as in flight
+    P_DONE,  # time before which it is complete
+) = range(4)
+# Columns of `State.counts`: rows of the tables above, and repacks made.
 N_STAYS, N_PARTS, N_PENDING, N_REPACKS = range(4)
 
-# What came of an attempt, as bits (XLA: `AllocationResult`).
-DONE, NO_MEMORY, NOT_FAST, TOO_LONG, TOO_SHORT, NO_COPIES, NO_BANDWIDTH, UNDO, TOGETHER = (
-    0,
-    1,
-    2,
-    4,
-    8,
-    16,
-    32,
-    64,
-    128,
-)
+# Results of an attempt, as bits (XLA: `AllocationResult`).
+DONE = 0  # kSuccess
+NO_MEMORY = 1  # kFailOutOfMemory
+NOT_FAST = 2  # kFailPrevAllocationNotInAlternateMem
+TOO_LONG = 4  # kFailLiveRangeTooLong
+TOO_SHORT = 8  # kFailLiveRangeTooShort
+NO_COPIES = 16  # kFailOutOfAsyncCopies
+NO_BANDWIDTH = 32  # kFailViolatesAsyncCopyResource
+UNDO = 64  # kFailRequiresUncommit
+TOGETHER = 128  # kAllSlicesHaveTheSameStartTime
+
+# Memories of a stay, and of the place where a value must begin; FREE: either.
 FREE, HBM, FAST = -1, 0, 1
 
 _MOST_PERMUTED = 4
 
 
 class State(NamedTuple):
-    """Everything that changes. Shapes: `V` values, `U` uses.
+    """All that an assignment changes. Shapes: `V` values, `U` uses, `M` slices of a prefetch.
 
     Attributes:
-      heap, prefetches, write_backs: see there.
-      stay: `[M, 12]`. part: `[L, 3]`. pending: `[Q, 4]`. counts: how many of each, repacks, whether one ran out.
+      heap: the chunks of fast memory in use.
+      prefetches, write_backs: the copies of each direction.
+      stay: `[., 12]`, columns `A_*`; the stays of a value follow one another.
+      part: `[., 3]`, columns `S_*`.
+      pending: `[., 4]`, columns `P_*`.
+      counts: `[4]`, columns `N_*`.
       span: `[V, 2]` first stay of a value, stay after its last.
       serves: `[U]` the stay that serves a use, or -1.
-      begin: `[V, 3]` where a value must begin (`FREE`, `HBM`, `FAST`), offset, group.
-      stay_out, use_out: `[V]`, `[U]` must be in HBM, as fast memory would not pay.
-      picker: of the prefetch at hand. starts, order, chosen: `[M]` of its slices: start, slice by start.
-      permutation: `[4, 24, 4]` permutations of 1 to 4 things.
+      begin: `[V, 3]` memory in which a value must begin, offset, group.
+      stay_out: `[V]` the value must begin in HBM: in fast memory it would be inefficient.
+      use_out: `[U]` the use must be served from HBM, for the same reason.
+      picker: `[6]` the interval picker of the prefetch at hand.
+      starts: `[M]` times after which the slices of the prefetch at hand start, ascending.
+      order: `[M]` the slice that comes at each start, in the fit tried last; slices are numbered from the lowest bytes.
+      chosen: `[M]` the same of the fit that was accepted.
+      permutation: `[4, 24, 4]` permutations of 1 to 4 items.
     """
 
     heap: Heap
@@ -99,7 +115,12 @@ _PERMUTATIONS = _permutations()
 
 
 def make_state(problem: Problem, factor: int = 1) -> State:
-    """Returns a state with room for `factor` times what most programs need."""
+    """Returns an empty state.
+
+    Args:
+      problem: the program.
+      factor: multiple of the heap's usual size; larger where `is_full` has said that it ran out.
+    """
     times, values, uses = len(problem.nest), len(problem.value), len(problem.use)
     slices = problem.slices.shape[1]
     sliced = np.count_nonzero(problem.slices, axis=1)
@@ -130,7 +151,7 @@ def make_state(problem: Problem, factor: int = 1) -> State:
 
 @njit(cache=True, nogil=True)
 def reset(state: State) -> None:
-    """Sets a state to the beginning."""
+    """Empties a state."""
     heaps.clear(state.heap)
     copy_resource.clear(state.prefetches)
     copy_resource.clear(state.write_backs)
@@ -144,7 +165,7 @@ def reset(state: State) -> None:
 
 @njit(cache=True, nogil=True, forceinline=True)
 def add_stay(state: State, value: int, fast: int, start: int, end: int, offset: int, group: int) -> int:
-    """Adds a stay without a copy and returns its number. A `group` of -1: one of its own."""
+    """Adds a stay without a copy and returns its number; a `group` of -1 stands for a group of its own."""
     number = state.counts[N_STAYS]
     state.counts[N_STAYS] += 1
     row = state.stay[number]
@@ -157,7 +178,7 @@ def add_stay(state: State, value: int, fast: int, start: int, end: int, offset: 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def add_copy(problem: Problem, state: State, outward: int, begin: int, done: int, need: int, sliced: int) -> None:
-    """Adds a copy to the resource of its direction. Slices count as in flight one time sooner."""
+    """Adds a copy to the resource of its direction; slices count as in flight one time sooner."""
     resource = state.write_backs if outward else state.prefetches
     counted = begin if sliced else begin + 1
     copy_resource.add(resource, problem.supply, begin, done, need, counted)
@@ -168,7 +189,7 @@ def add_copy(problem: Problem, state: State, outward: int, begin: int, done: int
 
 @njit(cache=True, nogil=True)
 def is_full(state: State) -> bool:
-    """Returns whether a table ran out of room: then nothing that was decided means anything."""
+    """Returns whether a table overflowed; the state is meaningless then."""
     return (
         state.heap.counts[heaps.N_OVERFLOW] != 0
         or state.prefetches.counts[copy_resource.N_FULL] != 0

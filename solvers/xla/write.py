@@ -1,4 +1,4 @@
-"""From what the assignment decided to a mapping: instructions for times, rows for stays."""
+"""Mappings written from a finished assignment: instructions for times, rows for stays and copies."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +29,14 @@ from .state import (
 
 
 class Writer:
-    """Writes mappings of one program."""
+    """Writes the mappings of one program.
+
+    Attributes:
+      defined: `[U]` time at which the value of each use is defined.
+    """
 
     def __init__(self, program: Program, problem: Problem, accesses: Accesses) -> None:
-        """Prepares the translation of times. `defined[U]`: when the value of each use is defined."""
+        """Prepares the translation of times to instructions."""
         self._program, self._problem, self._accesses = program, problem, accesses
         value_of = np.repeat(np.arange(len(problem.value)), problem.value[:, V_LAST] - problem.value[:, V_FIRST])
         self.defined: NDArray[np.int64] = problem.value[value_of, V_TIME]
@@ -60,7 +64,7 @@ class Writer:
         for row, own, whole in zip(*(column[copied].tolist() for column in (stays, buffer, size)), strict=True):
             self._copy(copies, state, row, own, whole)
         _end_before_prefetches(copies)
-        # Of copies that start together write-backs go first, then what is due first.
+        # Of copies that start together, write-backs come first, then the one due first.
         copies.sort(key=lambda copy: (copy[-2], copy[1] != WRITE_BACK, copy[-1]))
         return Mapping(
             program.sha256,
@@ -73,7 +77,7 @@ class Writer:
     def _residencies(
         self, state: State, stays: NDArray[np.int64], buffer: NDArray[np.int64], size: NDArray[np.int64]
     ) -> list[list[int]]:
-        """Returns the rows of all stays in fast memory; one prolongs those of the stays before it in the same place."""
+        """Returns the rows of all stays in fast memory; a stay that meets another of its group prolongs its rows."""
         fast = stays[:, A_FAST] > 0
         stays = stays[fast]
         until = self._last_until[np.minimum(stays[:, A_END], len(self._last_until) - 1)]
@@ -87,7 +91,7 @@ class Writer:
             stays[:, A_SLICES],
         )
         table: list[list[int]] = []
-        rows_of: dict[int, list[list[int]]] = {}  # of the stays that share an offset
+        rows_of: dict[int, list[list[int]]] = {}  # by group
         rows = zip(*(column.tolist() for column in columns), strict=True)
         for number, (group, own, first, last, offset, whole, slices) in enumerate(rows):
             before = rows_of.setdefault(group, [])
@@ -110,13 +114,14 @@ class Writer:
         return table
 
     def _parts(self, state: State, row: list[int], size: int) -> list[tuple[int, int, int]]:
-        """Returns lowest byte, bytes and first time of each part that a stay is made of."""
+        """Returns lowest byte, bytes and first time of each slice of a stay."""
         if row[A_SLICES] == 0:
             return [(0, size, row[A_START])]
         parts = state.part[row[A_LOW] : row[A_LOW] + row[A_SLICES]]
         return [(part[S_LOW], part[S_SIZE], part[S_BEGIN] + 1) for part in parts.tolist()]
 
     def _copy(self, table: list[tuple[int, ...]], state: State, row: list[int], buffer: int, size: int) -> None:
+        """Appends the copies that fill a stay, with their times as two more columns."""
         end = int(self._first_from[row[A_DONE]])
         direction = PREFETCH if row[A_FAST] else WRITE_BACK
         if row[A_CROSS] == 1:
@@ -133,9 +138,9 @@ class Writer:
 
 
 def _end_before_prefetches(copies: list[tuple[int, ...]]) -> None:
-    """Ends write-backs where a prefetch of the same buffer begins between the same two instructions.
+    """Ends a write-back before a prefetch of the same buffer starts, where both fall between the same instructions.
 
-    The compiler's schedule has more times than a program: there one is done before the other begins.
+    The compiler's schedule has more times than a program has instructions: in it the two copies do not overlap.
     """
     homes: dict[int, list[int]] = {}
     for index, copy in enumerate(copies):
