@@ -26,7 +26,7 @@ def config() -> TrainConfig:
 
 
 def command_of(tmp_path: Path, run_dir: Path) -> Any:
-    """What `train-or-resume` calls, as the command line understands it."""
+    """Returns the calls of `train-or-resume`, as the command line understands it."""
     fake = tmp_path / "bin" / "mallocmuzero"
     fake.parent.mkdir(exist_ok=True)
     fake.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
@@ -58,7 +58,7 @@ def containers(group: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def node(group: dict[str, Any]) -> dict[str, Any]:
-    """What a pod of a group offers, as `ray.nodes` says it: of memory, what Ray leaves for other than objects."""
+    """Returns the resources of a group's pod, as `ray.nodes` says them; memory is without Ray's object store."""
     (container,) = containers(group)
     assert container["resources"]["requests"] == container["resources"]["limits"]  # Ray counts the limits
     limits = container["resources"]["limits"]

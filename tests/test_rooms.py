@@ -1,7 +1,7 @@
 """The rooms keep to themselves: which room may import which, and which libraries; no circles of imports.
 
-`HOUSE` is the picture docs/house.svg as a table. `import_reader` reads the imports from source; one test loads the rooms
-and looks for libraries that should have stayed away.
+`HOUSE` is the picture docs/house.svg as a table. `import_reader` reads the imports from source; one test loads the
+rooms and looks for libraries that should have stayed away.
 """
 
 import configparser

@@ -1,4 +1,4 @@
-"""A stand-in for the compiler's process, for what goes wrong with the real one."""
+"""A stand-in for the compiler's process, which fails in the ways of the real one."""
 
 import os
 import subprocess

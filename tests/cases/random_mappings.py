@@ -9,7 +9,7 @@ from mallocmuzero.env.program.program import OPERAND, RESULT, Program
 
 
 def random_mapping(program: Program, rng: random.Random) -> Mapping:
-    """Returns a mapping that is often legal, with what goes wrong being small."""
+    """Returns a mapping that is often legal, and else breaks the rules in a small way."""
     access_fast = np.zeros(program.num_accesses, bool)
     residencies: list[list[int]] = []
     copies: list[list[int]] = []
@@ -80,7 +80,7 @@ def _play_buffer(
 def _place(
     program: Program, buffer: int, spans: list[list[int]], taken: list[list[int]], rng: random.Random
 ) -> list[list[int]] | None:
-    """Gives every residency an offset that is free, and cuts some in two; None if there is no room."""
+    """Gives every residency an offset that is free, and cuts some in two; None if it does not fit."""
     size, target = int(program.size[buffer]), program.target
     placed: list[list[int]] = []
     for start, end in spans:

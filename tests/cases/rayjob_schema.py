@@ -1,4 +1,4 @@
-"""What a KubeRay RayJob file may say: a schema of the fields that KubeRay's API reference (ray.io/v1, 1.7) lists.
+"""A schema of a KubeRay RayJob file: the fields that KubeRay's API reference (ray.io/v1, 1.7) lists.
 
 Ours, for KubeRay's own is in no package index. Stricter than theirs: a field that is not listed is an error and not
 dropped, and of pods only what such files need is listed.

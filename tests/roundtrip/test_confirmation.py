@@ -1,4 +1,4 @@
-"""What the compiler does with candidates: the best is kept, a failure is told, and the default stays intact."""
+"""Confirmation of candidates by the compiler: the best is kept, a failure is told, and the default stays intact."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""What the policy is worth with less fast memory: runs are records, and the table says what they say."""
+"""The worth of the policy with less fast memory: runs are records, and the table says what they say."""
 
 import argparse
 import sys

@@ -16,7 +16,7 @@ from mallocmuzero.env.packing.problem import Packing, collisions, make_packing
 
 
 def brute_force(packing: Packing) -> bool:
-    """Whether any packing exists, by trying all offsets of all items."""
+    """Returns whether any packing exists, by trying all offsets of all items."""
     step, spans = packing.alignment, list(zip(packing.span_lower, packing.span_upper, strict=True))
     ranges = [
         range(-(-int(floor) // step) * step, packing.capacity - size + 1, step)

@@ -147,7 +147,7 @@ class Machine:
             del self.flying[copy]
 
     def release(self, t: int, following: int) -> None:
-        """What is not resident at the same place any more is lost."""
+        """Drops the values that are no longer resident at the same place."""
         owner: dict[int, int] = {}
         for b, start, end, offset, low, high in self.mapping.residencies.tolist():
             if start <= following <= end:

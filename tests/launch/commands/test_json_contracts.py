@@ -1,4 +1,4 @@
-"""What `--json` writes is a contract: later fields are added, none is renamed or goes."""
+"""The output of `--json` is a contract: later fields are added, none is renamed or goes."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a training run on one machine listens on: the loopback device, and nothing else."""
+"""The addresses that a training run on one machine listens on: those of the loopback device, and nothing else."""
 
 import ctypes
 import importlib.util
@@ -22,7 +22,7 @@ _WAIT_S = 300.0
 
 
 def is_loopback(address: str) -> bool:
-    """Whether an address of IPv4, IPv6, or IPv4 within IPv6, is of the loopback device."""
+    """Returns whether an address of IPv4, IPv6, or IPv4 within IPv6, is of the loopback device."""
     parsed = ipaddress.ip_address(address)
     inner = getattr(parsed, "ipv4_mapped", None)
     return parsed.is_loopback if inner is None else inner.is_loopback

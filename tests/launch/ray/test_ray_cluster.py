@@ -1,4 +1,4 @@
-"""Where the cluster's processes reach this machine."""
+"""The address at which the cluster's processes reach this machine."""
 
 import os
 from types import SimpleNamespace

@@ -31,7 +31,7 @@ _NODE = {"num_cpus": 2, "object_store_memory": 100 * 2**20, "dashboard_agent_lis
 
 
 def job_status(dashboard: str) -> str:
-    """How the job `first` stands, and why."""
+    """Returns the status of the job `first`, and the reason."""
     with urllib.request.urlopen(f"http://{dashboard}/api/jobs/first", timeout=30) as answer:
         said = json.load(answer)
     return f"{said['status']}: {said['message']}"
@@ -48,7 +48,7 @@ def wait_until(condition: Callable[[], Any], dashboard: str) -> None:
 
 
 def actors_by_raylet(cluster: int) -> dict[psutil.Process, int]:
-    """How many actors that play each raylet of a cluster has, by the cluster's process."""
+    """Returns the number of playing actors on each raylet of a cluster, by the cluster's process."""
     found: dict[psutil.Process, int] = {}
     for process in psutil.Process(cluster).children(recursive=True):
         try:

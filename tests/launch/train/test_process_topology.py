@@ -66,7 +66,7 @@ def test_half_a_run_and_its_other_half_are_the_run(tmp_path: Path) -> None:
 
 
 def _has_saved_updates(run_dir: Path) -> bool:
-    """Whether a run in progress has a whole checkpoint from after an update; a slow machine saves before the first."""
+    """Returns whether a run has a whole checkpoint from after an update; a slow machine saves before the first."""
     for manifest in (run_dir / "checkpoints").glob("[0-9]*/manifest.json"):
         with contextlib.suppress(OSError, ValueError):  # it is just being written, or removed
             if json.loads(manifest.read_text())["counters"]["step"] > 0:

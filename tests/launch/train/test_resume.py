@@ -1,4 +1,4 @@
-"""What a checkpoint holds, and that nothing in it changes unnoticed."""
+"""The content of a checkpoint, and that no change of it goes unnoticed."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What a configuration makes of the learner: reanalyse searches again, as the actors search."""
+"""The learner that a configuration asks for: reanalyse searches again, as the actors search."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Where bytes go: best fit over all of time, slices, the last use (XLA: `GlobalDecreasingSizeBestFitHeap`)."""
+"""Places of buffers: best fit over all of time, slices, the last use (XLA: `GlobalDecreasingSizeBestFitHeap`)."""
 
 import numpy as np
 import pytest

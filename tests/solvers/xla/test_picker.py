@@ -1,4 +1,4 @@
-"""When prefetches start: the order of starts, the longest stay (XLA: `prefetch_interval_picker_test.cc`)."""
+"""Starts of prefetches: their order, the longest stay (XLA: `prefetch_interval_picker_test.cc`)."""
 
 import dataclasses
 

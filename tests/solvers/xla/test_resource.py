@@ -1,4 +1,4 @@
-"""What copies can move and when (XLA: `AsynchronousCopyResourceTest`)."""
+"""The bytes that copies can move, and the times (XLA: `AsynchronousCopyResourceTest`)."""
 
 import numpy as np
 import pytest
