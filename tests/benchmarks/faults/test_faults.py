@@ -1,4 +1,4 @@
-"""A sample of the faults that benchmarks/faults/measure.py does to a run, and that their page says what came of them."""
+"""A sample of the faults that benchmarks/faults/measure.py does to a run, and the page of their outcomes."""
 
 import importlib.util
 import random
