@@ -1,5 +1,5 @@
-"""What was played, remembered: one interface, an in-process replay and a Reverb server behind it.
+"""The memory of played games: actors write segments, the learner samples batches of them.
 
-`segment` defines what a segment is, `interface` what a replay does; `local` and `client` + `server` are the two that do
-it. TensorFlow and Reverb are imported only when the second one is used.
+`segment` defines a segment, `interface` a replay and `config` its settings. `local` keeps the table in this process,
+`reverb` in Reverb servers; TensorFlow and Reverb are imported only when a server is used.
 """

@@ -1,4 +1,7 @@
-"""Checkpoint folders of a replay: appear whole or not at all, carry a version, a kind and the hash of every file."""
+"""Checkpoint folders of a replay: a manifest names version, kind and settings, and hashes every file.
+
+A folder appears whole or not at all.
+"""
 
 import json
 import os
@@ -13,13 +16,13 @@ from typing import Any
 
 from ..env.errors import FormatError, UserError
 from ..env.storage.atomic import sha256_of, sync_and_hash, sync_folder
-from .interface import ReplayConfig
+from .config import ReplayConfig
 from .segment import SegmentSpec
 
 VERSION = 1
 MANIFEST = "replay.json"
 _MOST_MANIFEST_BYTES = 64 * 2**20
-# Data of one configuration means something else under another value of these.
+# The stored data depend on these settings.
 _FIXED_SETTINGS = ("capacity", "priority_exponent")
 
 
@@ -27,7 +30,7 @@ _FIXED_SETTINGS = ("capacity", "priority_exponent")
 def publish(
     directory: str | PathLike[str], kind: str, config: ReplayConfig, spec: SegmentSpec
 ) -> Iterator[tuple[Path, dict]]:
-    """Yields a scratch folder and a dict of extra manifest entries; on leaving, makes them the checkpoint `directory`.
+    """Yields a scratch folder and a dict for further manifest entries; on leaving, they become `directory`.
 
     Raises:
       UserError: `directory` exists and is not an empty folder, or something could not be written.
@@ -72,7 +75,7 @@ def read(
 
     Raises:
       FormatError: not a whole replay checkpoint of this version and kind.
-      UserError: a setting that the data depends on is another one here.
+      UserError: a setting that the data depend on has another value here.
     """
     folder = Path(directory)
     path = folder / MANIFEST

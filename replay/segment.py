@@ -1,4 +1,4 @@
-"""What a segment is: the one definition that actors, both replays and the learner share.
+"""The definition of a segment, shared by actors, both replays and the learner.
 
 Shapes: `S` rows of a segment (`unroll_steps + td_steps + 1`), `D` observation size, `A` actions, `B` batch.
 """
@@ -17,11 +17,11 @@ class Step(NamedTuple):
     """One decision of an episode.
 
     Attributes:
-      observation: `[D]` float32, what the player saw.
+      observation: `[D]` float32.
       legal: `[A]` bool, the legal moves.
       action: the move played.
-      reward: what the move earned, dimensionless.
-      discount: weight of what follows; 0 on the last step of an episode and only there.
+      reward: reward of the move, dimensionless.
+      discount: weight of the rewards that follow; 0 on the last step of an episode and only there.
       policy: `[A]` float32, action weights of the search; they sum to 1.
       value: the search's value of the root.
     """
@@ -62,11 +62,11 @@ class Segment:
 
 @dataclass(frozen=True)
 class Batch(Segment):
-    """`B` sampled segments: every field of `Segment` with `B` in front, and how each was drawn.
+    """`B` sampled segments: every field of `Segment` with a leading `B`, and the draw of each.
 
     Attributes:
-      key: `[B]` uint64, names the segment to `update_priorities`.
-      probability: `[B]` float64, the chance a single draw had of picking it.
+      key: `[B]` uint64, identifies the segment to `update_priorities`.
+      probability: `[B]` float64, the probability of the segment in a single draw.
       table_size: segments in the table when the last of the batch was drawn.
     """
 
@@ -82,9 +82,10 @@ class SegmentSpec:
     Attributes:
       observation_size: `D`.
       num_actions: `A`.
-      unroll_steps: moves the learner unrolls its model for.
+      unroll_steps: moves that the learner unrolls its model for.
       td_steps: rewards summed before the bootstrap.
-      period: a segment starts at steps 0, `period`, 2 `period`, ... of an episode. At most `S`: none is left out.
+      period: a segment starts at steps 0, `period`, 2 `period`, ... of an episode. At most `S`, so that segments cover
+        every step.
 
     Raises:
       UserError: a size is out of range.
@@ -152,10 +153,10 @@ class SegmentSpec:
 
 
 class SegmentClock:
-    """Says, row by row, which row of an episode's stream completes a segment.
+    """Counts the rows of an episode and tells which of them complete a segment.
 
-    A segment is complete as soon as its `S` rows exist; nothing here waits for the end of the episode. At its end the
-    stream goes on with `padding()` absorbing rows, which complete the segments that started in its last steps.
+    A segment is complete as soon as its `S` rows exist, while the episode goes on. After its last step follow
+    `padding()` absorbing rows, which complete the segments that started in its last steps.
 
     Attributes:
       rows: rows of the current episode so far, absorbing ones included.
@@ -175,7 +176,7 @@ class SegmentClock:
         return first_row >= 0 and first_row % self._spec.period == 0
 
     def check_open(self) -> None:
-        """Raises ValueError if the episode is over: `end_episode` is due before another step."""
+        """Raises ValueError if the episode is over and `end_episode` has to be called before another step."""
         if self.last_discount == 0:
             raise ValueError("the last step had discount 0, so the episode is over: call end_episode() before append()")
 
@@ -222,6 +223,6 @@ def segments(spec: SegmentSpec, episode: Iterable[Step]) -> Iterator[Segment]:
 
 
 def stack(rows: Iterable[dict[str, np.ndarray]]) -> Segment:
-    """Returns the segment made of these `S` rows."""
+    """Returns the segment of these `S` rows."""
     rows = list(rows)
     return Segment(**{name: np.stack([row[name] for row in rows]) for name in rows[0]})

@@ -1,4 +1,4 @@
-"""The readers that are fuzzed: each with a whole file to change, what writes it changed, and the call that reads it."""
+"""Readers that are fuzzed: each with a valid file, a function that writes it damaged, and the call that reads it."""
 
 import gzip
 import json
@@ -27,7 +27,7 @@ from mallocmuzero.learner.checkpoints.policy_file import read_policy, write_poli
 from mallocmuzero.learner.checkpoints.stored_network import stored_network
 from mallocmuzero.learner.networks.network import Network, NetworkConfig
 from mallocmuzero.replay import checkpoint as replay_checkpoint
-from mallocmuzero.replay.interface import ReplayConfig
+from mallocmuzero.replay.config import ReplayConfig
 from mallocmuzero.replay.segment import SegmentSpec
 
 from .mutations import mutate_bytes, mutate_document, mutate_json
@@ -42,8 +42,8 @@ class Target:
     """One reader.
 
     Attributes:
-      write: writes a changed input.
-      read: reads it.
+      write: writes a damaged file.
+      read: reads the file.
     """
 
     write: Callable[[random.Random], Any]
@@ -51,7 +51,7 @@ class Target:
 
 
 def targets(folder: Path) -> dict[str, Callable[[], Target]]:
-    """Returns what makes each target, by the reader's name; whole files and changed ones are in `folder`."""
+    """Returns a function that makes the target of each reader, by name; its files lie in `folder`."""
     return {
         "read_program": lambda: _program(folder),
         "read_mapping": lambda: _mapping(folder),
@@ -115,7 +115,7 @@ def _policy(folder: Path) -> Target:
         try:
             packed_again = serialization.msgpack_serialize(changed)
         except (ValueError, TypeError, OverflowError, msgpack.exceptions.PackException, UnicodeEncodeError):
-            packed_again = mutate_bytes(data, generator)  # Not everything can be written at all.
+            packed_again = mutate_bytes(data, generator)  # not every value can be serialised
         path.write_bytes(gzip.compress(packed_again, 1))
 
     return Target(write, lambda: read_policy(path))
@@ -184,7 +184,7 @@ def _checkpoint(folder: Path) -> Target:
             document = json.loads(path.read_bytes())
         except (ValueError, RecursionError):
             return
-        # The manifest hashes itself: whoever means harm writes a hash that fits.
+        # The manifest carries its own hash: a hostile writer fits it to the content.
         if isinstance(document, dict) and generator.random() < 0.75:
             content = {name: value for name, value in document.items() if name != "sha256"}
             path.write_text(json.dumps({**content, "sha256": json_sha256(content)}))

@@ -1,4 +1,4 @@
-"""The faults that are done to a run, by name."""
+"""Kinds of faults that are done to a training run, by name."""
 
 import contextlib
 import random
@@ -17,7 +17,7 @@ _PAUSE_S = 10.0
 _FULL_S = 20.0
 
 ACTOR, LEARNER, EVALUATOR = "ray::ActorWorker", "ray::LearnerWorker", "ray::EvaluatorWorker"
-REPLAY, RAYLET = "replay.server_process", "raylet/raylet"
+REPLAY, RAYLET = "reverb.server_process", "raylet/raylet"
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,9 @@ class Fault:
     """A kind of fault.
 
     Attributes:
-      what: for the page.
-      do: does it to a run, and takes back what does not last.
-      needs: what the log must mention; one of these words.
+      what: its description on the page.
+      do: does the fault to a run, and undoes it if it does not last.
+      needs: words of which the log or terminal must mention one.
     """
 
     what: str
@@ -61,7 +61,7 @@ def _stop_for_a_while(run: Run, generator: random.Random) -> None:
 
 
 def _fill_disk(run: Run, generator: random.Random) -> None:
-    """Fills the file system of the run directory, which must be a small one of its own, to the last byte."""
+    """Fills the file system of the run directory, a small one of its own, to the last byte."""
     filler = run.path.parent / "filler"
     try:
         with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
@@ -76,10 +76,10 @@ def _fill_disk(run: Run, generator: random.Random) -> None:
 
 
 def _fill_store(run: Run, generator: random.Random) -> None:
-    """Fills Ray's object store with what another driver of the same cluster holds."""
+    """Fills Ray's object store from another driver of the same cluster."""
     raylets = run.processes(RAYLET)
     address = next(word.partition("=")[2] for word in raylets[0].cmdline() if word.startswith("--gcs-address="))
-    # The raylet's own variables: of this machine alone, and with the cluster's token if it has one.
+    # The environment of the raylet: for this machine alone, and with the token of the cluster if it has one.
     environment = raylets[0].environ()
     subprocess.run([sys.executable, "-c", _HOLD, address, str(_FULL_S)], check=True, env=environment, timeout=200.0)
 
@@ -87,8 +87,8 @@ def _fill_store(run: Run, generator: random.Random) -> None:
 _HOLD = """
 import sys, time, numpy, ray
 ray.init(address=sys.argv[1], namespace="fault", log_to_driver=False, logging_level="ERROR")
-room = int(ray.cluster_resources()["object_store_memory"])
-held = [ray.put(numpy.zeros(10 * 2**20, numpy.uint8)) for _ in range(room // (10 * 2**20) + 2)]
+capacity = int(ray.cluster_resources()["object_store_memory"])
+held = [ray.put(numpy.zeros(10 * 2**20, numpy.uint8)) for _ in range(capacity // (10 * 2**20) + 2)]
 time.sleep(float(sys.argv[2]))
 """
 

@@ -1,4 +1,4 @@
-"""What each part of a run costs, measured one after the other on this machine: the numbers of `scale_model.py`."""
+"""Costs of the parts of a run, measured one after the other on this machine: the numbers of `model.py`."""
 
 import os
 import re
@@ -13,9 +13,9 @@ import psutil
 from mallocmuzero.actors.self_play.actor import SelfPlayActor
 from mallocmuzero.env import workloads
 from mallocmuzero.launch.config.config import TrainConfig
-from mallocmuzero.launch.train.learning import initial_state, make_training_update
+from mallocmuzero.launch.train.builders import initial_state, make_training_update
 from mallocmuzero.learner.networks.network import Network
-from mallocmuzero.replay.interface import ReplayConfig
+from mallocmuzero.replay.config import ReplayConfig
 from mallocmuzero.replay.reverb.client import ReverbReplay
 from mallocmuzero.replay.reverb.server import ReplayServer
 from mallocmuzero.replay.segment import Batch, Step
@@ -23,12 +23,12 @@ from mallocmuzero.replay.segment import Batch, Step
 from .light_workers import save_steps
 
 _SEGMENTS = 2000
-# The replay server is started by fork and exec at once, which JAX need not fear.
+# The replay server is started by fork and exec at once, which is safe beside JAX.
 warnings.filterwarnings("ignore", r"os\.fork\(\)", RuntimeWarning)
 
 
 class _Recorder:
-    """A writer that keeps the steps and counts the seconds of writing nothing."""
+    """A writer that keeps the steps of whole games and writes nothing."""
 
     def __init__(self, steps: list[Step]) -> None:
         self._steps, self._mine = steps, list[Step]()
@@ -42,14 +42,14 @@ class _Recorder:
         self._mine = []
 
     def flush(self, timeout_s: float) -> None:
-        """Nothing waits."""
+        """Does nothing: no step waits."""
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing: no connection is open."""
 
 
 def actor_costs(config: TrainConfig, seconds: float, steps_file: str) -> dict[str, float]:
-    """Lets a real actor play, records its steps, and returns processor seconds per move."""
+    """Returns processor seconds per move of a real actor, and records its steps in a file."""
     programs = [workloads.load(name) for name in config.workloads]
     network, steps = Network(config.network), list[Step]()
     actor = SelfPlayActor(
@@ -71,7 +71,7 @@ def actor_costs(config: TrainConfig, seconds: float, steps_file: str) -> dict[st
 
 
 def learner_costs(config: TrainConfig, seconds: float) -> dict[str, float]:
-    """Returns processor seconds per update, and the size of the parameters."""
+    """Returns processor seconds per update, and the bytes of the parameters."""
     network = Network(config.network)
     state, update = initial_state(config, network), make_training_update(config, network)
     size, spec = config.learner.batch_size, config.segment_spec
@@ -96,7 +96,7 @@ def learner_costs(config: TrainConfig, seconds: float) -> dict[str, float]:
 
 
 def replay_costs(config: TrainConfig, steps: list[Step]) -> dict[str, float]:
-    """Returns processor seconds of server and client, and bytes on the wire, per segment written and per one drawn."""
+    """Returns processor seconds of server and client, and bytes on the wire, per segment written and per segment drawn."""
     free = ReplayConfig(capacity=config.replay.capacity, min_size=1, samples_per_insert=1.0, error_buffer=1e9)
     spec, size = config.segment_spec, config.learner.batch_size
     costs: dict[str, float] = {}
@@ -107,7 +107,7 @@ def replay_costs(config: TrainConfig, steps: list[Step]) -> dict[str, float]:
         def measure(name: str, work: Any) -> None:
             before_server, before_client, bytes_before = _cpu_s(process), time.process_time(), _bytes_of(port)
             count = work()
-            time.sleep(0.5)  # What is under way arrives.
+            time.sleep(0.5)  # for segments under way
             costs[f"{name}_server_s"] = (_cpu_s(process) - before_server) / count
             costs[f"{name}_client_s"] = (time.process_time() - before_client) / count
             costs[f"{name}_bytes"] = (_bytes_of(port) - bytes_before) / count
@@ -147,7 +147,7 @@ def replay_costs(config: TrainConfig, steps: list[Step]) -> dict[str, float]:
 
 
 def broadcast_costs(params_bytes: float) -> dict[str, float]:
-    """Returns seconds from `ray.put` of parameters to having them in another process of this machine."""
+    """Returns seconds from `ray.put` of parameters to their arrival in another process of this machine."""
     import ray
 
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
@@ -171,7 +171,7 @@ def _cpu_s(process: psutil.Process) -> float:
 
 
 def _bytes_of(port: int) -> float:
-    """Bytes that the connections of a port have carried to and fro, by the kernel; not a number without `ss`."""
+    """Returns bytes carried both ways by the connections of a port, counted by the kernel; NaN without `ss`."""
     said = subprocess.run(
         ["ss", "-Htin", "state", "established", f"( sport = :{port} )"],
         capture_output=True,

@@ -11,7 +11,7 @@ from ...env.game.moves import NUM_MOVES
 from ...env.game.observation import GRID, OBSERVATION_SIZE
 from ...learner.config import LearnerConfig
 from ...learner.networks.network import NetworkConfig
-from ...replay.interface import ReplayConfig
+from ...replay.config import ReplayConfig
 from ...replay.segment import SegmentSpec
 from .ray import RayConfig
 from .strict import build, plain

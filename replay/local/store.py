@@ -1,4 +1,4 @@
-"""Rows of the in-process replay, each kept once however many segments it is part of."""
+"""The rows of the in-process replay; a row is stored once, however many segments share it."""
 
 import numpy as np
 
@@ -10,13 +10,13 @@ ABSORBING = 0
 class RowStore:
     """A pool of rows in NumPy arrays with a count of users per row.
 
-    Row 0 is the absorbing row and is never freed. The pool starts with room for `rows` rows, which take memory only
-    once written, and doubles where writers that give up their episodes need more.
+    Row 0 is the absorbing row and is never freed. The pool begins with `rows` rows, which take memory only once they
+    are written; it doubles if writers that abandon their episodes need more.
 
     Attributes:
       spec: sizes of a row.
       columns: field name -> `[rows, ...]`.
-      uses: `[rows]` int32, segments and writers that hold the row.
+      uses: `[rows]` int32, count of the segments and writers that hold each row.
     """
 
     def __init__(self, spec: SegmentSpec, rows: int) -> None:
@@ -32,11 +32,11 @@ class RowStore:
 
     @property
     def used(self) -> int:
-        """Rows that somebody holds, the absorbing row not counted."""
+        """Rows that are held by a segment or a writer, without the absorbing row."""
         return self._fresh - 1 - len(self._free)
 
     def add(self, row: dict[str, np.ndarray]) -> int:
-        """Stores a row held by one user; returns its number."""
+        """Stores a row with one user; returns its number."""
         if self._free:
             number = self._free.pop()
         else:
@@ -50,11 +50,11 @@ class RowStore:
         return number
 
     def hold(self, numbers: np.ndarray) -> None:
-        """Counts one more user of each row. Rows differ, but for the absorbing row, which is not counted."""
+        """Adds a user to each row. Numbers differ, apart from the absorbing row, whose users are not counted."""
         self.uses[numbers[numbers != ABSORBING]] += 1
 
     def release(self, numbers: np.ndarray) -> None:
-        """Counts one user less; rows without users are free for others."""
+        """Removes a user from each row; rows without users are free for others."""
         real = numbers[numbers != ABSORBING]
         self.uses[real] -= 1
         self._free.extend(real[self.uses[real] == 0].tolist())
@@ -64,7 +64,7 @@ class RowStore:
         return {name: column[numbers] for name, column in self.columns.items()}
 
     def state(self) -> dict[str, np.ndarray]:
-        """Returns everything that `load` needs."""
+        """Returns the arrays that `load` needs."""
         state = {f"column_{name}": column[: self._fresh] for name, column in self.columns.items()}
         return {**state, "uses": self.uses[: self._fresh], "free": np.array(self._free, np.int64)}
 

@@ -1,6 +1,6 @@
-"""Draws an index with probability proportional to its weight, in O(log n).
+"""A tree of sums that draws an index with probability proportional to its weight, in O(log n).
 
-Our own, in NumPy: a resumed run repeats bit for bit only if the draws come from a generator that we hand in and store.
+The caller brings the random numbers: a resumed run repeats bit for bit only if their generator is stored with it.
 """
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 class SumTree:
     """A complete binary tree over `capacity` weights; every node holds the sum of its two children.
 
-    Sums are recomputed, never incremented, so that they depend on the weights alone: a restored tree is the same tree.
+    Sums are recomputed, never incremented, so they depend on the weights alone and a restored tree is the same tree.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -19,7 +19,7 @@ class SumTree:
 
     @property
     def total(self) -> float:
-        """Sum of all weights."""
+        """The sum of all weights."""
         return float(self._sums[1])
 
     def __getitem__(self, indices: np.ndarray) -> np.ndarray:
@@ -33,14 +33,14 @@ class SumTree:
         while len(nodes) > 1 and nodes[0] > 1:
             nodes = np.unique(nodes >> 1)
             sums[nodes] = sums[2 * nodes] + sums[2 * nodes + 1]
-        # Alone on its way up, which is how a single insert starts, a node needs no array operations.
+        # A single node, as of a single insert, needs no array operations on its way up.
         node = int(nodes[0]) >> 1 if len(nodes) else 0
         while node:
             sums[node] = sums[2 * node] + sums[2 * node + 1]
             node >>= 1
 
     def find(self, targets: np.ndarray) -> np.ndarray:
-        """Returns `[N]`: for each target in `[0, total)` the index whose share of the running sum contains it."""
+        """Returns `[N]`, for each target in `[0, total)` the index whose interval of the running sum contains it."""
         sums = self._sums
         targets = np.array(targets, np.float64)
         nodes = np.ones(len(targets), np.int64)

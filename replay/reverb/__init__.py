@@ -1,1 +1,1 @@
-"""The replay behind Reverb servers. The only room that imports Reverb and TensorFlow."""
+"""The replay behind Reverb servers. No other folder imports Reverb or TensorFlow."""

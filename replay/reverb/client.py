@@ -1,4 +1,4 @@
-"""The replay behind a Reverb server, seen from any process of the cluster."""
+"""The client of one Reverb server: a `Replay` for any process of the cluster."""
 
 import logging
 import shutil
@@ -13,13 +13,15 @@ import numpy as np
 
 from ...env.errors import UserError
 from .. import checkpoint
-from ..interface import ReplayConfig, ReplayStats, ReplayTimeout, check_priorities
+from ..config import ReplayConfig
+from ..interface import ReplayStats, ReplayTimeout, check_priorities
 from ..segment import Batch, SegmentSpec
-from .checkpoint import DATA, KIND
 from .fetcher import Arrays, BatchFetcher
-from .lazy_import import TABLE, import_reverb
+from .lazy_import import import_reverb
 from .priorities import PriorityUpdater
 from .server import ReplayServer
+from .stored_table import DATA, KIND
+from .table import TABLE, check_table
 from .writer import ReverbWriter
 
 _log = logging.getLogger(__name__)
@@ -28,14 +30,14 @@ _CLOSE_TIMEOUT_S = 5.0
 
 
 class ReverbReplay:
-    """A `Replay` that talks to a `ReplayServer`. Threads start with the first `sample` and `update_priorities`.
+    """A `Replay` behind a `ReplayServer`. The first `sample` and the first `update_priorities` start a thread each.
 
     Args:
       address: `host:port` of the server.
       config: the server's settings.
       spec: the server's sizes.
-      server: the server's handle, in the process that has it; only `restore` needs it. `close` leaves it running.
-      arrived: called, from another thread, when `take` has a batch or an error to give.
+      server: the server's handle, in the process that started it; only `restore` needs it. `close` leaves it running.
+      arrived: called from another thread when `take` has a batch to return or an error to raise.
 
     Raises:
       UserError: Reverb is missing, nothing answers at `address`, or the server has other settings or sizes.
@@ -67,28 +69,7 @@ class ReverbReplay:
             info = self._info()
         except ReplayTimeout as error:
             raise UserError(f"replay: {error}; is the address right and the server running?") from error
-        limiter = info.rate_limiter_info
-        there = {
-            "capacity": info.max_size,
-            "priority_exponent": info.sampler_options.prioritized.priority_exponent,
-            "samples_per_insert": limiter.samples_per_insert,
-            "min_size": limiter.min_size_to_sample,
-            "error_range": (limiter.min_diff, limiter.max_diff),
-        }
-        for name, value in there.items():
-            if value != getattr(self._config, name):
-                raise UserError(
-                    f"replay server {self._address}: {name} is {value} there and {getattr(self._config, name)} here; "
-                    "use the configuration that the server was started with"
-                )
-        for name, (shape, dtype) in self._spec.fields.items():
-            field = (info.signature or {}).get(name)
-            expected = (self._spec.length, *shape)
-            if field is None or tuple(field.shape) != expected or field.dtype.as_numpy_dtype != dtype:
-                raise UserError(
-                    f"replay server {self._address}: {name} is {field} there and {expected} {dtype} here; "
-                    "use the segment spec that the server was started with"
-                )
+        check_table(info, self._config, self._spec, self._address)
 
     def writer(self) -> ReverbWriter:
         """See `Replay.writer`."""
@@ -111,7 +92,7 @@ class ReverbReplay:
         return _batch(arrays)
 
     def fetch_ahead(self, batch_size: int) -> BatchFetcher:
-        """Starts fetching batches of this size, if that is not under way, and returns who does."""
+        """Returns the fetcher of batches of this size; starts it if there is none."""
         self._config.check_batch(batch_size)
         if self._fetcher is None or self._fetcher.batch_size != batch_size:
             self._close_fetcher()
@@ -119,12 +100,12 @@ class ReverbReplay:
         return self._fetcher
 
     def take(self) -> Batch | None:
-        """Returns a batch that is ready, or None. Raises RuntimeError if Reverb failed."""
+        """Returns a batch that is ready, or None if there is none. Raises RuntimeError if Reverb failed."""
         arrays = None if self._fetcher is None else self._fetcher.get(0.0)
         return None if arrays is None else _batch(arrays)
 
     def update_priorities(self, keys: np.ndarray, priorities: np.ndarray) -> None:
-        """See `Replay.update_priorities`. Returns at once; the server hears of it shortly after."""
+        """See `Replay.update_priorities`. Returns at once; a thread sends the priorities."""
         keys, priorities = check_priorities(keys, priorities)
         if self._updater is None:
             self._updater = PriorityUpdater(self._client)
@@ -148,18 +129,18 @@ class ReverbReplay:
 
     @property
     def waited_s(self) -> dict[str, float]:
-        """Seconds that this process has waited so far, without asking the server: `insert`, `sample`."""
+        """Seconds that this process has waited so far, by side (`insert`, `sample`). Does not ask the server."""
         with self._lock:
             return dict(self._blocked_s)
 
     def checkpoint(self, directory: str | PathLike[str], timeout_s: float = 600.0) -> None:
         """See `Replay.checkpoint`. The server answers nobody while it writes.
 
-        Holds the table, the priorities and the limiter's counters; not the state of Reverb's random generator, nor
-        unfinished episodes: their actors start anew.
+        The checkpoint holds the table, the priorities and the limiter's counters. It holds neither the state of
+        Reverb's random generator nor unfinished episodes, whose actors start anew.
 
         Args:
-          directory: must lie where this process and the server's both see it.
+          directory: a new folder on a file system that this process and the server's share.
           timeout_s: longest wait for the server.
 
         Raises:
@@ -175,10 +156,10 @@ class ReverbReplay:
                 )
             try:
                 shutil.move(written, folder / DATA)
-            except shutil.Error as error:  # Of several files; the first says why.
+            except shutil.Error as error:  # A list of files that could not be moved; the first says why.
                 raise OSError(error.args[0][0][2]) from error
             finally:
-                # Half moved, if the disk is full: the next one needs the room.
+                # On a full disk the folder is half moved: the next checkpoint needs its space.
                 shutil.rmtree(written, ignore_errors=True)
 
     def restore(self, directory: str | PathLike[str]) -> None:
@@ -227,7 +208,7 @@ class ReverbReplay:
         return tables[TABLE]
 
     def diagnosis(self) -> str:
-        """Says why a wait for a batch was in vain, as far as the server tells."""
+        """Returns the reason why no batch came, as far as the server tells."""
         try:
             stats = self.stats()
         except ReplayTimeout as error:
@@ -238,7 +219,7 @@ class ReverbReplay:
         )
 
     def _within(self, timeout_s: float, call: Any) -> Any:
-        """Returns `call()`, run on a thread that is left behind if it takes longer."""
+        """Returns `call()`, run on a thread; a thread that takes longer is left behind."""
         results: list[Any] = []
         errors: list[RuntimeError] = []
 

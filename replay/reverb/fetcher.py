@@ -1,4 +1,4 @@
-"""Fetches batches from a Reverb server on a thread of its own, ahead of the learner."""
+"""Fetches batches from a Reverb server on a thread, ahead of the learner."""
 
 import queue
 import threading
@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from .lazy_import import TABLE, import_reverb
+from .lazy_import import import_reverb
+from .table import TABLE
 
-# Longest that Reverb's sampler waits on the rate limiter before the thread looks whether it should end. A time-out ends
+# Reverb's sampler waits this long for the rate limiter before the thread checks whether it should end. A time-out ends
 # the iterator, so each one costs a new stream.
 _LIMITER_TIMEOUT_MS = 200
 _SIGNATURE_TIMEOUT_S = 30
@@ -19,10 +20,10 @@ Arrays = dict[str, np.ndarray]
 
 
 class BatchFetcher:
-    """Keeps one batch ready and the next one coming.
+    """Keeps one batch ready while the next one is on its way.
 
-    A Reverb sampler waits without limit for a server that is gone, and nothing can wake it; its thread is then left
-    behind as a daemon.
+    A Reverb sampler waits without limit for a server that is gone, and nothing can wake it; the thread, a daemon, is
+    then left behind.
 
     Args:
       address: of the server.
@@ -34,7 +35,7 @@ class BatchFetcher:
         self.batch_size = batch_size
         self._arrived = arrived
         self._address = address
-        # One ready here, one being put, one inside Reverb: what the limiter has counted and `sample` not yet returned.
+        # Up to three batches are counted as sampled before `get` returns them: one here, one being put, one in Reverb.
         self._ready: queue.Queue[Arrays] = queue.Queue(maxsize=1)
         self._stopping = threading.Event()
         self._error: Exception | None = None
@@ -75,7 +76,7 @@ class BatchFetcher:
                         rate_limiter_timeout_ms=_LIMITER_TIMEOUT_MS,
                         get_signature_timeout_secs=_SIGNATURE_TIMEOUT_S,
                     ).batch(self.batch_size)
-                # Ends when the limiter has held the sampler for the time-out, perhaps with a part of a batch.
+                # Ends when the limiter has held the sampler for the time-out; its last element may be part of a batch.
                 for element in dataset.as_numpy_iterator():
                     rest = self._deliver([*rest, _arrays(element)])
                     if self._stopping.is_set():
@@ -88,7 +89,7 @@ class BatchFetcher:
                 return
 
     def _deliver(self, parts: list[Arrays]) -> list[Arrays]:
-        """Queues a batch if `parts` make one; returns what is left over."""
+        """Queues a batch once `parts` hold enough segments; returns the segments that are left over."""
         count = sum(len(part["key"]) for part in parts)
         if count < self.batch_size:
             return parts

@@ -1,4 +1,4 @@
-"""The only place that imports Reverb and TensorFlow, when first asked to."""
+"""Imports Reverb and TensorFlow when they are first needed; no other file does."""
 
 import importlib
 import os
@@ -8,8 +8,6 @@ from types import ModuleType
 from typing import Any
 
 from ...env.errors import UserError
-
-TABLE = "segments"
 
 
 def import_reverb() -> ModuleType:
@@ -21,7 +19,7 @@ def import_reverb() -> ModuleType:
     reverb = sys.modules.get("reverb")
     if reverb is not None:
         return reverb
-    # Read when TensorFlow loads: 2 leaves errors. The user's own choice stands.
+    # TensorFlow reads it when it loads: 2 leaves errors. The user's own choice stands.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     fresh = "tensorflow" not in sys.modules
     try:
@@ -37,7 +35,7 @@ def import_reverb() -> ModuleType:
             "`pip install mallocmuzero[cluster]`, or the single-process topology"
         ) from error
     if fresh:
-        # TensorFlow only moves bytes here: the accelerator and the processor's threads belong to JAX.
+        # TensorFlow only moves bytes here; the accelerator and the processor's threads belong to JAX.
         tensorflow.config.set_visible_devices([], "GPU")
         tensorflow.config.threading.set_intra_op_parallelism_threads(1)
         tensorflow.config.threading.set_inter_op_parallelism_threads(2)

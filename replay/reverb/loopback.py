@@ -1,4 +1,4 @@
-"""Keeps a server that listens on every address, and cannot be told otherwise, from being reached over a network."""
+"""Confines a server that listens on every address, and offers no setting for it, to this machine."""
 
 import os
 import socket
@@ -7,10 +7,10 @@ _DEVICE = b"lo\0"
 
 
 def confine_to_loopback(port: int) -> bool:
-    """Ties this process's sockets that listen on a TCP port to the loopback device (Linux 5.7 or later without rights).
+    """Ties this process's sockets that listen on a TCP port to the loopback device (needs Linux 5.7 or later).
 
     Returns:
-      Whether all of them are, and there is one.
+      Whether there are such sockets and all of them are confined.
     """
     found = False
     for name in os.listdir("/proc/self/fd"):

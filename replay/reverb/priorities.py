@@ -5,16 +5,17 @@ from typing import Any
 
 import numpy as np
 
-from .lazy_import import TABLE
+from .table import TABLE
 
 MOST_PENDING = 100_000
 
 
 class PriorityUpdater:
-    """Collects priorities and sends them from a thread. Per key only the newest waits, and of keys so many at most:
-    should the server take none for long, the oldest are dropped, as priorities are only advice.
+    """Collects priorities and sends them from a thread.
 
-    `mutate_priorities` waits without limit for a server that is gone; its thread is then left behind as a daemon.
+    Only the newest priority of a key is kept, and at most `MOST_PENDING` keys: if the server takes none for long, the
+    oldest are dropped. `mutate_priorities` waits without limit for a server that is gone; the thread, a daemon, is then
+    left behind.
     """
 
     def __init__(self, client: Any) -> None:

@@ -1,8 +1,8 @@
-"""A Reverb server in a process of its own, and the handle that starts and stops it.
+"""The handle of a Reverb server in a process of its own: starts, restores and stops it.
 
-The child is a fresh interpreter, never a fork: it knows nothing of JAX. It lives as long as its parent holds the pipe
-to its standard input. Reverb 0.14 listens on every network interface and knows no authentication, and its API offers no
-way to change either: on a machine that strangers reach, close the port with a firewall.
+The child is a fresh interpreter, not a fork, so that it carries no state of JAX. It lives as long as its parent holds
+the pipe to its standard input. Reverb 0.14 listens on every network interface and has no authentication, and its API
+cannot change either: on a machine that strangers reach, close the port with a firewall.
 """
 
 import contextlib
@@ -23,9 +23,9 @@ from typing import IO, Self
 
 from ...env.errors import UserError
 from .. import checkpoint
-from ..interface import ReplayConfig
+from ..config import ReplayConfig
 from ..segment import SegmentSpec
-from .checkpoint import KIND
+from .stored_table import KIND
 
 _log = logging.getLogger(__name__)
 _START_TIMEOUT_S = 300.0
@@ -33,7 +33,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class ReplayServer:
-    """Starts the server and waits until it answers.
+    """A running Reverb server; the constructor returns once it answers.
 
     Args:
       config: settings of the table.
@@ -47,7 +47,7 @@ class ReplayServer:
       address: `host:port`, for `ReverbReplay`.
 
     Raises:
-      UserError: Reverb is missing, the port is taken, or the server could not start (with its last words).
+      UserError: Reverb is missing, the port is taken, or the server could not start (with the end of its log).
       FormatError, UserError: `restore_from` does not fit, as `Replay.restore` says.
     """
 
@@ -64,7 +64,7 @@ class ReplayServer:
         self.spec = spec
         self._host = host
         self._process: subprocess.Popen[str] | None = None
-        # Reverb writes its checkpoints here, and so do its log lines; `ReverbReplay.checkpoint` moves the former out.
+        # Reverb's checkpoints and log are written here; `ReverbReplay.checkpoint` moves the checkpoints out.
         self._scratch = Path(tempfile.mkdtemp(prefix="mallocmuzero-replay-"))
         try:
             self._start(port, restore_from)
@@ -85,13 +85,13 @@ class ReplayServer:
 
     @property
     def end(self) -> str:
-        """How a server that is not alive has ended, in words: `signal 9`, `exit status 1`."""
+        """The way in which a server that is not alive ended: `signal 9`, `exit status 1`."""
         code = None if self._process is None else self._process.poll()
         return "stopped" if code is None else f"signal {-code}" if code < 0 else f"exit status {code}"
 
     @property
     def log(self) -> str:
-        """What the server has written to its standard error."""
+        """The text that the server has written to its standard error."""
         path = self._scratch / "log"
         return path.read_text(errors="replace") if path.exists() else ""
 
@@ -132,9 +132,9 @@ class ReplayServer:
         # The child finds the package where this process found it.
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
         with (self._scratch / "log").open("w") as log:
-            # A session of its own: Ctrl-C reaches the trainer, which still wants to save the replay.
+            # In a session of its own Ctrl-C does not reach the server: the trainer still has to save the replay.
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "mallocmuzero.replay.server_process"],
+                [sys.executable, "-m", "mallocmuzero.replay.reverb.server_process"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -144,7 +144,7 @@ class ReplayServer:
             )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        with contextlib.suppress(BrokenPipeError):  # Should it have ended already, the missing answer says so.
+        with contextlib.suppress(BrokenPipeError):  # A child that has ended already shows by its missing answer.
             self._process.stdin.write(json.dumps(task) + "\n")
             self._process.stdin.flush()
         answer = _read_line(self._process.stdout, _START_TIMEOUT_S)
@@ -175,7 +175,7 @@ class ReplayServer:
 
 
 def _check_free(port: int) -> None:
-    """Raises UserError if somebody listens on `port`: gRPC would share it in silence."""
+    """Raises UserError if a process listens on `port`; gRPC would share it in silence."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

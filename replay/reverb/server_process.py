@@ -1,7 +1,7 @@
-"""What runs inside the Reverb server's process: `python -m mallocmuzero.replay.server_process`.
+"""The process of a Reverb server: `python -m mallocmuzero.replay.reverb.server_process`.
 
-Reads its task as one line of JSON from standard input, answers with one line on standard output, and serves until
-standard input ends, which it does when the parent closes it or dies. SIGTERM and Ctrl-C do not end it.
+Reads its task as one line of JSON from standard input, answers with one line on standard output, and serves until its
+standard input ends, which happens when the parent closes it or dies. SIGTERM and Ctrl-C do not end it.
 """
 
 import json
@@ -14,22 +14,23 @@ from pathlib import Path
 from typing import Any
 
 from ...env.errors import UserError
-from ..interface import ReplayConfig
+from ..config import ReplayConfig
 from ..segment import SegmentSpec
-from .checkpoint import stage
-from .lazy_import import TABLE, import_reverb, import_tensorflow
+from .lazy_import import import_reverb
 from .loopback import confine_to_loopback
+from .stored_table import stage
+from .table import make_table
 
-# Should some other process have inherited the pipe, a dead parent shows in the parent's id instead.
+# Another process may have inherited the pipe and keep it open; the death of the parent then shows in its process id.
 _PARENT_CHECK_S = 1.0
 
 
 def main() -> None:
-    """Serves until the parent lets go."""
-    # Whoever stops a job tells all its processes at once, but the trainer still wants to save the replay.
+    """Serves until the parent closes the pipe or dies."""
+    # A scheduler signals all processes of a job at once, but the trainer still has to save the replay.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
-    # Native code may print; only the answer belongs on the real standard output.
+    # Native code may print to standard output; the pipe to the parent carries the answer alone.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     task = json.loads(sys.stdin.readline())
@@ -38,7 +39,7 @@ def main() -> None:
     except UserError as error:
         print(json.dumps({"error": str(error)}), file=answers, flush=True)
         sys.exit(1)
-    # Reverb listens on all addresses. The port is known to nobody yet.
+    # Reverb listens on all interfaces. Nobody knows the port yet.
     exposed = task["loopback"] and not confine_to_loopback(server.port)
     print(json.dumps({"port": server.port, "exposed": exposed}), file=answers, flush=True)
     while os.getppid() == task["parent"]:
@@ -48,35 +49,21 @@ def main() -> None:
 
 
 def _serve(task: dict[str, Any]) -> Any:
-    """Returns a running `reverb.Server`."""
-    reverb, tensorflow = import_reverb(), import_tensorflow()
+    """Returns a running `reverb.Server`, its table restored if the task says so."""
+    reverb = import_reverb()
     config, spec = ReplayConfig(**task["config"]), SegmentSpec(**task["spec"])
     root = Path(task["root"])
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir(parents=True)
     if task["restore_from"] is not None:
         stage(Path(task["restore_from"]), root, config)
-    table = reverb.Table(
-        name=TABLE,
-        sampler=reverb.selectors.Prioritized(config.priority_exponent),
-        remover=reverb.selectors.Fifo(),
-        max_size=config.capacity,
-        rate_limiter=reverb.rate_limiters.SampleToInsertRatio(
-            samples_per_insert=config.samples_per_insert,
-            min_size_to_sample=config.min_size,
-            error_buffer=config.error_range,
-        ),
-        signature={
-            name: tensorflow.TensorSpec((spec.length, *shape), dtype) for name, (shape, dtype) in spec.fields.items()
-        },
-    )
     checkpointer = reverb.platform.checkpointers_lib.DefaultCheckpointer(str(root))
     try:
-        # Loads the staged checkpoint. Without a port it picks a free one itself.
-        server = reverb.Server([table], port=task["port"], checkpointer=checkpointer)
+        # Loads the staged checkpoint. Without a port, Reverb picks a free one.
+        server = reverb.Server([make_table(config, spec)], port=task["port"], checkpointer=checkpointer)
     except (RuntimeError, ValueError) as error:
         raise UserError(f"Reverb: {error}") from error
-    # Loaded, so the links to the checkpoint's files are of no more use.
+    # The server has loaded the staged files; the links are no longer needed.
     for staged in root.iterdir():
         shutil.rmtree(staged)
     return server

@@ -1,4 +1,4 @@
-"""Several replay servers on this machine, each with its share of the table, handled as one."""
+"""The replay servers of a run, on one machine: each holds its share of the table, all are handled as one."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from ..interface import ReplayConfig
+from ..config import ReplayConfig
 from ..segment import SegmentSpec
 from .server import ReplayServer
 
@@ -20,7 +20,7 @@ class ReplayServers:
     """Starts `config.servers` servers at once and waits until all answer.
 
     Args:
-      config: settings of the whole; each server has its share of them.
+      config: settings of all servers together (`ReplayConfig.share`).
       spec: sizes of steps and segments.
       host: as in `ReplayServer`.
       restore_from: a checkpoint folder of as many servers, or None for empty tables.
@@ -58,7 +58,7 @@ class ReplayServers:
 
     @property
     def addresses(self) -> list[str]:
-        """`host:port` of each."""
+        """`host:port` of each server."""
         return [server.address for server in self.each]
 
     def address_of(self, actor: int) -> str:
@@ -72,12 +72,12 @@ class ReplayServers:
 
     @property
     def end(self) -> str:
-        """How the first server that is not alive has ended, in words."""
+        """The way in which the first server that is not alive ended (`ReplayServer.end`)."""
         return next((server.end for server in self.each if not server.alive), "all are alive")
 
     @property
     def log(self) -> str:
-        """What the first server that does not run any more has written to its standard error, else the first one."""
+        """The standard error of the first server that is not alive, or of the first server if all are."""
         dead = [server for server in self.each if not server.alive]
         return (dead or self.each)[0].log
 
@@ -96,12 +96,12 @@ class ReplayServers:
 
 
 def shard_folder(directory: str | PathLike[str], config: ReplayConfig, index: int) -> Path:
-    """Returns where one server's part of a checkpoint lies: in the folder itself if there is one server only."""
+    """Returns the folder of one server's part of a checkpoint; `directory` itself if there is only one server."""
     return Path(directory) if config.servers == 1 else Path(directory) / f"server_{index}"
 
 
 def at_once(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    """Returns `work` of each item, done on a thread each; raises the first error once all are done."""
+    """Returns `work` of each item, each on a thread of its own; raises the first error once all are done."""
     with ThreadPoolExecutor(len(items)) as pool:
         calls = [pool.submit(work, item) for item in items]
     return [call.result() for call in calls]

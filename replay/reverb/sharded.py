@@ -1,9 +1,9 @@
-"""Several Reverb servers behind one `Replay`: each actor writes to one of them, the learner samples from all.
+"""The client of several Reverb servers: each actor writes to one of them, the learner samples from all.
 
-Every server paces its own actors and its own share of the samples, so a batch is drawn from one server: whichever has
-one ready, in turn where several have. In the long run a server is drawn from as often as its actors insert. Priorities
-are therefore compared within a server, and `Batch.probability` and `Batch.table_size` are those of the batch's server:
-as servers are drawn from in proportion to their sizes, `table_size * probability` is what one large table would have.
+Every server paces its own actors and its own share of the samples. A batch is drawn from one server that has a batch
+ready, in turn if several have. In the long run the samples of a server are in proportion to its inserts. Priorities are
+compared within a server, and `Batch.probability` and `Batch.table_size` are those of the batch's server: as servers are
+drawn from in proportion to their sizes, `table_size * probability` is the value that one large table would have.
 """
 
 import threading
@@ -14,20 +14,21 @@ from os import PathLike
 
 import numpy as np
 
-from ..interface import Replay, ReplayConfig, ReplayStats, ReplayTimeout, SegmentWriter, check_priorities
+from ..config import ReplayConfig
+from ..interface import Replay, ReplayStats, ReplayTimeout, SegmentWriter, check_priorities
 from ..segment import Batch, SegmentSpec
 from .client import ReverbReplay
 from .server import ReplayServer
 from .servers import at_once, shard_folder
 
-# Batches whose keys are known to belong to a server: priorities come back within a few batches.
+# Batches whose server is remembered: priorities come back within a few batches.
 _REMEMBERED = 16
 
 
 def open_replay(
     addresses: Sequence[str], config: ReplayConfig, spec: SegmentSpec, *, servers: Sequence[ReplayServer] | None = None
 ) -> "ReverbReplay | ShardedReplay":
-    """Returns the replay behind one or several servers; arguments as in `ShardedReplay`."""
+    """Returns the client of one or several servers; arguments as in `ShardedReplay`."""
     if len(addresses) > 1:
         return ShardedReplay(addresses, config, spec, servers=servers)
     return ReverbReplay(addresses[0], config, spec, server=None if servers is None else servers[0])
@@ -38,9 +39,9 @@ class ShardedReplay:
 
     Args:
       addresses: `host:port` of each server, `config.servers` of them.
-      config: settings of the whole.
+      config: settings of all servers together.
       spec: the servers' sizes.
-      servers: their handles, in the process that has them; only `restore` needs them.
+      servers: the servers' handles, in the process that started them; only `restore` needs them.
 
     Raises:
       UserError: as `ReverbReplay`.
@@ -57,7 +58,7 @@ class ShardedReplay:
         if len(addresses) != config.servers:
             raise ValueError(f"{len(addresses)} addresses for {config.servers} servers")
         self._config = config
-        # Permits are batches that wait, at most one per server; also given when a server has failed.
+        # A permit per batch that is ready, at most one per server, and one when a server has failed.
         self._arrived = threading.Semaphore(0)
         handles: Sequence[ReplayServer | None] = [None] * config.servers if servers is None else servers
         share = config.share()
@@ -71,7 +72,7 @@ class ShardedReplay:
         self._blocked_s = 0.0
 
     def writer(self) -> SegmentWriter:
-        """See `Replay.writer`; one server after the other."""
+        """See `Replay.writer`; writers go to the servers in turn."""
         self._writers += 1
         return self._shards[self._writers % len(self._shards)].writer()
 
@@ -89,7 +90,7 @@ class ShardedReplay:
                 batch = self._take()
                 if batch is not None:
                     return batch
-            batch = self._take()  # Says what has failed, if anything has.
+            batch = self._take()  # Raises if a server has failed.
             if batch is not None:
                 return batch
         finally:
@@ -110,7 +111,7 @@ class ShardedReplay:
     def update_priorities(self, keys: np.ndarray, priorities: np.ndarray) -> None:
         """See `Replay.update_priorities`; for keys of the last few batches."""
         keys, priorities = check_priorities(keys, priorities)
-        # Newest first: that is whose priorities come.
+        # Newest first: priorities are most often those of the last batch.
         for drawn, shard in reversed(self._drawn):
             known = np.isin(keys, drawn)
             if known.any():
@@ -140,7 +141,7 @@ class ShardedReplay:
         return {"insert": sum(shard.waited_s["insert"] for shard in self._shards), "sample": self._blocked_s}
 
     def checkpoint(self, directory: str | PathLike[str], timeout_s: float = 600.0) -> None:
-        """See `ReverbReplay.checkpoint`: a folder in `directory` for each server, written at once."""
+        """See `ReverbReplay.checkpoint`: writes a folder in `directory` for each server, all at once."""
         at_once(
             lambda index: self._shards[index].checkpoint(shard_folder(directory, self._config, index), timeout_s),
             range(len(self._shards)),

@@ -1,4 +1,4 @@
-"""Writes segments to a Reverb server."""
+"""The writer of segments to a Reverb server."""
 
 import time
 from collections.abc import Callable
@@ -6,22 +6,24 @@ from typing import Any
 
 import numpy as np
 
-from ..interface import ReplayConfig, ReplayTimeout
+from ..config import ReplayConfig
+from ..interface import ReplayTimeout
 from ..segment import SegmentClock, SegmentSpec, Step
-from .lazy_import import TABLE, import_reverb
+from .lazy_import import import_reverb
+from .table import TABLE
 
 
 class ReverbWriter:
     """A `SegmentWriter` over one `TrajectoryWriter`; `ReverbReplay.writer` makes it.
 
-    Steps are sent once, in compressed chunks that overlapping segments share. Each writer has a stream and a thread of
-    its own inside Reverb.
+    A step is sent once, in compressed chunks that overlapping segments share. Each writer has its own stream and thread
+    inside Reverb.
 
     Args:
       client: a `reverb.Client`.
       config: settings.
       spec: sizes of steps and segments.
-      blocked: told the seconds of every wait.
+      blocked: called with the seconds of every wait.
     """
 
     def __init__(self, client: Any, config: ReplayConfig, spec: SegmentSpec, blocked: Callable[[float], None]) -> None:
@@ -50,8 +52,8 @@ class ReverbWriter:
         self._check_not_closed()
         for _ in range(0 if cut else self._clock.padding()):
             self._push(self._absorbing, 0.0)
-        # Reverb's own end_episode would wait for the server. Nothing needs it: a segment is always the last S rows,
-        # and the clock lets none reach back into an earlier episode.
+        # Reverb's own end_episode would wait for the server. It is not needed: a segment is always the last S rows, and
+        # by the clock no segment reaches back into an earlier episode.
         self._clock.reset()
 
     def flush(self, timeout_s: float) -> None:

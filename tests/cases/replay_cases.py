@@ -3,7 +3,7 @@
 import dataclasses
 
 import numpy as np
-from mallocmuzero.replay.interface import ReplayConfig
+from mallocmuzero.replay.config import ReplayConfig
 from mallocmuzero.replay.segment import Batch, Segment, SegmentSpec, Step, segments
 
 SPEC = SegmentSpec(observation_size=4, num_actions=3, unroll_steps=2, td_steps=3, period=2)

@@ -1,4 +1,4 @@
-"""What both replays promise. The Reverb half is skipped where Reverb cannot be installed (Python 3.12 and later)."""
+"""The promises of both replays. The Reverb half is skipped where Reverb cannot be installed (Python 3.12 and later)."""
 
 import dataclasses
 import importlib.util
@@ -10,8 +10,8 @@ from mallocmuzero.env.errors import FormatError, UserError
 from mallocmuzero.replay.interface import ReplayTimeout
 from mallocmuzero.replay.local.replay import LocalReplay
 from mallocmuzero.replay.reverb.client import ReverbReplay
-from mallocmuzero.replay.reverb.lazy_import import TABLE
 from mallocmuzero.replay.reverb.server import ReplayServer
+from mallocmuzero.replay.reverb.table import TABLE
 from replay_cases import FREE, PACED, SPEC, contents, episode, expected, play
 
 needs_reverb = pytest.mark.skipif(importlib.util.find_spec("reverb") is None, reason="Reverb is not installed")

@@ -104,7 +104,7 @@ def test_run_ends_with_a_clear_line_when_the_replay_server_dies(tmp_path: Path) 
     with started(arguments, log) as process:
         wait_for_moves(run_dir, 200, process.pid)
         family = children(process.pid)
-        (server,) = named(family, "replay.server_process")
+        (server,) = named(family, "reverb.server_process")
         server.kill()
         assert process.wait(_WAIT_S) == 2, log.read_text()
     assert_all_gone(family)

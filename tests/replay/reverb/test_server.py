@@ -115,7 +115,7 @@ def test_the_server_ends_with_its_parent(tmp_path):
     program = textwrap.dedent("""
         import os, signal, sys, time
         from replay_cases import FREE, SPEC
-        from mallocmuzero.replay.server import ReplayServer
+        from mallocmuzero.replay.reverb.server import ReplayServer
         server = ReplayServer(FREE, SPEC)
         print(server.pid, server._scratch, flush=True)
         # Ctrl-C in a terminal reaches the whole process group. The server must outlive it, to be saved.
@@ -172,7 +172,7 @@ def test_a_missing_reverb_is_told_by_name(missing, monkeypatch):
 
 def test_the_package_imports_without_reverb():
     program = (
-        "import sys; import mallocmuzero.replay.client, mallocmuzero.replay.server, mallocmuzero.replay.local; "
+        "import sys; import mallocmuzero.replay.reverb.sharded, mallocmuzero.replay.local.replay; "
         "sys.exit(any(name in sys.modules for name in ('reverb', 'tensorflow', 'jax', 'ray')))"
     )
     assert python("-c", program).wait(30) == 0

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from mallocmuzero.env.errors import FormatError, UserError
 from mallocmuzero.launch.config.overrides import Overrides
-from mallocmuzero.replay.interface import ReplayConfig, ReplayTimeout
+from mallocmuzero.replay.config import ReplayConfig
+from mallocmuzero.replay.interface import ReplayTimeout
 from mallocmuzero.replay.reverb.client import ReverbReplay
 from mallocmuzero.replay.reverb.servers import ReplayServers
 from mallocmuzero.replay.reverb.sharded import ShardedReplay, open_replay

@@ -1,8 +1,8 @@
-"""Brings a stored Reverb table back under today's rate limiter.
+"""Stages a stored Reverb table for a new server, under the rate limiter of the new configuration.
 
 Reverb restores the limiter that a checkpoint was written under, whatever the new server was told, and inserts can then
-block for ever (google-deepmind/reverb#103). The limiter's settings are a few fields of the checkpoint's first file, so
-they are rewritten before the server reads it. Layout after Reverb 0.14's `tfrecord_checkpointer.cc`.
+block for ever (google-deepmind/reverb#103). The limiter is a few fields of the checkpoint's first file, which are
+rewritten before the server reads it. The layout follows Reverb 0.14's `tfrecord_checkpointer.cc`.
 """
 
 import importlib
@@ -12,8 +12,7 @@ from pathlib import Path
 
 from ...env.errors import FormatError
 from .. import checkpoint
-from ..interface import ReplayConfig
-from ..local.limiter import balanced_samples, same_limits
+from ..config import ReplayConfig
 from .lazy_import import import_tensorflow
 
 KIND = "reverb"
@@ -23,9 +22,9 @@ _TABLES, _COMPRESSION = "tables.tfrecord", "ZLIB"
 
 
 def stage(directory: Path, root: Path, config: ReplayConfig) -> None:
-    """Makes `root` a folder from which a server loads the checkpoint, its limiter replaced by that of `config`.
+    """Writes the checkpoint `directory` to `root`, from which a server loads it, with the limiter of `config`.
 
-    The large files are linked, not copied, where the file system can.
+    Large files are linked, not copied, where the file system can.
 
     Raises:
       FormatError: Reverb's files are not as Reverb 0.14 writes them.
@@ -47,8 +46,8 @@ def stage(directory: Path, root: Path, config: ReplayConfig) -> None:
             f"{path}: not the tables of a Reverb 0.14 checkpoint ({error}); take another checkpoint"
         ) from error
     limiter = table.rate_limiter
-    if not same_limits(old_config, config):
-        limiter.sample_count = balanced_samples(config, limiter.insert_count)
+    if not config.paces_like(old_config):
+        limiter.sample_count = config.balanced_samples(limiter.insert_count)
     limiter.samples_per_insert = config.samples_per_insert
     limiter.min_size_to_sample = config.min_size
     limiter.min_diff, limiter.max_diff = config.error_range

@@ -47,7 +47,7 @@ def test_a_restored_replay_repeats_the_run_bit_for_bit(tmp_path, bits):
     one = Loop(LocalReplay(PACED, SPEC, np.random.Generator(bits(3))))
     one.run(301)
     # The interesting state: unfinished episodes, and segments that the limiter holds.
-    while not (one.replay._waiting and all(writer._window for writer in one.replay.open_writers)):
+    while not (one.replay.waiting and all(writer.window for writer in one.replay.open_writers)):
         one.move(0)
     one.replay.checkpoint(tmp_path / "c")
 
@@ -72,7 +72,7 @@ def test_segments_in_line_survive_a_checkpoint(tmp_path):
     writer = replay.writer()
     for step in episode(60)[: SPEC.length + 2 * 15]:
         writer.append(step)
-    assert len(replay._waiting) == 2
+    assert replay.waiting == 2
     replay.checkpoint(tmp_path / "c")
     restored = LocalReplay(PACED, SPEC, np.random.default_rng(1))
     restored.restore(tmp_path / "c")
@@ -112,26 +112,26 @@ def test_rows_are_stored_once_and_freed():
     for seed in range(60):
         play(writer, episode(1 + seed % 23, seed))
         # Segments of ended episodes own `period` rows each; nobody else holds any.
-        assert replay._store.used <= FREE.capacity * SPEC.period
+        assert replay.table.store.used <= FREE.capacity * SPEC.period
     for step in episode(40)[:31]:
         writer.append(step)
     writer.close()
-    assert replay._store.used <= FREE.capacity * SPEC.period + SPEC.length
+    assert replay.table.store.used <= FREE.capacity * SPEC.period + SPEC.length
 
 
 def test_the_store_grows_when_episodes_are_given_up():
     replay = LocalReplay(FREE, SPEC, np.random.default_rng(0))
-    before = len(replay._store.uses)
+    before = len(replay.table.store.uses)
     writers = []
     # Every writer keeps a window of its own and abandons it: more rows per segment than the store starts with.
     for seed in range(200):
         writers.append(replay.writer())
         for step in episode(20, seed)[: SPEC.length]:
             writers[-1].append(step)
-    assert len(replay._store.uses) > before
+    assert len(replay.table.store.uses) > before
     for writer in writers:
         writer.close()
-    assert replay._store.used == FREE.capacity * SPEC.length
+    assert replay.table.store.used == FREE.capacity * SPEC.length
     wanted = {content(next(segments(SPEC, episode(20, seed)))) for seed in range(200 - FREE.capacity, 200)}
     found = {drawn for _ in range(20) for drawn in contents(replay.sample(64, 0))}
     assert found == wanted

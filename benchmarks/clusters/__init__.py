@@ -1,0 +1,1 @@
+"""Measurements of docs/clusters.md: memory over an hour of training (`soak`), damaged files at all readers (`fuzz`)."""
