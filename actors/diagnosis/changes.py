@@ -1,7 +1,7 @@
-"""What the agent would change about the line that follows XLA's production mapping, and what each change is worth.
+"""The moves that the agent would change on the line that follows XLA's production mapping, and the gain of each.
 
-Every figure is exact: the line is played up to the decision, the other move is made, the game goes on by the line's
-plan, and what it comes to is what the judge sees. A change is judged alone, the rest as XLA has it.
+Every gain is exact: the line is played up to the decision, the other move is made, the line's plan plays the rest, and
+the game is judged. Each change is judged alone, the rest as XLA has it.
 """
 
 from dataclasses import dataclass
@@ -10,19 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from ...env.game.game import COPY, DROP, MOVE_NAMES, NO_COPY, MallocGame
-from ...env.game.state import A_BUFFER, A_INSTRUCTION, A_KIND, B_PLAYED, B_TRIVIAL, S_RESIDENT
-from ...env.physics.cost import MODELS
+from ...env.game.columns import A_BUFFER, A_INSTRUCTION, A_KIND, S_RESIDENT
+from ...env.game.game import MallocGame
+from ...env.game.moves import COPY, DROP, MOVE_NAMES, NO_COPY
 from ...env.program.program import OPERAND
-from ...solvers.common.line import LineOfPlay, play_to_end, rollout
-from ...solvers.common.outcome import make_scoring, outcome
-from ...solvers.common.plan import preference_of
-from ..self_play.played_program import PlayedProgram
+from ...solvers.common.line import LineOfPlay
+from ..self_play.programs import ProgramContext
+from .alternatives import Alternatives
 from .trace import Trace
 
 # Gains below this share of the line's latency are rounding.
 NEUTRAL = 1e-9
-# Random moves to compare with, where the agent changes fewer: a share of a handful says nothing.
+# Least random moves to compare with: the share of a handful says nothing.
 _LEAST_RANDOM = 256
 HELPS, NEITHER, HURTS = "helps", "neutral", "hurts"
 
@@ -33,17 +32,17 @@ class Change:
 
     Attributes:
       decision: number of the decision, from 0.
-      instruction, instruction_name, opcode: where.
-      buffer, buffer_name, bytes: of what.
+      instruction, instruction_name, opcode: the instruction of the access.
+      buffer, buffer_name, bytes: its buffer.
       use: `operand` or `result`.
       line_move, agent_move: names of the moves.
-      line_does, agent_does: what they mean there. Of an operand: `stay fast`, `prefetch`, `from HBM`, or `from start`
-        (prefetched by the previous execution). Of a result: `to fast`, `to both` (and written back), `to HBM`.
-      line_probability, agent_probability: what the agent gives them.
-      gain_us: microseconds by which the game gets shorter, by the objective.
+      line_does, agent_does: their effect there. For an operand: `stay fast`, `prefetch`, `from HBM`, or `from start`
+        (prefetched by the previous execution). For a result: `to fast`, `to both` (and written back), `to HBM`.
+      line_probability, agent_probability: their probabilities by the agent.
+      gain_us: judged microseconds that the change saves.
       gain_of_production: the same as a share of production's latency.
-      model_gain_us: microseconds by cost model, of those that the objective counts. Under `robust` the worse ratio
-        decides, and a gain by the other model alone is none.
+      model_gain_us: microseconds saved by each cost model of the objective. Under `robust` the worse ratio decides, so
+        a gain by the other model alone is no gain.
       effect: `helps`, `neutral` or `hurts`.
     """
 
@@ -69,16 +68,16 @@ class Change:
 
 @dataclass(frozen=True)
 class Tally:
-    """How moves other than the line's turn out.
+    """Statistics of the gains of moves other than the line's.
 
     Attributes:
-      moves: how many.
-      helps, neutral, hurts: of them.
-      helps_share: None without any.
-      gain_us: sum of the gains above 0. Gains do not add up when made together.
+      moves: number of moves.
+      helps, neutral, hurts: number of moves with a gain, neither, or a loss.
+      helps_share: share of moves with a gain; None without any moves.
+      gain_us: sum of the gains. Changes made together do not gain the sum.
       loss_us: sum of the losses.
-      rank_correlation: Spearman's, of the agent's log-odds of the move against the line's and of its gain; None where
-        one of them is the same everywhere.
+      rank_correlation: Spearman's, between the gain of a move and the agent's log-odds of it against the line's move;
+        None where one of them is constant.
     """
 
     moves: int
@@ -93,18 +92,18 @@ class Tally:
 
 @dataclass(frozen=True)
 class Changes:
-    """What the agent would change about XLA's mapping.
+    """The agent's changes to XLA's mapping, beside random ones.
 
     Attributes:
-      decisions: of the line that follows it.
-      line_us: what that line comes to.
-      production_us: what XLA's mapping comes to.
-      agent: how the agent's changes turn out.
-      random: how as many random other moves turn out, at least 256 if there are so many.
-      alternatives: other legal moves in all: what `random` is drawn from.
-      together_us: what the line comes to with all changes of the agent at once.
-      helping_together_us: with those that help alone.
-      changes: the agent's, the surest first.
+      decisions: decisions of the line that follows XLA's mapping.
+      line_us: latency of that line.
+      production_us: latency of XLA's mapping.
+      agent: gains of the agent's changes.
+      random: gains of as many random other moves, of at least 256 if there are so many.
+      alternatives: number of all other legal moves, from which `random` is drawn.
+      together_us: latency of the line with all changes of the agent at once.
+      helping_together_us: latency of the line with all changes that help alone.
+      changes: the agent's changes, the most probable first.
     """
 
     decisions: int
@@ -118,97 +117,49 @@ class Changes:
     changes: list[Change]
 
 
-class Alternatives:
-    """Games that leave a line by one move and go on by it."""
-
-    def __init__(self, played: PlayedProgram, line: LineOfPlay) -> None:
-        """Takes `line`, a line of play of `played`."""
-        self._played, self._line = played, line
-        self._game = played.unset_game()
-        judge = self._game.judge
-        scoring = make_scoring(self._game)
-        # Judged by one cost model alone, a game comes to the seconds of that model.
-        self._scorings = {
-            model: scoring._replace(baseline=np.eye(len(MODELS))[MODELS.index(model)], unit_s=np.ones(1))
-            for model in judge.models
-        }
-        buffers = self._game.tables.buffer
-        # Compiled play passes over the buffers that such games place themselves.
-        self._slowly = bool(buffers[buffers[:, B_TRIVIAL] == 1, B_PLAYED].any())
-
-    def before(self, decision: int) -> MallocGame:
-        """Returns the game as it stands before a decision of the line; the next call takes it back."""
-        self._line.begin(self._game, decision)
-        return self._game
-
-    def seconds(self, latencies: dict[str, float]) -> float:
-        """Returns what latencies by cost model come to, as the judge counts."""
-        return self._game.judge.seconds(latencies)
-
-    def along(self, moves: dict[int, int]) -> dict[str, float]:
-        """Returns the seconds by cost model of the game that makes other moves at some decisions of the line.
-
-        The game leaves the line at the first of them; the others are made as far as they stay legal.
-        """
-        preferences, first = self._line.preferences.copy(), min(moves, default=0)
-        for decision in sorted(moves, reverse=True):
-            game = self.before(decision)
-            preferences[game.access] = preference_of(game.tables, game.state, moves[decision])
-        game = self.before(first)
-        if moves:
-            game.step_unpaid(moves[first])
-        self._finish(game, preferences)
-        return {model: float(outcome(game.tables, scoring, game.state)) for model, scoring in self._scorings.items()}
-
-    def _finish(self, game: MallocGame, preferences: NDArray[np.int8]) -> None:
-        if self._slowly:
-            play_to_end(game, preferences)
-        elif not game.done:
-            rollout(game.tables, game.state, game.legal, self._played.following, preferences)
-
-
 @dataclass(frozen=True, eq=False)
 class Tried:
-    """Other moves than the line's, and what they came to.
+    """Moves other than the line's, and their gains.
 
     Attributes:
       decision, move: `[N]`.
-      preference: `[N]` the agent's log-odds of the move against the line's.
-      gain_s: `[N]`.
-      model_gain_s: by cost model.
+      log_odds: `[N]` the agent's log-odds of the move against the line's.
+      gain_s: `[N]` judged seconds that the move saves.
+      model_gain_s: seconds that each move saves, by cost model.
     """
 
     decision: NDArray[np.int64]
     move: NDArray[np.int64]
-    preference: NDArray[np.float64]
+    log_odds: NDArray[np.float64]
     gain_s: NDArray[np.float64]
     model_gain_s: list[dict[str, float]]
 
 
 def find_changes(
-    played: PlayedProgram,
+    context: ProgramContext,
     line: LineOfPlay,
     trace: Trace,
+    *,
     preferred: NDArray[np.int64],
     probability: NDArray[np.float64],
     production_s: float,
     seed: int,
 ) -> tuple[Changes, Tried, Tried]:
-    """Tries what the agent would do instead.
+    """Tries the agent's moves, and random ones, in place of the line's.
 
     Args:
-      played: the program.
+      context: the program.
       line: the line that follows production.
       trace: its record.
       preferred: `[D]` the agent's moves.
-      probability: `[D, 3]` what it gives to each move, 0 where illegal.
-      production_s: what production comes to.
+      probability: `[D, M]` the agent's probabilities, 0 for illegal moves.
+      production_s: judged seconds of production.
       seed: of the random moves.
 
     Returns:
-      the changes, and what was tried: the agent's moves and random ones.
+      The changes, the agent's moves that were tried, and the random ones.
     """
-    alternatives = Alternatives(played, line)
+    alternatives = Alternatives(context, line)
     log = np.log(np.maximum(probability, 1e-30))
     rows = np.arange(len(trace))
     others = trace.legal.copy()
@@ -232,13 +183,13 @@ def find_changes(
             [{model: whole[model] - latencies[model] for model in whole} for latencies in found],
         )
 
-    wanted = np.flatnonzero(preferred != trace.action)
-    agent = attempt(wanted, preferred[wanted])
+    changed = np.flatnonzero(preferred != trace.action)
+    agent = attempt(changed, preferred[changed])
     pool = np.argwhere(others)
-    count = min(len(pool), max(len(wanted), _LEAST_RANDOM))
+    count = min(len(pool), max(len(changed), _LEAST_RANDOM))
     drawn = pool[np.sort(np.random.default_rng(seed).choice(len(pool), count, replace=False))]
     random = attempt(drawn[:, 0], drawn[:, 1])
-    order = np.lexsort((wanted, -probability[wanted, preferred[wanted]]))
+    order = np.lexsort((changed, -probability[changed, preferred[changed]]))
     changes = [
         _describe(
             alternatives.before(int(agent.decision[row])),
@@ -266,7 +217,7 @@ def find_changes(
 
 
 def tally(tried: Tried) -> Tally:
-    """Counts how moves turn out."""
+    """Returns statistics of the gains of moves."""
     gain_us = tried.gain_s * 1e6
     helps, hurts = int((gain_us > 0.0).sum()), int((gain_us < 0.0).sum())
     return Tally(
@@ -277,11 +228,12 @@ def tally(tried: Tried) -> Tally:
         helps / len(gain_us) if len(gain_us) else None,
         float(gain_us[gain_us > 0.0].sum()),
         float(-gain_us[gain_us < 0.0].sum()),
-        _rank_correlation(tried.preference, gain_us),
+        _rank_correlation(tried.log_odds, gain_us),
     )
 
 
 def _moves(tried: Tried, which: NDArray[np.bool_]) -> dict[int, int]:
+    """Returns the moves of `which[N]` by decision."""
     return dict(zip(tried.decision[which].tolist(), tried.move[which].tolist(), strict=True))
 
 
@@ -300,7 +252,7 @@ def _describe(
     model_gain_s: dict[str, float],
     production_s: float,
 ) -> Change:
-    """Names a change at the decision that the game stands before."""
+    """Describes a change at the decision that `game` stands before."""
     program, access = game.program, game.tables.access[game.access]
     t, buffer = int(access[A_INSTRUCTION]), int(access[A_BUFFER])
     is_operand = bool(access[A_KIND] == OPERAND)
@@ -328,7 +280,7 @@ def _describe(
 
 
 def _words(move: int, is_operand: bool, resident: bool) -> str:
-    """Returns what a move means: docs/mallocgame.md."""
+    """Returns the effect of a move in words (docs/mallocgame.md)."""
     if not is_operand:
         return {NO_COPY: "to fast", COPY: "to both", DROP: "to HBM"}[move]
     if move == DROP:

@@ -1,4 +1,4 @@
-"""Diagnosis of an agent on one program."""
+"""Diagnoses an agent on one program: its model, value and policy along lines of play, and its changes to XLA's."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -8,15 +8,15 @@ from numpy.typing import NDArray
 
 from ...env.errors import UserError
 from ...env.program.program import Program
-from ...launch.diagnosis.agent import Agent
 from ...solvers.common.line import LineOfPlay
 from ...solvers.common.reward_scale import RewardScale
-from ..self_play.played_program import BEST, PlayedProgram
+from ..self_play.programs import BEST, ProgramContext
+from .agent import Agent
 from .changes import Changes, Tried, find_changes
-from .inference import Heads, log_policy, searched, see
+from .inference import Heads, infer, masked_log_softmax, search_moves
 from .model import ModelErrors, compare_model
 from .policy import PolicyFigures, describe_policy
-from .trace import GREEDY, PRODUCTION, RUN, Trace, following, record_moves, record_policy
+from .trace import GREEDY, PRODUCTION, RUN, Trace, follow_mapping, record_moves, record_policy
 from .value import Calibration, calibrate
 
 HORIZON = 10
@@ -29,20 +29,20 @@ class LineFigures:
 
     Attributes:
       trace: the line.
-      seen: what the network says of its positions.
-      model: imagined against real.
-      value: predicted against true.
-      policy: how sure it is, and of what.
+      heads: the network's outputs at its positions.
+      model: errors of the learned model.
+      value: calibration of the value head.
+      policy: confidence of the policy head, and its agreement with the line.
     """
 
     trace: Trace
-    seen: Heads
+    heads: Heads
     model: ModelErrors
     value: Calibration
     policy: PolicyFigures
 
     def as_json(self) -> dict[str, Any]:
-        """The entry of the JSON list."""
+        """Returns the entry of the JSON list."""
         return {
             "line": self.trace.name,
             "latency_us": self.trace.latency_s * 1e6,
@@ -55,19 +55,20 @@ class LineFigures:
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis:
-    """An agent on one program.
+    """The diagnosis of an agent on one program.
 
     Attributes:
-      program, agent: which.
-      objective: what latencies are judged by.
+      program, agent: the program and the agent.
+      objective: the objective of all latencies.
       simulations: of the search that chose the changes; 0 for the policy alone.
       horizon: imagined steps.
-      scale: of rewards.
-      production_s: what XLA's mapping comes to, or None.
-      best_known: name of the line that is the best known without the agent.
-      lines: that line, the one that follows XLA's mapping, the best of the run, the policy's own game, each once.
-      changes: what the agent would change about the last, or None where there is no production mapping.
-      tried: the agent's moves and random ones there.
+      scale: the scale of rewards.
+      production_s: judged seconds of XLA's mapping, or None.
+      best_known: name of the best line known without the agent.
+      lines: the figures along that line, the line that follows XLA's mapping, the best of the run, and the policy's own
+        game, each once.
+      changes: the agent's changes to the line that follows XLA's mapping; None without a production mapping.
+      tried: the agent's moves there and random ones.
     """
 
     program: Program
@@ -83,11 +84,11 @@ class Diagnosis:
     tried: tuple[Tried, Tried] | None
 
     def line(self, name: str) -> LineFigures | None:
-        """Returns the line of that name, if there is one."""
+        """Returns the figures of the line with that name, if there is one."""
         return next((line for line in self.lines if line.trace.name == name), None)
 
     def as_json(self) -> dict[str, Any]:
-        """The entry of the JSON list: docs/json.md."""
+        """Returns the entry of the JSON list: docs/json.md."""
         return {
             "program": self.program.name,
             "program_sha256": self.program.sha256,
@@ -106,94 +107,123 @@ class Diagnosis:
         }
 
 
-def diagnose(agent: Agent, program: Program, horizon: int = HORIZON, simulations: int = 0) -> Diagnosis:
-    """Diagnoses an agent on a program, which it need not have seen.
+def diagnose(agent: Agent, program: Program, *, horizon: int = HORIZON, simulations: int = 0) -> Diagnosis:
+    """Diagnoses an agent on a program, which may be new to it.
 
     Args:
       agent: the agent.
       program: the program.
       horizon: imagined steps.
-      simulations: of the search that says what the agent would change; 0 asks the policy alone.
+      simulations: of the search that chooses the agent's changes; 0 for the policy's first choice.
 
     Raises:
-      UserError: the program leaves nothing to decide, or cannot be judged by the agent's objective; or the rules have
+      UserError: the program leaves nothing to decide or lacks what the agent's objective needs, or the rules have
         changed since the run.
     """
     game = agent.actor.game(program)
     if game.done:
         raise UserError(f"workload {program.name!r} leaves nothing to decide; choose another")
-    played = PlayedProgram(game, agent.actor.followed(program))
+    context = ProgramContext(game, agent.actor.followed(program))
     discount = agent.search.discount
-    follows = None if program.production is None else following(played, program.production)
-    best_s, best = played.best
-    of_run = _line_of_run(agent, played)
-    # The opponent of the last games of training.
-    opponent = of_run.preferences if of_run is not None and agent.actor.branch.opponent == BEST else played.first
-    traces = [record_policy(played, agent.network, agent.params, discount, opponent)]
+    follows = None if program.production is None else follow_mapping(context, program.production)
+    best_s, best = context.best
+    of_run = _line_of_run(agent, context)
+    # The opponent in the last games of training.
+    opponent = of_run.preferences if of_run is not None and agent.actor.branch.opponent == BEST else context.first
+    traces = [record_policy(context, agent.network, agent.params, discount, opponent)]
     if follows is not None:
-        traces.insert(0, record_moves(PRODUCTION, played, follows.actions.tolist(), discount, opponent))
+        traces.insert(0, record_moves(PRODUCTION, context, follows.actions.tolist(), discount, opponent))
     best_known = PRODUCTION if follows is not None and follows.latency_s <= best_s else GREEDY
     if best_known == GREEDY:
-        traces.insert(0, record_moves(GREEDY, played, best.tolist(), discount, opponent))
+        traces.insert(0, record_moves(GREEDY, context, best.tolist(), discount, opponent))
     if of_run is not None:
-        traces.insert(-1, record_moves(RUN, played, of_run.actions.tolist(), discount, opponent))
+        traces.insert(-1, record_moves(RUN, context, of_run.actions.tolist(), discount, opponent))
     lines = [_along(agent, trace, horizon) for trace in traces]
     changes, tried = None, None
     production_s = agent.actor.judge(program).production_s
     if follows is not None and production_s is not None:
         along = next(line for line in lines if line.trace.name == PRODUCTION)
-        changes, *pair = _changes(agent, played, follows, along, production_s, simulations)
+        changes, *pair = _changes(
+            agent, context, follows, along=along, production_s=production_s, simulations=simulations
+        )
         tried = pair[0], pair[1]
     return Diagnosis(
-        program,
-        agent,
-        agent.actor.judge(program).objective,
-        simulations,
-        horizon,
-        played.scale,
-        production_s,
-        best_known,
-        lines,
-        changes,
-        tried,
+        program=program,
+        agent=agent,
+        objective=agent.actor.judge(program).objective,
+        simulations=simulations,
+        horizon=horizon,
+        scale=context.scale,
+        production_s=production_s,
+        best_known=best_known,
+        lines=lines,
+        changes=changes,
+        tried=tried,
     )
 
 
-def _line_of_run(agent: Agent, played: PlayedProgram) -> LineOfPlay | None:
-    moves = agent.lines.get(played.program.sha256)
+def _line_of_run(agent: Agent, context: ProgramContext) -> LineOfPlay | None:
+    """Returns the best line of the agent's run on this program, if there is one."""
+    moves = agent.lines.get(context.program.sha256)
     if moves is None:
         return None
     try:
-        game = played.game_after(moves)
+        game = context.game_after(moves)
         if not game.done:
             raise ValueError("it stops before the end")
     except ValueError as error:
         raise UserError(
-            f"{agent.path}: its line of play is not legal on {played.program.name!r} ({error}): the rules have changed "
-            "since; use its own version"
+            f"{agent.path}: its line of play is not legal on {context.program.name!r} ({error}): the rules have "
+            "changed since; use its own version"
         ) from error
-    return LineOfPlay(played.unset_game(), np.array(moves, np.int64), played.outcome_s(game))
+    return LineOfPlay(context.clone_game(), np.array(moves, np.int64), context.final_latency_s(game))
 
 
 def _along(agent: Agent, trace: Trace, horizon: int) -> LineFigures:
+    """Returns the figures of an agent along a line."""
     network, params = agent.network, agent.params
-    seen = see(network, params, trace.observation)
+    heads = infer(network, params, trace.observation)
     model = compare_model(
-        network, params, trace, seen, horizon, STARTS, agent.search.discount, agent.seed, agent.projects
+        network,
+        params,
+        trace,
+        heads,
+        horizon=horizon,
+        starts=STARTS,
+        discount=agent.search.discount,
+        seed=agent.seed,
+        projects=agent.projects,
     )
-    value = calibrate(seen.value, trace.value, network.config.value.limit)
-    return LineFigures(trace, seen, model, value, describe_policy(trace, seen.logits))
+    value = calibrate(heads.value, trace.value, network.config.value.limit)
+    return LineFigures(trace, heads, model, value, describe_policy(trace, heads.logits))
 
 
 def _changes(
-    agent: Agent, played: PlayedProgram, line: LineOfPlay, along: LineFigures, production_s: float, simulations: int
+    agent: Agent,
+    context: ProgramContext,
+    line: LineOfPlay,
+    *,
+    along: LineFigures,
+    production_s: float,
+    simulations: int,
 ) -> tuple[Changes, Tried, Tried]:
+    """Returns the agent's changes to a line, by its policy or its search, and the moves that were tried."""
     trace = along.trace
     preferred: NDArray[np.int64]
     if simulations:
         config = agent.searching(simulations)
-        preferred, weights = searched(agent.network, agent.params, trace.observation, trace.legal, config, agent.seed)
+        preferred, weights = search_moves(
+            agent.network, agent.params, trace.observation, trace.legal, config, agent.seed
+        )
     else:
-        weights = np.exp(log_policy(along.seen.logits, trace.legal))
+        weights = np.exp(masked_log_softmax(along.heads.logits, trace.legal))
         preferred = weights.argmax(-1)
-    return find_changes(played, line, trace, preferred, weights, production_s, agent.seed)
+    return find_changes(
+        context,
+        line,
+        trace,
+        preferred=preferred,
+        probability=weights,
+        production_s=production_s,
+        seed=agent.seed,
+    )

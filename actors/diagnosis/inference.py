@@ -1,4 +1,4 @@
-"""The network's heads over many positions, in batches of one size.
+"""Runs the network and its search on many positions, in batches of one size.
 
 Shapes: `N` positions, `O` observation size, `W` width of the latent state, `A` moves.
 """
@@ -19,11 +19,12 @@ _SEARCH_BATCH = 64
 
 
 class Heads(NamedTuple):
-    """What the network says of positions that it sees.
+    """Outputs of the network at real observations.
 
-    latent: `[N, W]`.
-    value: `[N]`.
-    logits: `[N, A]`, illegal moves not masked.
+    Attributes:
+      latent: `[N, W]`.
+      value: `[N]`.
+      logits: `[N, A]`, illegal moves not masked.
     """
 
     latent: NDArray[np.float32]
@@ -31,8 +32,8 @@ class Heads(NamedTuple):
     logits: NDArray[np.float64]
 
 
-def see(network: Network, params: Params, observations: NDArray[np.float32]) -> Heads:
-    """Returns what the network says of observations `[N, O]`."""
+def infer(network: Network, params: Params, observations: NDArray[np.float32]) -> Heads:
+    """Returns the network's outputs at observations `[N, O]`."""
     outputs = []
     for begin in range(0, len(observations), _BATCH):
         rows = observations[begin : begin + _BATCH]
@@ -42,7 +43,7 @@ def see(network: Network, params: Params, observations: NDArray[np.float32]) -> 
     return Heads(latent, value.astype(np.float64), logits.astype(np.float64))
 
 
-def searched(
+def search_moves(
     network: Network,
     params: Params,
     observations: NDArray[np.float32],
@@ -50,7 +51,7 @@ def searched(
     config: SearchConfig,
     seed: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Returns the moves `[N]` that the search chooses, without exploring, and its weights of all moves `[N, A]`."""
+    """Returns the search's moves `[N]`, without exploration noise, and its improved policy `[N, A]`."""
     moves, weights, root = [], [], jax.random.key(seed)
     for begin in range(0, len(observations), _SEARCH_BATCH):
         rows, may = observations[begin : begin + _SEARCH_BATCH], legal[begin : begin + _SEARCH_BATCH]
@@ -80,13 +81,13 @@ def project(network: Network, params: Params, latent: jax.Array, online: bool) -
     return network.project(params, latent, online)
 
 
-def log_policy(logits: NDArray[np.float64], legal: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
-    """Returns log-probabilities `[..., A]`; minus infinity on illegal moves."""
+def masked_log_softmax(logits: NDArray[np.float64], legal: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
+    """Returns log-probabilities `[..., A]`; minus infinity for illegal moves."""
     masked = logits if legal is None else np.where(legal, logits, -np.inf)
     shifted = masked - masked.max(-1, keepdims=True)
     return np.asarray(shifted - np.log(np.exp(shifted).sum(-1, keepdims=True)))
 
 
 def _padded(rows: np.ndarray, count: int) -> np.ndarray:
-    """Returns `rows` repeated up to `count` of them: every batch has one shape, hence one compilation."""
+    """Returns `rows`, repeated until there are `count`: all batches have one shape, hence one compilation."""
     return rows if len(rows) == count else rows[np.arange(count) % len(rows)]

@@ -1,4 +1,4 @@
-"""The learned model against the game: imagined along moves that were really played.
+"""Errors of the learned model: unrolls it along the moves of a real game and compares.
 
 Shapes: `S` start states, `K` imagined steps, `A` moves.
 """
@@ -10,27 +10,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...learner.networks.network import Network, Params
-from .inference import Heads, log_policy, project, recurrent
+from .inference import Heads, masked_log_softmax, project, recurrent
 from .trace import Trace
 
 
 @dataclass(frozen=True)
 class Depth:
-    """Means over the start states after `depth` imagined steps; None where there is nothing to compare.
+    """Errors after `depth` imagined steps, averaged over the start states; None where there is nothing to compare.
 
     Attributes:
       depth: imagined steps.
       states: start states whose game is not over by then.
-      reward_error, reward_bias: absolute error and error of the reward of the last imagined step.
-      value_error, value_bias: the same of the imagined value, against the line's true discounted return from there.
-      seen_value_error: absolute error of the value that the network gives the real observation there.
-      backup_error: absolute error, as a value of the start state, of the rewards imagined so far and the value behind
-        them: what a search that looks so far ahead would believe.
-      policy_kl: divergence of the imagined policy from the policy of the real observation, legal moves only, in nats.
-      same_move: share of states in which both like the same legal move best.
-      illegal_mass: what the imagined policy, not masked, gives to moves that are illegal in the real game.
-      cosine: of the imagined latent state and that of the real observation.
-      projected_cosine: of their projections, which is what the consistency loss trains; None without those heads.
+      reward_error, reward_bias: absolute and signed error of the last step's reward.
+      value_error, value_bias: absolute and signed error of the imagined value, against the true discounted return.
+      seen_value_error: absolute error of the value at the real observation there.
+      backup_error: absolute error of the backed-up value of the start state: imagined rewards and the value after them,
+        as a search to this depth computes it.
+      policy_kl: Kullback-Leibler divergence of the imagined policy from the policy at the real observation, over legal
+        moves, in nats.
+      same_move: share of states in which both policies prefer the same legal move.
+      illegal_mass: probability that the unmasked imagined policy gives to moves that are illegal in the real game.
+      cosine: cosine of the imagined latent state and the latent state of the real observation.
+      projected_cosine: cosine of their projections, which the consistency loss trains; None without those heads.
     """
 
     depth: int
@@ -50,14 +51,14 @@ class Depth:
 
 @dataclass(frozen=True)
 class ModelErrors:
-    """How far the model can be trusted on a line of play.
+    """Errors of the model along a line of play.
 
     Attributes:
-      starts: start states.
-      constant_reward_error, constant_value_error: mean absolute errors of the best constants: who errs as much has
-        learnt nothing.
-      clipped_rewards: rewards that the network cannot say, because they lie beyond the limit of its codec.
-      depths: by imagined steps, from 0.
+      starts: number of start states.
+      constant_reward_error, constant_value_error: mean absolute errors of the best constants, which a model that has
+        learned something undercuts.
+      clipped_rewards: number of rewards beyond the limit of the network's codec.
+      depths: errors by the number of imagined steps, from 0.
     """
 
     starts: int
@@ -71,29 +72,30 @@ def compare_model(
     network: Network,
     params: Params,
     trace: Trace,
-    seen: Heads,
+    heads: Heads,
+    *,
     horizon: int,
     starts: int,
     discount: float,
     seed: int,
     projects: bool = True,
 ) -> ModelErrors:
-    """Imagines `horizon` steps along a line from start states sampled on it.
+    """Unrolls the model for `horizon` steps along a line, from start states sampled on it.
 
     Args:
       network, params: the agent.
       trace: the line.
-      seen: what the network says of its observations.
+      heads: the network's outputs at its observations.
       horizon: imagined steps.
-      starts: start states at most; all decisions where there are no more.
+      starts: most start states; all decisions where there are no more.
       discount: per move.
       seed: of the sample.
-      projects: the parameters have trained heads for the consistency loss.
+      projects: the parameters include the heads of the consistency loss.
     """
     generator = np.random.default_rng(seed)
     start = np.sort(generator.choice(len(trace), min(starts, len(trace)), replace=False))
-    latent = jnp.asarray(seen.latent[start])
-    reward, value, logits = np.zeros(len(start)), seen.value[start], seen.logits[start]
+    latent = jnp.asarray(heads.latent[start])
+    reward, value, logits = np.zeros(len(start)), heads.value[start], heads.logits[start]
     earned = np.zeros(len(start))
     depths = []
     for depth in range(horizon + 1):
@@ -110,10 +112,10 @@ def compare_model(
         projected = None
         if projects:
             imagined_there = project(network, params, latent, online=True)
-            seen_there = project(network, params, jnp.asarray(seen.latent[there]), online=False)
+            seen_there = project(network, params, jnp.asarray(heads.latent[there]), online=False)
             projected = _cosine(np.asarray(imagined_there), np.asarray(seen_there))
         legal = trace.legal[there]
-        imagined, real = log_policy(logits, legal), log_policy(seen.logits[there], legal)
+        imagined, real = masked_log_softmax(logits, legal), masked_log_softmax(heads.logits[there], legal)
         ratio = np.where(legal, real, 0.0) - np.where(legal, imagined, 0.0)
         reward_error = reward - trace.reward[np.minimum(start + depth - 1, len(trace) - 1)] if depth else None
         value_error = value - trace.value[there]
@@ -125,12 +127,12 @@ def compare_model(
                 _mean(reward_error, alive),
                 _mean(np.abs(value_error), alive),
                 _mean(value_error, alive),
-                _mean(np.abs(seen.value[there] - trace.value[there]), alive),
+                _mean(np.abs(heads.value[there] - trace.value[there]), alive),
                 _mean(np.abs(earned + discount**depth * value - trace.value[start]), made),
                 _mean((np.exp(real) * ratio).sum(-1), alive),
                 _mean(imagined.argmax(-1) == real.argmax(-1), alive),
-                _mean(np.where(legal, 0.0, np.exp(log_policy(logits))).sum(-1), alive),
-                _mean(_cosine(np.asarray(latent), seen.latent[there]), alive),
+                _mean(np.where(legal, 0.0, np.exp(masked_log_softmax(logits))).sum(-1), alive),
+                _mean(_cosine(np.asarray(latent), heads.latent[there]), alive),
                 _mean(projected, alive),
             )
         )
@@ -144,11 +146,12 @@ def compare_model(
 
 
 def _cosine(left: NDArray[np.float32], right: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Returns the cosines of rows."""
+    """Returns the cosine of each pair of rows."""
     one, other = left.astype(np.float64), right.astype(np.float64)
     lengths = np.linalg.norm(one, axis=-1) * np.linalg.norm(other, axis=-1)
     return np.asarray((one * other).sum(-1) / np.maximum(lengths, 1e-12))
 
 
 def _mean(values: np.ndarray | None, where: NDArray[np.bool_]) -> float | None:
+    """Returns the mean of `values` at `where`; None if there are none."""
     return None if values is None or not where.any() else float(values[where].mean())

@@ -1,12 +1,12 @@
-"""The policy against the legal moves: how sure it is, and whether it is sure of what the line does."""
+"""Confidence of the policy head over the legal moves, and its agreement with a line of play."""
 
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...env.game.game import MOVE_NAMES, NUM_MOVES
-from .inference import log_policy
+from ...env.game.moves import MOVE_NAMES, NUM_MOVES
+from .inference import masked_log_softmax
 from .trace import Trace
 
 SURE = 0.9
@@ -14,15 +14,15 @@ SURE = 0.9
 
 @dataclass(frozen=True)
 class Choices:
-    """Decisions with as many legal moves.
+    """The policy at the decisions with a certain number of legal moves.
 
     Attributes:
-      legal: legal moves.
-      decisions: how many.
+      legal: number of legal moves.
+      decisions: number of such decisions.
       entropy: mean entropy of the policy over the legal moves, in nats; None without such decisions.
-      uniform: that of a policy that knows nothing.
-      sure: share of decisions in which one move has more than 0.9.
-      agreement: share of decisions in which the line made the policy's first choice.
+      uniform: entropy of the uniform policy.
+      sure: share of decisions in which one move has a probability above 0.9.
+      agreement: share of decisions in which the line makes the policy's first choice.
     """
 
     legal: int
@@ -38,12 +38,12 @@ class PolicyFigures:
     """The policy along a line of play.
 
     Attributes:
-      decisions: how many.
+      decisions: number of decisions.
       sure, agreement: see `Choices`, over all decisions.
       probability: mean probability of the line's moves.
-      illegal_mass: mean of what the policy, not masked, gives to illegal moves. The game masks them at the root.
-      by_legal: by the number of legal moves.
-      moves: decisions by the line's move and the policy's first choice, both by name.
+      illegal_mass: mean probability of illegal moves under the unmasked policy. The search masks them at its root.
+      by_legal: the same by the number of legal moves.
+      moves: number of decisions by the names of the line's move and of the policy's first choice.
     """
 
     decisions: int
@@ -57,13 +57,13 @@ class PolicyFigures:
 
 def entropies(logits: NDArray[np.float64], legal: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Returns the entropy `[D]` of the policy over legal moves, in nats."""
-    log = log_policy(logits, legal)
+    log = masked_log_softmax(logits, legal)
     return np.asarray(-(np.exp(log) * np.where(legal, log, 0.0)).sum(-1))
 
 
 def describe_policy(trace: Trace, logits: NDArray[np.float64]) -> PolicyFigures:
-    """Describes the policy `[D, A]` (logits, not masked) along a line."""
-    probability = np.exp(log_policy(logits, trace.legal))
+    """Describes the policy along a line, given its unmasked logits `[D, A]`."""
+    probability = np.exp(masked_log_softmax(logits, trace.legal))
     entropy, favourite = entropies(logits, trace.legal), probability.argmax(-1)
     sure, agrees = probability.max(-1) > SURE, favourite == trace.action
     count = trace.legal.sum(-1)
@@ -77,7 +77,7 @@ def describe_policy(trace: Trace, logits: NDArray[np.float64]) -> PolicyFigures:
         float(sure.mean()),
         float(agrees.mean()),
         float(probability[np.arange(len(trace)), trace.action].mean()),
-        float(np.where(trace.legal, 0.0, np.exp(log_policy(logits))).sum(-1).mean()),
+        float(np.where(trace.legal, 0.0, np.exp(masked_log_softmax(logits))).sum(-1).mean()),
         by_legal,
         {
             made: {

@@ -1,4 +1,4 @@
-"""Lines of play, recorded: what the player saw, did and earned.
+"""Records lines of play: observations, legal moves, moves, rewards and returns of a whole game.
 
 Shapes: `D` decisions, `O` observation size, `A` moves.
 """
@@ -12,26 +12,25 @@ from numpy.typing import NDArray
 from ...env.game.game import MallocGame
 from ...env.program.mapping import Mapping
 from ...learner.networks.network import Network, Params
-from ...solvers.common.line import LineOfPlay, play_to_end
-from ...solvers.common.slack import preferences_of_mapping
+from ...solvers.common.line import LineOfPlay
 from ..search.search import greedy
-from ..self_play.played_program import PlayedProgram
+from ..self_play.programs import ProgramContext
 
 PRODUCTION, GREEDY, RUN, POLICY = "production", "greedy", "run", "policy"
 
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """A whole game.
+    """The record of a whole game.
 
     Attributes:
-      name: who played: `production` (follows XLA's mapping), `greedy`, `run` (the best line of its actors) or `policy`.
+      name: the player: `production` (follows XLA's mapping), `greedy`, `run` (the best line of its actors) or `policy`.
       observation: `[D, O]`.
       legal: `[D, A]`.
       action: `[D]`.
-      reward: `[D]` of each move, as the learner counts it (`PlayedProgram.ahead_s`).
+      reward: `[D]` the learner's reward of each move (`ProgramContext.rollout_latency_s`).
       value: `[D]` true discounted return from each decision on.
-      latency_s: what the game comes to, as the judge counts.
+      latency_s: judged seconds of the game.
     """
 
     name: str
@@ -48,7 +47,7 @@ class Trace:
 
 def record(
     name: str,
-    played: PlayedProgram,
+    context: ProgramContext,
     choose: Callable[[MallocGame, int], int],
     discount: float,
     opponent: NDArray[np.int8],
@@ -56,23 +55,23 @@ def record(
     """Plays a game and records it.
 
     Args:
-      name: who plays.
-      played: the program.
-      choose: the move where a game stands, given the number of the decision.
+      name: the player.
+      context: the program.
+      choose: returns the move in a game, given the number of the decision.
       discount: per move.
       opponent: `[A]` the preferences that rewards are counted against.
     """
-    game = played.new_game()
+    game = context.new_game()
     observations: list[NDArray[np.float32]] = []
     legals: list[NDArray[np.bool_]] = []
     rewards: list[float] = []
-    ahead_s = played.ahead_s(game, opponent)
+    rollout_latency_s = context.rollout_latency_s(game, opponent)
     while not game.done:
         observations.append(game.observe())
         legals.append(game.legal.copy())
         game.step_unpaid(choose(game, len(rewards)))
-        before_s, ahead_s = ahead_s, played.ahead_s(game, opponent)
-        rewards.append((before_s - ahead_s) / played.scale.unit_s)
+        before_s, rollout_latency_s = rollout_latency_s, context.rollout_latency_s(game, opponent)
+        rewards.append((before_s - rollout_latency_s) / context.scale.unit_s)
     values, value = np.zeros(len(rewards)), 0.0
     for k in range(len(rewards) - 1, -1, -1):
         values[k] = value = rewards[k] + discount * value
@@ -88,25 +87,24 @@ def record(
 
 
 def record_moves(
-    name: str, played: PlayedProgram, actions: Sequence[int], discount: float, opponent: NDArray[np.int8]
+    name: str, context: ProgramContext, actions: Sequence[int], discount: float, opponent: NDArray[np.int8]
 ) -> Trace:
-    """Records the game of given moves."""
-    return record(name, played, lambda game, decision: int(actions[decision]), discount, opponent)
+    """Records the game that `actions` play."""
+    return record(name, context, lambda game, decision: int(actions[decision]), discount, opponent)
 
 
 def record_policy(
-    played: PlayedProgram, network: Network, params: Params, discount: float, opponent: NDArray[np.int8]
+    context: ProgramContext, network: Network, params: Params, discount: float, opponent: NDArray[np.int8]
 ) -> Trace:
     """Records the game in which every move is the policy's first choice."""
 
     def choose(game: MallocGame, decision: int) -> int:
         return int(greedy(network, params, game.observe()[None], game.legal[None])[0])
 
-    return record(POLICY, played, choose, discount, opponent)
+    return record(POLICY, context, choose, discount, opponent)
 
 
-def following(played: PlayedProgram, mapping: Mapping) -> LineOfPlay:
-    """Returns the line of play that comes as near to a mapping as the moves of the game do."""
-    game = played.new_game()
-    play_to_end(game, preferences_of_mapping(played.program, mapping))
-    return LineOfPlay(played.unset_game(), np.array(game.actions, np.int64), played.outcome_s(game))
+def follow_mapping(context: ProgramContext, mapping: Mapping) -> LineOfPlay:
+    """Returns the line of play that follows a mapping as closely as the moves of the game allow."""
+    game = context.game_following(mapping)
+    return LineOfPlay(context.clone_game(), np.array(game.actions, np.int64), context.final_latency_s(game))

@@ -1,4 +1,4 @@
-"""Value calibration: the values that the network predicts against what the game came to."""
+"""Calibration of the value head: predicted values against true discounted returns."""
 
 from dataclasses import dataclass
 
@@ -10,12 +10,12 @@ _BINS = 10
 
 @dataclass(frozen=True)
 class Bin:
-    """Decisions whose predictions are alike.
+    """A bin of decisions with similar predictions.
 
     Attributes:
-      decisions: how many.
+      decisions: number of decisions.
       low, high: the smallest and the largest prediction.
-      predicted, true: the means.
+      predicted, true: mean prediction and mean true return.
       spread: standard deviation of the true returns.
     """
 
@@ -29,20 +29,20 @@ class Bin:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Predicted value against true discounted return, over all decisions of a line. All in units of return.
+    """Predicted values against true discounted returns over all decisions of a line, in units of return.
 
     Attributes:
-      decisions: how many.
-      mean_predicted, mean_true: the means.
-      mean_error: predicted - true, on average: above 0 the network hopes for too much.
-      mean_abs_error: how far off it is.
-      slope, intercept: of the straight line through the true returns over the predictions: 1 and 0 are ideal; a slope
-        below 1 says that predictions differ more than what they predict. None if all predictions are equal.
-      correlation: Pearson's; None if predictions or returns are all equal.
-      explained: share of the returns' variance that the predictions explain, as they are: 1 is perfect, 0 as good as
-        the mean, below 0 worse. None if all returns are equal.
-      clipped: share of the returns that the network cannot say, because they lie beyond the limit of its codec.
-      bins: ten with as many decisions each, by prediction.
+      decisions: number of decisions.
+      mean_predicted, mean_true: mean prediction and mean true return.
+      mean_error: mean of predicted - true; above 0 the network is too optimistic.
+      mean_abs_error: mean absolute error.
+      slope, intercept: of the regression of true returns on predictions; ideally 1 and 0. A slope below 1 means that
+        predictions vary more than the returns do. None if all predictions are equal.
+      correlation: Pearson's; None if all predictions or all returns are equal.
+      explained: share of the returns' variance that the predictions explain without regression: 1 is perfect, 0 equals
+        the mean, below 0 is worse. None if all returns are equal.
+      clipped: share of the returns beyond the limit of the network's codec.
+      bins: ten bins of equally many decisions, by prediction.
     """
 
     decisions: int
@@ -59,9 +59,9 @@ class Calibration:
 
 
 def calibrate(predicted: NDArray[np.float64], true: NDArray[np.float64], limit: float) -> Calibration:
-    """Compares predictions with returns, `[D]` each; `limit` is the largest that the network can say."""
+    """Compares predictions with returns, `[D]` each; `limit` is the largest value that the codec represents."""
     error, spread, spread_true = predicted - true, predicted.std(), true.std()
-    # A spread that is rounding of the values themselves is none.
+    # A spread within the rounding of the values counts as none.
     varies = spread > 1e-6 * max(1.0, float(np.abs(predicted).max()))
     varies_true = spread_true > 1e-9 * max(1.0, float(np.abs(true).max()))
     covariance = float(((predicted - predicted.mean()) * (true - true.mean())).mean())

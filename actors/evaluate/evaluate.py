@@ -1,4 +1,4 @@
-"""Evaluation: every solver's mapping of a program, verified and simulated, side by side."""
+"""Evaluation: plays programs with an agent, beside reference players; every mapping is verified and simulated."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 import jax
 import numpy as np
 
-from ...env.game.game import NUM_MOVES, MallocGame
+from ...env.game.game import MallocGame
+from ...env.game.moves import NUM_MOVES
 from ...env.game.observation import OBSERVATION_SIZE
 from ...env.physics.cost import CYCLES, available_models, exact
 from ...env.physics.objective import Judge, latencies
@@ -15,9 +16,9 @@ from ...env.program.mapping import Mapping
 from ...env.program.program import Program, all_hbm
 from ...env.verifier.verify import verify
 from ...learner.networks.network import Network, Params
+from ...solvers.common.greedy_rules import play_greedy
 from ..search.search import SearchConfig, greedy, search
 from ..self_play.config import ActorConfig
-from .players import PLAYERS
 
 GREEDY_POLICY = "muzero-policy"
 SEARCH = "muzero-search"
@@ -25,21 +26,21 @@ SEARCH = "muzero-search"
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """What one solver made of one program.
+    """One mapping of one program.
 
     Attributes:
       program, family: the program.
       solver: who made the mapping.
       model: the objective: `msa` and `cycles` are cost models, `robust` is the worse of both.
-      latency_us: simulated microseconds, steady, as the objective counts them (`objective.Judge`): under `robust` the
+      latency_us: simulated microseconds in the steady state, by the objective (`objective.Judge`): under `robust` the
         worse ratio to production, times production's `msa` latency.
-      production_us: those of XLA's own mapping, or None.
-      model_us: simulated microseconds, steady, by cost model; None where a model cannot price the program.
-      exact: share of the `cycles` latency that was looked up and not completed, or None.
-      verified: `verify` found nothing wrong.
-      seconds: how long the solver took; 0 for mappings that were given.
+      production_us: the same of XLA's own mapping, or None.
+      verified: `verify` found no violation.
+      seconds: time that the solver took; 0 for a given mapping.
       mapping: the mapping.
       simulations: network evaluations per move; 0 without search.
+      model_us: simulated microseconds in the steady state, by cost model; None where a model cannot price the program.
+      exact: share of the `cycles` latency that was looked up rather than estimated, or None.
     """
 
     program: str
@@ -54,6 +55,26 @@ class Evaluation:
     simulations: int = 0
     model_us: dict[str, float | None] = field(default_factory=dict)
     exact: float | None = None
+
+
+# Plays a game to its end.
+ReferencePlayer = Callable[[MallocGame, np.random.Generator], None]
+
+
+def play_random(game: MallocGame, generator: np.random.Generator) -> None:
+    """Plays legal moves at random, all equally likely."""
+    game.reset()
+    while not game.done:
+        game.step(int(generator.choice(np.flatnonzero(game.legal))))
+
+
+def play_best_rule(game: MallocGame, generator: np.random.Generator) -> None:
+    """Plays the best of the greedy player's rules."""
+    del generator
+    play_greedy(game)
+
+
+REFERENCE_PLAYERS: dict[str, ReferencePlayer] = {"random": play_random, "greedy": play_best_rule}
 
 
 def evaluate_mapping(
@@ -82,7 +103,7 @@ def evaluate_references(program: Program, config: ActorConfig, seed: int) -> lis
     """Evaluates all-in-HBM, the reference players and XLA's production mapping."""
     judge = config.judge(program)
     evaluations = [evaluate_mapping(judge, all_hbm(program), "all-hbm")]
-    for name, play in PLAYERS.items():
+    for name, play in REFERENCE_PLAYERS.items():
         game, begin = config.game(program), time.perf_counter()
         play(game, np.random.default_rng(seed))
         seconds = time.perf_counter() - begin
@@ -100,17 +121,17 @@ def evaluate_network(
     search_config: SearchConfig | None,
     seed: int = 0,
 ) -> list[Evaluation]:
-    """Plays one game per program, without exploring.
+    """Plays one game per program, without exploration.
 
     Args:
       network, params: the agent.
-      programs: what to play; all games move together, one batch per move.
-      config: how games are set up.
-      search_config: how to search (its exploring noise is switched off), or None for the policy's first choice.
-      seed: of the search; without noise it hardly matters.
+      programs: the programs; all games move together, one batch per move.
+      config: the rules of the games.
+      search_config: the search, whose exploration noise is switched off; None to play the policy's first choice.
+      seed: of the search.
 
     Returns:
-      One evaluation per program, labelled `muzero-policy` or `muzero-search`. `seconds` is the time of the whole batch.
+      One evaluation per program, labelled `muzero-policy` or `muzero-search`; `seconds` is the time of the whole batch.
     """
     programs = list(programs)
     games = [config.game(program) for program in programs]
@@ -135,6 +156,7 @@ def evaluate_network(
 
 
 def _play_together(games: list[MallocGame], choose: Callable[[np.ndarray, np.ndarray, int], jax.Array]) -> None:
+    """Plays games to their ends, one batch per move. `choose` takes observations, legal moves and the move's number."""
     observations = np.zeros((len(games), OBSERVATION_SIZE), np.float32)
     legal = np.ones((len(games), NUM_MOVES), np.bool_)
     move = 0

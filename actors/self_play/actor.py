@@ -1,4 +1,4 @@
-"""The self-play actor: many games at once, each move by one batched search, steps streamed to the replay."""
+"""The self-play loop: an actor plays many games at once, one batched search per move, and streams steps to replay."""
 
 import time
 from collections import deque
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...env.errors import UserError
-from ...env.game.game import NUM_MOVES
+from ...env.game.moves import NUM_MOVES
 from ...env.game.observation import OBSERVATION_SIZE
 from ...env.program.program import Program
 from ...learner.networks.network import Network, Params
@@ -21,13 +21,21 @@ from ..search.search import SearchConfig, search
 from .annealing import Annealing
 from .branch import Branches
 from .config import ActorConfig
-from .episode import EpisodeResult, Player, WholeGames, unreported
-from .played_programs import PlayedPrograms
+from .episode import EpisodeResult, Player, WholeGames, report_best_line
+from .programs import ProgramPool
 
 
 @dataclass(frozen=True)
 class PlayReport:
-    """What a call of `SelfPlayActor.play` did, and where its time went, in seconds."""
+    """The work of one call of `SelfPlayActor.play`, and its time by phase.
+
+    Attributes:
+      moves: moves made, over all games.
+      version: version of the parameters.
+      seconds: duration of the call.
+      search_seconds, game_seconds, replay_seconds, annealing_seconds: the parts of it.
+      episodes: games that ended.
+    """
 
     moves: int
     version: int
@@ -41,14 +49,16 @@ class PlayReport:
 
 @dataclass(frozen=True)
 class _End:
-    """No more steps of an episode follow, though the game goes on if it is cut."""
+    """A mark in the queue of steps: the episode has no more of them. `cut` if its game goes on."""
 
     cut: bool
 
 
 class SelfPlayActor:
-    """Plays `config.games` games side by side, branches (`branch.py`) among them. Which program a slot plays next goes
-    round by slot and episode."""
+    """Plays `config.games` games side by side, whole games and branches (`branch.py`).
+
+    Each slot plays the programs in turn, episode by episode.
+    """
 
     def __init__(
         self,
@@ -63,13 +73,14 @@ class SelfPlayActor:
         """Begins all games.
 
         Args:
-          programs: what is played; at least one with a decision to make.
-          network: the network; its parameters come by `set_parameters`.
-          search_config: how it searches.
-          config: how it plays.
+          programs: the programs, at least one.
+          network: the network; `set_parameters` gives its parameters.
+          search_config: settings of the search.
+          config: settings of the games.
           writers: one per game.
-          seed: of all its randomness.
-          segment_length: steps of a segment; branches record as many more that each searched one gets a whole one.
+          seed: of everything random in the actor.
+          segment_length: steps of a segment. Branches record enough steps along the line to complete the segment of
+            every searched step.
 
         Raises:
           UserError: a program leaves nothing to decide, or there are too few writers.
@@ -83,11 +94,11 @@ class SelfPlayActor:
         self._params: Params | None = None
         self._version = -1
         self._moves = 0
-        self._programs = PlayedPrograms([config.game(program) for program in programs], config.followed)
+        self._programs = ProgramPool([config.game(program) for program in programs], config.followed)
         self._annealing_config, self._seed = config.annealing, seed
         self._annealing: dict[int, Annealing] = {}
         self._slices = 0
-        # Slot `i` plays programs i, i + 1, ... in turn, so that all are played at any time.
+        # Slot `i` plays programs i, i + 1, ... in turn, so that the slots play different programs at any time.
         whole = config.games - round(config.games * config.branch.share)
         tail = segment_length - 1
         self._slots: list[Player] = [
@@ -103,16 +114,16 @@ class SelfPlayActor:
 
     @property
     def moves(self) -> int:
-        """Moves made so far, those of branches that only follow a line not counted."""
+        """Searched moves so far."""
         return self._moves
 
     def set_parameters(self, params: Params, version: int) -> None:
-        """Plays on with these parameters; `version` is the learner's step."""
+        """Replaces the parameters; `version` is the step of the learner that made them."""
         self._params = params
         self._version = version
 
     def offer_lines(self, lines: Mapping[str, tuple[float, Sequence[int]]]) -> None:
-        """Takes over lines of play, seconds and moves by program, where they are better than the best it knows.
+        """Takes over lines of play, judged seconds and moves by program name, that are better than the actor's own.
 
         Raises:
           UserError: a line is not legal.
@@ -124,15 +135,15 @@ class SelfPlayActor:
         """Makes at least `moves` moves, a multiple of the number of games.
 
         Raises:
-          ReplayTimeout: the replay takes no more for now. Nothing is lost: call again.
-          ValueError: there are no parameters yet.
+          ReplayTimeout: the replay takes no more steps for now. Nothing is lost: call again.
+          ValueError: `set_parameters` has not been called.
         """
         if self._params is None:
             raise ValueError("set_parameters comes before play")
         begin = time.perf_counter()
         made = 0
         search_seconds = game_seconds = 0.0
-        self._hand_over()
+        self._write_pending()
         replay_seconds = time.perf_counter() - begin
         while made < moves:
             started = time.perf_counter()
@@ -159,7 +170,7 @@ class SelfPlayActor:
             game_seconds += stepped - searched
             self._moves += len(self._slots)
             made += len(self._slots)
-            self._hand_over()
+            self._write_pending()
             replay_seconds += time.perf_counter() - stepped
         annealing_seconds = self._anneal_one()
         episodes, self._episodes = self._episodes, []
@@ -175,7 +186,7 @@ class SelfPlayActor:
         )
 
     def _anneal_one(self) -> float:
-        """Anneals the next program for a while; returns the seconds it took."""
+        """Anneals the next program for a slice; returns the seconds that this took."""
         if not self._annealing_config.accesses:
             return 0.0
         begin = time.perf_counter()
@@ -184,13 +195,13 @@ class SelfPlayActor:
         if index not in self._annealing:
             self._annealing[index] = Annealing(self._programs[index], self._annealing_config, self._seed + index)
         self._annealing[index].step()
-        result = unreported(self._programs[index], self._version)
+        result = report_best_line(self._programs[index], self._version)
         if result is not None:
             self._episodes.append(result)
         return time.perf_counter() - begin
 
-    def _hand_over(self) -> None:
-        """Gives the steps in line to their writers; those it cannot give yet stay in line."""
+    def _write_pending(self) -> None:
+        """Hands the queued steps to their writers; after a `ReplayTimeout` the rest stays queued."""
         while self._pending:
             index, step = self._pending[0]
             if isinstance(step, _End):
@@ -200,9 +211,9 @@ class SelfPlayActor:
             self._pending.popleft()
 
     def state(self) -> dict[str, Any]:
-        """Returns where the actor stands as plain JSON values; `restore` continues from there bit for bit.
+        """Returns the actor's state as plain JSON values; after `restore` it continues bit for bit.
 
-        Steps that a `ReplayTimeout` has left in line are not part of it.
+        Steps that a `ReplayTimeout` has left queued are not part of the state.
         """
         return {
             "moves": self._moves,
@@ -214,10 +225,10 @@ class SelfPlayActor:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Goes to where `state` says. The writers must be those of the same moment, or new.
+        """Restores what `state` returned. The writers must be new, or of the same moment.
 
         Raises:
-          UserError: the state is not of an actor with as many games on these programs.
+          UserError: the state belongs to an actor with other games or programs.
         """
         if "slots" not in state:
             raise UserError("actor: the saved state is of an older version, which played otherwise; start a new run")

@@ -1,4 +1,4 @@
-"""Annealing beside the agent: it improves the best lines of play, which branches then leave from and imitate."""
+"""Annealing beside the agent: improves the best lines of play, from which branches depart and learn."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,23 +7,24 @@ import numpy as np
 
 from ...env.errors import UserError
 from ...solvers.anneal import SEARCH, scale_of
+from ...solvers.common.budget import Budget
 from ...solvers.common.line import play_to_end
 from ...solvers.common.plan import plan_of_line
-from ...solvers.common.task import Budget, Task
+from ...solvers.common.task import Task
 from ...solvers.common.walk import Walk
-from .played_program import PlayedProgram
+from .programs import ProgramContext
 
-# As `anneal` searches, but for preferences that are no moves of the game.
+# As the solver `anneal`, without preferences to wait, which are no moves of the game.
 _SEARCH = SEARCH._replace(waits=False)
 
 
 @dataclass(frozen=True)
 class AnnealingConfig:
-    """How much is annealed.
+    """The amount of annealing.
 
     Attributes:
-      accesses: of one program, played by annealing in each slice of self-play; 0 for none.
-      cycle: games over which the temperature falls once.
+      accesses: accesses of one program that annealing plays in each slice of self-play; 0 for no annealing.
+      cycle: games in which the temperature falls once.
       hot, cold: first and last temperature of a cycle, in units of the median difference that a single change makes.
     """
 
@@ -44,25 +45,26 @@ class AnnealingConfig:
 
 
 class Annealing:
-    """Anneals one program, a little at a time; goes on where it stopped."""
+    """Anneals one program in slices, each of which continues the one before."""
 
-    def __init__(self, played: PlayedProgram, config: AnnealingConfig, seed: int) -> None:
-        """Begins from the best line."""
-        self._played, self._config = played, config
-        self._task = Task(played.program, None, None, Budget(None, 2**62), seed, game=played.new_game())
+    def __init__(self, context: ProgramContext, config: AnnealingConfig, seed: int) -> None:
+        """Begins at the best line."""
+        self._context, self._config = context, config
+        self._task = Task(context.program, None, None, Budget(None, 2**62), seed, game=context.new_game())
         self._begin()
 
     def _begin(self) -> None:
-        task, played = self._task, self._played
-        _, actions = played.best
+        """Begins a cycle at the best line."""
+        task, context = self._task, self._context
+        _, actions = context.best
         plan = np.zeros(len(task.tables.access), np.int8)
-        plan_of_line(task.tables, task.state, task.legal, actions, len(actions), plan)
+        plan_of_line(task.tables, task.state, task.options, actions, len(actions), plan)
         self._walk = Walk(task, plan, _SEARCH)
         self._scale = scale_of(self._walk)
         self._games = 0
 
     def step(self) -> None:
-        """Plays its share of games, and offers the best to the program."""
+        """Plays a slice of games, and offers the best to the program."""
         config, task = self._config, self._task
         left = max(1, config.accesses // len(task.tables.access))
         while left:
@@ -78,19 +80,20 @@ class Annealing:
         self._offer()
 
     def _offer(self) -> None:
-        if self._walk.best_s >= self._played.best[0]:
+        """Makes the walk's best plan the best line if it is better."""
+        if self._walk.best_s >= self._context.best[0]:
             return
-        game = self._played.new_game()
+        game = self._context.new_game()
         play_to_end(game, self._walk.best_plan)
-        self._played.offer(game.actions, self._played.outcome_s(game))
+        self._context.offer(game.actions, self._context.final_latency_s(game))
 
     def state(self) -> dict[str, Any]:
-        """Returns where it stands as plain JSON values."""
+        """Returns the state as plain JSON values."""
         generator = self._task.generator.bit_generator.state
         return {"games": self._games, "scale": self._scale, "generator": generator, **self._walk.state()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Goes to where `state` says."""
+        """Restores what `state` returned."""
         self._walk.restore(state)
         self._games, self._scale = int(state["games"]), float(state["scale"])
         self._task.generator.bit_generator.state = state["generator"]

@@ -1,9 +1,9 @@
-"""Branches: games that leave the best line known somewhere, are searched for some moves, and go on by the line.
+"""Branches: episodes that leave the best line of play at a random decision, search some moves, and return to the line.
 
-On long programs a whole game of searched moves costs seconds and ends far from what is known to be good; one decision
-of a thousand drowns in what the others make. A branch costs milliseconds, what it comes to is known exactly, and it
-differs from the best line by what the search decided. A better one becomes the line: the search climbs on it. It serves
-as the demonstration too: after the searched moves some more are recorded that follow the line.
+On long programs a whole game of searched moves takes seconds, ends far behind the best line, and tells little about a
+single decision of a thousand. A branch takes milliseconds, its outcome is exact, and it differs from the best line only
+by the searched moves. A better branch becomes the line, so the search climbs. The line serves as a demonstration too:
+some moves that follow it are recorded after the searched ones.
 """
 
 from collections.abc import Sequence
@@ -14,30 +14,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...env.errors import UserError
-from ...env.game.game import NUM_MOVES, MallocGame
+from ...env.game.game import MallocGame
+from ...env.game.moves import NUM_MOVES
 from ...replay.segment import Step
 from ...solvers.common.counterfactual import policy_of_outcomes
 from ...solvers.common.line import nearest_move, play_to_end, rollout
-from .episode import EpisodeResult, Moved, branch_of_no_note, result_of, stored_preferences
-from .played_program import BEST, FIRST
-from .played_programs import PlayedPrograms
+from ...solvers.common.reward_scale import CLEAR_DIFFERENCE
+from .episode import EpisodeResult, MoveResult, parse_preferences, result_of, result_without_moves
+from .programs import BEST, FIRST, ProgramPool
 
 
 @dataclass(frozen=True)
 class BranchConfig:
-    """How an actor branches off.
+    """Settings of branches.
 
     Attributes:
-      share: of an actor's games that are branches; the others are played whole.
+      share: share of an actor's games that are branches; the others are whole games.
       moves: searched moves of a branch.
-      tail: moves recorded after them that follow the line, those that the last segments need not counted.
-      kick: chance that the first move of a branch is not the search's choice but any other than the line's.
-      noise: largest share of the line's preferences that are replaced by random ones in a branch; the share is drawn anew
-        for each, and half the branches have none. A policy that only sees good lines learns nothing of mistakes.
-      counterfactual: the policy learns from what each legal move would come to if the game went on by the line
-        (`counterfactual.py`), not from the search's weights; and what that finds becomes the line.
-      epsilon: difference of such outcomes, in units of reward, that counts as clear. They are exact, so it is small.
-      opponent: whose line rewards are counted against, in whole games too: the `first`, or the `best` by then.
+      tail: moves along the line that are recorded after them, besides those that complete the last segments.
+      kick: chance that the first move of a branch is a random one other than the line's, not the search's choice.
+      noise: largest share of the line's preferences that a branch replaces by random ones. The share is drawn anew for
+        each branch, and half the branches have none. A policy that only sees good lines learns nothing of mistakes.
+      counterfactual: the target of the policy is made of the exact outcomes of all legal moves, each followed by the
+        line (`solvers/common/counterfactual.py`), not of the search's weights; a better outcome becomes the line.
+      epsilon: difference of outcomes, in units of reward, that counts as clear. Outcomes are exact, so it is small.
+      opponent: the line that rewards are counted against, in whole games too: the `first`, or the `best` so far.
     """
 
     share: float = 0.75
@@ -46,7 +47,7 @@ class BranchConfig:
     kick: float = 0.5
     noise: float = 0.0
     counterfactual: bool = True
-    epsilon: float = 0.02
+    epsilon: float = CLEAR_DIFFERENCE
     opponent: str = BEST
 
     def __post_init__(self) -> None:
@@ -68,37 +69,38 @@ class BranchConfig:
 
 @dataclass
 class _Row:
-    """A move that was recorded; its reward and value come once the game is over.
+    """A recorded move; its reward and value follow once the game is over.
 
     Attributes:
-      ahead_s: what the game would have come to by the opponent's preferences, before the move.
-      best_s: the best that it is known it could have come to.
+      observation, legal, action, policy: see `replay.segment.Step`.
+      rollout_latency_s: judged seconds if the opponent had played on before the move.
+      best_s: least judged seconds known to be possible before the move.
     """
 
     observation: NDArray[np.float32]
     legal: NDArray[np.bool_]
     action: int
     policy: NDArray[np.float32]
-    ahead_s: float
+    rollout_latency_s: float
     best_s: float
 
 
-# Seconds of the best game that an outcome has shown, and the moves up to there.
+# Judged seconds of the best counterfactual game, and the moves up to where the line plays on.
 _NOTHING: tuple[float, list[int]] = (np.inf, [])
 
 
 class Branches:
-    """Plays branches; which program comes next goes round.
+    """Plays branches, of all programs in turn.
 
     Attributes:
-      game: the game at hand.
+      game: the game of the current branch.
     """
 
     game: MallocGame
 
     def __init__(
         self,
-        programs: PlayedPrograms,
+        programs: ProgramPool,
         turn: int,
         config: BranchConfig,
         tail: int,
@@ -107,11 +109,11 @@ class Branches:
         """Begins branch number `turn`.
 
         Args:
-          programs: what is played.
+          programs: the programs.
           turn: number of the first branch.
-          config: how.
-          tail: rows that the last searched move needs behind it in a segment.
-          seed: of where branches leave the line, and of kicks.
+          config: settings of branches.
+          tail: moves after the last searched one that complete its segment.
+          seed: of the decisions at which branches leave the line, and of kicks.
         """
         self._programs, self._config, self._seed = programs, config, seed
         self._tail = tail + config.tail
@@ -120,11 +122,11 @@ class Branches:
 
     def move(
         self, observation: NDArray[np.float32], action: int, policy: NDArray[np.float32], value: float, version: int
-    ) -> Moved:
+    ) -> MoveResult:
         """See `Player.move`.
 
-        The steps' values are what is known to be possible from there on: the best of the opponent's game, this one, and
-        the outcomes of other moves in it, not discounted.
+        The value of a step is the undiscounted return that is known to be possible from there: of the opponent's game,
+        this game, or a counterfactual move in it, whichever is best.
         """
         del value
         if not self._rows and self._kick >= 0.0:
@@ -134,7 +136,7 @@ class Branches:
         self._record(observation, action, policy)
         if self.game.done or len(self._rows) == self._config.moves:
             return self._close(version)
-        return Moved([])
+        return MoveResult([])
 
     def state(self) -> dict[str, Any]:
         """See `Player.state`."""
@@ -148,7 +150,7 @@ class Branches:
             "actions": list(self.game.actions),
             "found": self._found if self._found[1] else None,
             "policies": [row.policy.tolist() for row in self._rows],
-            "seconds": [[row.ahead_s, row.best_s] for row in self._rows],
+            "seconds": [[row.rollout_latency_s, row.best_s] for row in self._rows],
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -156,72 +158,75 @@ class Branches:
         self._seed, self.turn = int(state["seed"]), int(state["turn"])
         self._begin()
         self._start, self._kick = int(state["start"]), float(state["kick"])
-        self._preferences = stored_preferences(state["preferences"], self.game)
-        self._opponent = stored_preferences(state["opponent"], self.game)
+        self._preferences = parse_preferences(state["preferences"], self.game)
+        self._opponent = parse_preferences(state["opponent"], self.game)
         self.game.play(state["actions"][: self._start])
         recorded = zip(state["actions"][self._start :], state["policies"], state["seconds"], strict=True)
-        for action, policy, (ahead_s, best_s) in recorded:
-            self._note(self.game.observe(), action, np.array(policy, np.float32), float(ahead_s), float(best_s))
+        for action, policy, (rollout_latency_s, best_s) in recorded:
+            self._note(
+                self.game.observe(), action, np.array(policy, np.float32), float(rollout_latency_s), float(best_s)
+            )
         if state["found"] is not None:
             self._found = float(state["found"][0]), list(state["found"][1])
 
     def _begin(self) -> None:
-        self._played = self._programs[self.turn % len(self._programs)]
-        line = self._played.line
+        self._context = self._programs[self.turn % len(self._programs)]
+        line = self._context.line
         generator = np.random.default_rng([self._seed, self.turn])
         self._start = int(generator.integers(len(line.actions)))
         self._kick = float(generator.random()) if generator.random() < self._config.kick else -1.0
         self._rows: list[_Row] = []
         self._found = _NOTHING
-        self._preferences, self._opponent = line.preferences, self._played.opponent(self._config.opponent)
+        self._preferences, self._opponent = line.preferences, self._context.opponent(self._config.opponent)
         if self._config.noise and generator.random() < 0.5:
             self._preferences = _noisy(line.preferences, self._config.noise * generator.random(), generator)
-        self.game = self._played.unset_game()
+        self.game = self._context.clone_game()
         line.begin(self.game, self._start)
 
     def _record(self, observation: NDArray[np.float32], action: int, policy: NDArray[np.float32]) -> None:
-        """Makes a move, and records it with what its policy learns."""
-        ahead_s = best_s = None
+        """Makes a move, and records it with the target of its policy."""
+        rollout_latency_s = best_s = None
         if self._config.counterfactual:
-            seconds = self._played.move_outcomes_s(self.game, self._preferences)
-            policy = policy_of_outcomes(seconds, self._played.scale.unit_s, self._config.epsilon)
+            seconds = self._context.move_latencies_s(self.game, self._preferences)
+            policy = policy_of_outcomes(seconds, self._context.scale.unit_s, self._config.epsilon)
             best = int(np.argmin(seconds))
             best_s = float(seconds[best])
             if best_s < self._found[0]:
                 self._found = (best_s, [*self.game.actions, best])
             if self._preferences is self._opponent:
-                ahead_s = float(seconds[nearest_move(self.game, self._preferences)])
-        if ahead_s is None:
-            ahead_s = self._played.ahead_s(self.game, self._opponent)
-        self._note(observation, action, policy, ahead_s, ahead_s if best_s is None else best_s)
+                rollout_latency_s = float(seconds[nearest_move(self.game, self._preferences)])
+        if rollout_latency_s is None:
+            rollout_latency_s = self._context.rollout_latency_s(self.game, self._opponent)
+        self._note(observation, action, policy, rollout_latency_s, rollout_latency_s if best_s is None else best_s)
 
     def _note(
         self,
         observation: NDArray[np.float32],
         action: int,
         policy: NDArray[np.float32],
-        ahead_s: float,
+        rollout_latency_s: float,
         best_s: float,
     ) -> None:
-        self._rows.append(_Row(observation.copy(), self.game.legal.copy(), action, policy, ahead_s, best_s))
+        """Records a move and makes it."""
+        self._rows.append(_Row(observation.copy(), self.game.legal.copy(), action, policy, rollout_latency_s, best_s))
         self.game.step_unpaid(action)
 
-    def _close(self, version: int) -> Moved:
-        """Goes on by the line to the end, and hands over what was recorded."""
-        game, played = self.game, self._played
+    def _close(self, version: int) -> MoveResult:
+        """Plays to the end by the line, and returns the recorded steps."""
+        game, context = self.game, self._context
         for _ in range(self._tail):
             if game.done:
                 break
             action = nearest_move(game, self._preferences)
             self._record(game.observe(), action, np.eye(NUM_MOVES, dtype=np.float32)[action])
-        whole, ahead_s = game.done, played.ahead_s(game, self._opponent)
+        whole, rollout_latency_s = game.done, context.rollout_latency_s(game, self._opponent)
         if not whole:
-            rollout(game.tables, game.state, game.legal, played.following, self._preferences)
-        latency_s = played.outcome_s(game)
-        ahead = np.array([*(row.ahead_s for row in self._rows), ahead_s])
+            rollout(game.tables, game.state, game.options, context.following, self._preferences)
+        latency_s = context.final_latency_s(game)
+        ahead = np.array([*(row.rollout_latency_s for row in self._rows), rollout_latency_s])
         best = np.array([*(row.best_s for row in self._rows), latency_s])
         known = np.minimum(np.minimum.accumulate(best[::-1])[::-1], ahead)
-        rewards, values = -np.diff(ahead) / played.scale.unit_s, (ahead - known) / played.scale.unit_s
+        rewards, values = -np.diff(ahead) / context.scale.unit_s, (ahead - known) / context.scale.unit_s
         steps = [
             Step(row.observation, row.legal, row.action, float(reward), 1.0, row.policy, float(value))
             for row, reward, value in zip(self._rows, rewards, values[:-1], strict=True)
@@ -234,20 +239,20 @@ class Branches:
             result = self._offer(actions, found_s, version)
         self.turn += 1
         self._begin()
-        return Moved(steps, True, result)
+        return MoveResult(steps, True, result)
 
     def _offer(self, actions: Sequence[int], latency_s: float, version: int) -> EpisodeResult:
-        """Makes the game that `actions` begin and the preferences end the line if it is as good, and reports it."""
-        played = self._played
-        if latency_s > played.best[0] and latency_s >= played.reported_s:
-            return branch_of_no_note(played, latency_s, version)
-        game = played.game_after(actions)
+        """Reports the game that `actions` begin and the line completes; makes it the best line if it is as good."""
+        context = self._context
+        if latency_s > context.best[0] and latency_s >= context.reported_s:
+            return result_without_moves(context, latency_s, version)
+        game = context.game_after(actions)
         play_to_end(game, self._preferences)
-        played.offer(game.actions, latency_s)
-        return result_of(played, game, latency_s, version, branch=True)
+        context.offer(game.actions, latency_s)
+        return result_of(context, game, latency_s, version, branch=True)
 
 
 def _noisy(preferences: NDArray[np.int8], share: float, generator: np.random.Generator) -> NDArray[np.int8]:
-    """Returns `preferences[A]` with this share of them replaced by random moves."""
+    """Returns `preferences[A]`, a share of them replaced by random moves."""
     replaced = generator.random(len(preferences)) < share
     return np.where(replaced, generator.integers(0, NUM_MOVES, len(preferences)), preferences).astype(np.int8)

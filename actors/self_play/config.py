@@ -1,4 +1,4 @@
-"""How an actor plays: the rules of its games, and what they begin from."""
+"""Settings of an actor: the rules of its games, and the mapping that its first lines of play follow."""
 
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -8,35 +8,35 @@ from ...env.game.game import DEFAULT_MAX_WINDOW, DEFAULT_MSA_SHARE, DEFAULT_TRIV
 from ...env.physics.objective import ROBUST, Judge, check_objective, make_judge, resolve
 from ...env.program.mapping import Mapping
 from ...env.program.program import Program
-from ...solvers.common.follow import hints_of_mapping
-from ...solvers.common.slack import PATIENCE, SLACKS, take_best_rules
+from ...solvers.common.follow import PATIENCE, SLACKS, follow_best, hints_of_mapping
 from ...solvers.order.solver import ordered_mapping
 from .annealing import AnnealingConfig
 from .branch import BranchConfig
-from .played_program import PlayedProgram
+from .programs import ProgramContext
 
 
 @dataclass(frozen=True)
 class ActorConfig:
-    """How an actor plays.
+    """Settings of an actor.
 
     Attributes:
       games: games played at once; one search serves them all.
-      objective: what mappings are judged by: `robust`, `msa` or `cycles`; None for `robust` on programs that `cycles`
-        can price, and `msa` on others.
+      objective: the objective of all mappings: `robust`, `msa` or `cycles`; None for `robust` on programs that
+        `cycles` can price, and `msa` on others.
       max_window: longest copy window in instructions.
-      trivial_share: the game itself plays buffers whose benefits sum to less than this share of the latency.
-      msa_share: weight of the `msa` model in the clock that games of `robust` count in; the rest is that of `cycles`.
-      window_slack, patience: of the game (`MallocGame`); None for 1, but under `robust` for the slack that follows
-        production best (`slack.py`), and a patience for long prefetches, which `msa` waits for and `cycles` hides.
-      follow: games prefer the offsets of XLA's production mapping, and what follows it is the first line of play if it
-        beats the greedy player's.
-      orders: mappings that XLA's algorithm makes beforehand, with buffers in other orders (`ordered.py`); games follow
-        the best of them instead of production if that comes to less. 0 for production alone.
-      place_trivial: the game places those buffers by its own rule; else they stay in HBM while it is played, and fill
-        what room is left at the end.
-      branch: how some games branch off from the best line.
-      annealing: how much annealing improves that line besides.
+      trivial_share: buffers whose benefits sum to less than this share of the latency are no decisions of a player.
+      msa_share: weight of the `msa` model in the clock of games under `robust`; the rest is that of `cycles`.
+      window_slack, patience: settings of the game (`MallocGame`). None for 1. Under `robust`, None for the slack with
+        which production is followed best (`solvers/common/slack.py`), and for a patience that allows long prefetches:
+        `msa` waits for them, `cycles` hides them.
+      follow: games prefer the offsets of XLA's production mapping, and the line that follows it is the first line of
+        play if it beats the greedy player's.
+      orders: mappings that XLA's algorithm makes beforehand under other buffer orders (`solvers/order/production.py`).
+        Games follow the best of them if its line is better than production's. 0 for production alone.
+      place_trivial: the game places the trivial buffers by its own rule; else they stay in HBM while it is played, and
+        fill free memory at the end.
+      branch: settings of branches.
+      annealing: settings of the annealing that improves the best lines.
     """
 
     games: int = 32
@@ -82,17 +82,17 @@ class ActorConfig:
         return _game(self, program, self.followed(program))
 
     def followed(self, program: Program) -> Mapping | None:
-        """Returns the mapping whose offsets games prefer, and that the first line of play may follow; or None."""
+        """Returns the mapping whose offsets games prefer and that the first line may follow, or None."""
         if not (self.follow and self.orders):
             return program.production if self.follow else None
         return _better_followed(self, program)
 
     def ordered(self, program: Program) -> Mapping | None:
-        """Returns the best mapping that XLA's algorithm makes with buffers in other orders, None where not tried."""
+        """Returns the best mapping of XLA's algorithm under other buffer orders; None without `orders`."""
         return ordered_mapping(program, self.objective, self.orders) if self.orders else None
 
     def judge(self, program: Program) -> Judge:
-        """Returns what judges mappings of `program`."""
+        """Returns the judge of mappings of `program`."""
         return make_judge(program, self.objective)
 
 
@@ -112,16 +112,16 @@ def _game(config: ActorConfig, program: Program, followed: Mapping | None) -> Ma
         None if followed is None else hints_of_mapping(program, followed),
     )
     if robust and config.window_slack is None and followed is not None and not config.place_trivial:
-        take_best_rules(game, followed)
+        follow_best(game, followed)
     return game
 
 
 @lru_cache(maxsize=256)
 def _better_followed(config: ActorConfig, program: Program) -> Mapping | None:
-    """Returns the mapping, production or that of other orders, whose first line of play comes to less."""
+    """Returns production or the mapping of other orders, whichever has the better first line of play."""
     known = [mapping for mapping in (program.production, config.ordered(program)) if mapping is not None]
     return min(
         known,
-        key=lambda mapping: PlayedProgram(_game(config, program, mapping), mapping).best[0],
+        key=lambda mapping: ProgramContext(_game(config, program, mapping), mapping).best[0],
         default=None,
     )

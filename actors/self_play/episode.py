@@ -1,4 +1,4 @@
-"""What an actor plays, one episode after another: whole games, each move searched."""
+"""Episodes of self-play: what a slot of the actor plays, one after another, and whole games as the plainest kind."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -8,22 +8,21 @@ from numpy.typing import NDArray
 
 from ...env.game.game import MallocGame
 from ...replay.segment import Step
-from .played_program import PlayedProgram
-from .played_programs import PlayedPrograms
+from .programs import ProgramContext, ProgramPool
 
 
 @dataclass(frozen=True)
 class EpisodeResult:
-    """A finished game. Its mapping is what `actions` play; nobody has verified it yet.
+    """A finished game. Its mapping, which `actions` play, is not verified yet.
 
     Attributes:
       program: name of the program.
-      latency_s: simulated seconds, as the objective counts them (`objective.Judge`).
-      score: 0 is as good as the greedy player, 1 is the floor.
-      actions: the moves; none if the game is a branch and not the best game so far.
+      latency_s: simulated seconds, by the objective (`objective.Judge`).
+      score: normalised; 0 equals the greedy player, 1 is the floor.
+      actions: the moves; empty if the game is a branch and no better than the games reported before.
       decisions, evictions, stalled_copies: counts of the game; 0 without moves.
       version: version of the parameters at its last move.
-      branch: only a part of it was searched (`branch.py`), or nothing (`annealing.py`).
+      branch: only a part of the game was searched (`branch.py`), or none of it (`annealing.py`).
     """
 
     program: str
@@ -38,13 +37,13 @@ class EpisodeResult:
 
 
 @dataclass
-class Moved:
-    """What follows from a move.
+class MoveResult:
+    """The result of one call of `Player.move`.
 
     Attributes:
-      steps: for the replay, in order.
-      ends: no more steps follow of this episode; the last one's discount says whether the game ends with it.
-      result: of the game that is over with this move, or None.
+      steps: steps for the replay, in order.
+      ends: the episode has no more steps; the discount of the last one is 0 if the game ends with it.
+      result: the game that this move finished, or None.
     """
 
     steps: list[Step]
@@ -53,32 +52,39 @@ class Moved:
 
 
 class Player(Protocol):
-    """A slot of an actor: it always stands before a decision."""
+    """A slot of an actor. Its game always stands before a decision."""
 
     game: MallocGame
 
     def move(
         self, observation: NDArray[np.float32], action: int, policy: NDArray[np.float32], value: float, version: int
-    ) -> Moved:
-        """Makes the move that the search has chosen, or another if the episode wants it. Begins the next episode if
-        this one is over."""
+    ) -> MoveResult:
+        """Makes a move in `game`, and begins the next episode if this one is over.
+
+        Args:
+          observation: `[O]` the observation that was searched.
+          action: the search's choice; a player may make another move.
+          policy: `[M]` the search's improved policy.
+          value: the search's value.
+          version: version of the parameters.
+        """
 
     def state(self) -> dict[str, Any]:
-        """Returns where it stands as plain JSON values."""
+        """Returns the state as plain JSON values."""
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Goes to where `state` says. Raises ValueError if that is no legal line of play."""
+        """Restores what `state` returned. Raises ValueError if it holds no legal line of play."""
 
 
 def result_of(
-    played: PlayedProgram, game: MallocGame, latency_s: float, version: int, branch: bool = False
+    context: ProgramContext, game: MallocGame, latency_s: float, version: int, branch: bool = False
 ) -> EpisodeResult:
-    """Returns the result of a finished game."""
-    played.reported_s = min(played.reported_s, latency_s)
+    """Returns the result of a finished game and marks it as reported."""
+    context.reported_s = min(context.reported_s, latency_s)
     return EpisodeResult(
         game.program.name,
         latency_s,
-        played.scale.score(latency_s),
+        context.scale.score(latency_s),
         list(game.actions),
         game.decisions,
         game.evictions,
@@ -88,24 +94,24 @@ def result_of(
     )
 
 
-def branch_of_no_note(played: PlayedProgram, latency_s: float, version: int) -> EpisodeResult:
-    """Returns the result of a branch that is no better than what has been reported: nobody will play it again."""
+def result_without_moves(context: ProgramContext, latency_s: float, version: int) -> EpisodeResult:
+    """Returns the result of a branch that is no better than the games reported before."""
     return EpisodeResult(
-        played.program.name, latency_s, played.scale.score(latency_s), [], 0, 0, 0, version, branch=True
+        context.program.name, latency_s, context.scale.score(latency_s), [], 0, 0, 0, version, branch=True
     )
 
 
-def unreported(played: PlayedProgram, version: int) -> EpisodeResult | None:
-    """Returns the game of the best line, if nobody has reported one as good."""
-    latency_s, actions = played.best
-    if latency_s >= played.reported_s:
+def report_best_line(context: ProgramContext, version: int) -> EpisodeResult | None:
+    """Returns the game of the best line, or None if a game as good has been reported."""
+    latency_s, actions = context.best
+    if latency_s >= context.reported_s:
         return None
-    game = played.game_after(actions.tolist())
-    return result_of(played, game, latency_s, version, branch=True)
+    game = context.game_after(actions.tolist())
+    return result_of(context, game, latency_s, version, branch=True)
 
 
-def stored_preferences(text: str, game: MallocGame) -> NDArray[np.int8]:
-    """Returns `[A]` preferences from their digits. Raises ValueError if they are not of this game's program."""
+def parse_preferences(text: str, game: MallocGame) -> NDArray[np.int8]:
+    """Returns `[A]` preferences from digits. Raises ValueError unless there is one per access."""
     preferences = np.array(list(text), np.int8)
     if len(preferences) != len(game.tables.access):
         raise ValueError("the program has another number of accesses")
@@ -113,33 +119,36 @@ def stored_preferences(text: str, game: MallocGame) -> NDArray[np.int8]:
 
 
 class WholeGames:
-    """Plays whole games; which program comes next goes round."""
+    """Plays whole games, every move searched, of all programs in turn."""
 
-    def __init__(self, programs: PlayedPrograms, turn: int, opponent: str) -> None:
-        """Begins game number `turn`; rewards are counted against `opponent` (`PlayedProgram`)."""
+    def __init__(self, programs: ProgramPool, turn: int, opponent: str) -> None:
+        """Begins game number `turn`; rewards are counted against `opponent` (`ProgramContext.opponent`)."""
         self._programs, self._opponent = programs, opponent
-        self._ahead_s = 0.0
+        self._rollout_latency_s = 0.0
         self.turn = turn
         self._begin()
 
     def move(
         self, observation: NDArray[np.float32], action: int, policy: NDArray[np.float32], value: float, version: int
-    ) -> Moved:
+    ) -> MoveResult:
         """See `Player.move`."""
         game = self.game
         legal = game.legal.copy()
         game.step_unpaid(action)
-        before_s, self._ahead_s = self._ahead_s, self._played.ahead_s(game, self._preferences)
-        reward = (before_s - self._ahead_s) / self._played.scale.unit_s
-        # The learner and the search hold the discount per move.
+        before_s, self._rollout_latency_s = (
+            self._rollout_latency_s,
+            self._context.rollout_latency_s(game, self._preferences),
+        )
+        reward = (before_s - self._rollout_latency_s) / self._context.scale.unit_s
+        # 1, not the discount per move: learner and search hold that.
         step = Step(observation.copy(), legal, action, reward, 0.0 if game.done else 1.0, policy, value)
         if not game.done:
-            return Moved([step])
-        result = result_of(self._played, game, game.latency_s, version)
-        self._played.offer(game.actions, game.latency_s)
+            return MoveResult([step])
+        result = result_of(self._context, game, game.latency_s, version)
+        self._context.offer(game.actions, game.latency_s)
         self.turn += 1
         self._begin()
-        return Moved([step], True, result)
+        return MoveResult([step], True, result)
 
     def state(self) -> dict[str, Any]:
         """See `Player.state`."""
@@ -154,11 +163,11 @@ class WholeGames:
         self.turn = int(state["turn"])
         self._begin()
         self.game.play(state["actions"])
-        self._preferences = stored_preferences(state["preferences"], self.game)
-        self._ahead_s = self._played.ahead_s(self.game, self._preferences)
+        self._preferences = parse_preferences(state["preferences"], self.game)
+        self._rollout_latency_s = self._context.rollout_latency_s(self.game, self._preferences)
 
     def _begin(self) -> None:
-        self._played = self._programs[self.turn % len(self._programs)]
-        self.game = self._played.new_game()
-        self._preferences = self._played.opponent(self._opponent)
-        self._ahead_s = self._played.ahead_s(self.game, self._preferences)
+        self._context = self._programs[self.turn % len(self._programs)]
+        self.game = self._context.new_game()
+        self._preferences = self._context.opponent(self._opponent)
+        self._rollout_latency_s = self._context.rollout_latency_s(self.game, self._preferences)

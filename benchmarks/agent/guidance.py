@@ -1,16 +1,15 @@
-"""What the policy is worth where much is left to win, and other solvers: held-out programs with a share of their fast
-memory.
+"""Measures the worth of the policy on held-out programs with a share of their fast memory, beside other solvers.
 
     python -m benchmarks.agent.guidance [--share 0.5] [--seconds 1 5] [--seeds 3] [--programs NAME|SPLIT ...]
         [--policy FILE] [--solvers NAME ...] [--jobs N] [--budget-minutes T] [--out FILE] [--machine LABEL] [--dry-run]
 
-Production mappings of the benchmark are good, and little is left above them. With less fast memory a program is another
-problem (`actors/self_play/curriculum.py`), whose mapping by XLA's algorithm is as good as that comes, and more can be
-won. Each is solved by `solve --solver muzero` with the policy, by the same solver without it and by `--solvers` besides, with as
-much processor time; the policy has been trained on no program of the split. What FILE (docs/results/guidance.jsonl)
-lacks is run and added line by line, so the command may be stopped and given again at any time.
+Production mappings leave little headroom. With less fast memory a program is another problem
+(`actors/self_play/resize.py`): its production mapping is that of XLA's algorithm, and the headroom is larger. Each
+problem is solved by `guided` with the policy, by the same solver without it, and by `--solvers`, with equal budgets of
+processor time; the policy has been trained on no program of the split. Makes the runs that FILE
+(docs/results/guidance.jsonl) lacks and appends each, so the command may be stopped and repeated.
 
-A run (`json_lines.py`) has the keys of `agent_records.py`, and `share`; the mode of another solver is its name.
+A record has the keys of `records.py`, and `share`; the mode of another solver is its name.
 
 Then: python -m benchmarks.agent.page
 """
@@ -22,27 +21,27 @@ from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
-from ..common.job_pool import add_arguments, one_thread, run_jobs, telling
+from ..common.job_pool import add_arguments, one_thread, returning_traceback, run_missing
 
 if __name__ == "__main__":
     one_thread()
 
-from mallocmuzero.actors.self_play.curriculum import resized
+from mallocmuzero.actors.self_play.resize import resize_fast_memory
 from mallocmuzero.env import workloads
 from mallocmuzero.env.physics.objective import make_judge
 from mallocmuzero.env.program.program import Program
 from mallocmuzero.solvers.solve import SOLVERS
 from mallocmuzero.version import VERSION
 
-from ..common.json_lines import Record, read_runs
+from ..common.json_lines import Record, keyed_by, read_runs
 from ..solvers.references import programs_of
 from .guidance_table import RESULTS
-from .records import HELD_OUT, UNGUIDED
-from .solving import solved, versions
+from .records import HELD_OUT, UNGUIDED, made_by
+from .solving import solved
 
 _JOBS_PER_PROCESS = 20
 
-Key = tuple[str, str, str, float, float, int, str, str | None]
+key_of = keyed_by("mode", "program", "program_sha256", "share", "budget_s", "seed", "versions", "policy_sha256")
 
 
 class Job(NamedTuple):
@@ -56,23 +55,34 @@ class Job(NamedTuple):
     policy: str | None
     machine: str
 
+    def __str__(self) -> str:
+        """Returns the name of the run for people."""
+        name = {HELD_OUT: "with policy", UNGUIDED: "without"}.get(self.mode, self.mode)
+        return f"{self.program}@{self.share:g} {self.seconds:g} s {name}, seed {self.seed}"
 
-@telling
+    @property
+    def identity(self) -> Record:
+        """The fields that make the key of its record."""
+        return {
+            "mode": self.mode,
+            "program": self.program,
+            "share": self.share,
+            "program_sha256": _problem(self.program, self.share)[0].sha256[:12],
+            "budget_s": self.seconds,
+            "seed": self.seed,
+            **made_by(self.mode, self.policy),
+        }
+
+
+@returning_traceback
 def perform(job: Job) -> Record:
     """Runs a job in this process; returns the record."""
     program, production_s = _problem(job.program, job.share)
-    code, policy = versions(job.mode, job.policy, job.seconds)
+    identity = job.identity  # of the policy as it is now; it may be written meanwhile
     begin = time.perf_counter()
     solution = solved(program, job.mode, job.policy, job.seconds, job.seed)
     return {
-        "mode": job.mode,
-        "program": job.program,
-        "share": job.share,
-        "program_sha256": program.sha256[:12],
-        "budget_s": job.seconds,
-        "seed": job.seed,
-        "code": code,
-        "policy_sha256": policy,
+        **identity,
         "evaluations": solution.evaluations,
         "ratio": round(solution.judged_s / production_s, 8),
         "wall_s": round(time.perf_counter() - begin, 2),
@@ -83,42 +93,16 @@ def perform(job: Job) -> Record:
 
 @cache
 def _problem(name: str, share: float) -> tuple[Program, float]:
-    """Returns a program with a share of its fast memory, and what XLA's algorithm comes to there."""
-    program = resized(workloads.load(name), share)
+    """Returns a program with a share of its fast memory, and the seconds of its mapping by XLA's algorithm."""
+    program = resize_fast_memory(workloads.load(name), share)
     production_s = make_judge(program).production_s
     if not production_s:
         raise ValueError(f"{program.name} has no mapping to be measured against")
     return program, production_s
 
 
-def _key_of(record: Record) -> Key:
-    return (
-        record["mode"],
-        record["program"],
-        record["program_sha256"],
-        float(record["share"]),
-        float(record["budget_s"]),
-        int(record["seed"]),
-        record["code"],
-        record["policy_sha256"],
-    )
-
-
-def _key_for(job: Job) -> Key:
-    sha256 = _problem(job.program, job.share)[0].sha256[:12]
-    return (
-        job.mode,
-        job.program,
-        sha256,
-        job.share,
-        job.seconds,
-        job.seed,
-        *versions(job.mode, job.policy, job.seconds),
-    )
-
-
 def jobs_of(arguments: argparse.Namespace, names: Iterable[str]) -> list[Job]:
-    """Returns all runs that are asked for: all programs by one seed before the next, short budgets first."""
+    """Returns all runs that the options ask for: all programs by one seed before the next, short budgets first."""
     return [
         Job(mode, name, arguments.share, seconds, seed, arguments.policy, arguments.machine)
         for seed in range(arguments.seeds)
@@ -128,10 +112,9 @@ def jobs_of(arguments: argparse.Namespace, names: Iterable[str]) -> list[Job]:
     ]
 
 
-def line_of(job: Job, record: Record) -> str:
-    """Returns a line about a run that has ended."""
-    what = {HELD_OUT: "with policy", UNGUIDED: "without"}.get(job.mode, job.mode)
-    return f"{job.program}@{job.share:g} {job.seconds:g} s {what}, seed {job.seed}: {100 * record['ratio']:.3f} %"
+def outcome_of(job: Job, record: Record) -> str:
+    """Returns the outcome of a run in one line."""
+    return f"{100 * record['ratio']:.3f} %"
 
 
 def main() -> int:
@@ -145,18 +128,16 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=3)
     add_arguments(parser, RESULTS)
     arguments = parser.parse_args()
-
-    def missing(job: Job) -> bool:
-        return _key_for(job) not in dict(read_runs([arguments.out], _key_of))
-
-    jobs = [job for job in jobs_of(arguments, programs_of(arguments.programs, lambda _: False)) if missing(job)]
-    minutes = sum(job.seconds for job in jobs) / 60
-    print(f"{len(jobs)} runs missing, {minutes:.0f} minutes of processor time", flush=True)
-    if arguments.dry_run:
-        return 0
-    processes, until = arguments.jobs, arguments.budget_minutes
-    failed = run_jobs(jobs, perform, missing, line_of, arguments.out, processes, until, _JOBS_PER_PROCESS)
-    return int(failed > 0)
+    return run_missing(
+        jobs_of(arguments, programs_of(arguments.programs, lambda _: False)),
+        perform,
+        lambda job, known: key_of(job.identity) not in known,
+        lambda: dict(read_runs([arguments.out], key_of)),
+        outcome_of,
+        arguments=arguments,
+        seconds=lambda job: job.seconds,
+        jobs_per_process=_JOBS_PER_PROCESS,
+    )
 
 
 if __name__ == "__main__":

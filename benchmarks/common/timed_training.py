@@ -1,7 +1,8 @@
 """Training for a budget of processor time, and its figures; the ablations and the agent's targets measure these.
 
 Wall time is not comparable on a machine that does other work, and a number of updates is not where a setting makes each
-update dearer. So the budget is the processor time of all threads. The first turns of each kind compile and do not count.
+update dearer. So the budget is the processor time of all threads. The first turns of each kind compile and do not
+count.
 """
 
 import tempfile

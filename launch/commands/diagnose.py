@@ -1,4 +1,4 @@
-"""`mallocmuzero diagnose`: where an agent's model, values and policy go wrong, and what its changes are worth."""
+"""`mallocmuzero diagnose`: the errors of an agent's model, value and policy, and the gains of its changes."""
 
 import argparse
 import sys
@@ -11,23 +11,26 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     """Adds the command to the parser."""
     parser = subparsers.add_parser(
         "diagnose",
-        help="show what a trained agent knows, and where it errs",
-        description="Holds a trained agent's model, values and policy against the real game, and shows which decisions "
-        "of XLA's production mapping it would change and what each is worth: docs/diagnosis.md.",
+        help="measure the errors of a trained agent",
+        description="Compares a trained agent's model, values and policy with the real game. Lists the decisions of "
+        "XLA's production mapping that it would change, with the gain of each: docs/diagnosis.md.",
     )
     parser.add_argument(
         "agent",
         metavar="RUN_DIR|POLICY",
-        help="run directory of `mallocmuzero train`, or a learner's checkpoint folder",
+        help="run directory of `mallocmuzero train`, policy file, or a learner's checkpoint folder",
     )
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--workload", nargs="+", metavar="NAME|FILE", help="workloads or program files")
     which.add_argument("--split", metavar="S", help="all workloads of a split")
     parser.add_argument(
-        "--simulations", type=int, metavar="N", help="ask the search what it would change; by default the policy alone"
+        "--simulations",
+        type=int,
+        metavar="N",
+        help="choose changes by search with N simulations; by default by the policy alone",
     )
     parser.add_argument("--horizon", type=int, default=10, metavar="K", help="steps to imagine; 10 by default")
-    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="draw pictures there")
+    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="folder for pictures; none by default")
     add_json_option(parser)
     parser.set_defaults(run=run)
 
@@ -38,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ...env import workloads
     from ...env.errors import UserError
     from ..console import stdout_console
-    from ..diagnosis.agent import load_agent
+    from ..diagnosis.load import load_agent
     from ..diagnosis.pictures import draw
     from ..diagnosis.tables import heading, tables
 
@@ -56,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     console, results = stdout_console(), []
     for program in programs:
         print(f"diagnosing {program.name}", file=sys.stderr, flush=True)
-        diagnosis = diagnose(agent, program, arguments.horizon, arguments.simulations or 0)
+        diagnosis = diagnose(agent, program, horizon=arguments.horizon, simulations=arguments.simulations or 0)
         results.append(diagnosis.as_json())
         written = [] if arguments.output is None else draw(diagnosis, arguments.output)
         if arguments.json != "-":

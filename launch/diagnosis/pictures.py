@@ -97,7 +97,7 @@ def _value(diagnosis: Diagnosis) -> Figure:
     title = f"predicted value against true return (1 unit is {unit_us:,.3g} µs)"
     figure, axes = _figure(diagnosis, title, 1, len(diagnosis.lines), 4.9)
     for axis, line in zip(axes, diagnosis.lines, strict=True):
-        predicted, true = line.seen.value, line.trace.value
+        predicted, true = line.heads.value, line.trace.value
         shown = np.linspace(0, len(true) - 1, min(len(true), _POINTS)).astype(int)
         late = axis.scatter(
             predicted[shown],
@@ -141,7 +141,7 @@ def _value(diagnosis: Diagnosis) -> Figure:
 def _policy(diagnosis: Diagnosis) -> Figure:
     figure, axes = _figure(diagnosis, "entropy of the policy over the legal moves", 1, len(diagnosis.lines), 4.4)
     for axis, line in zip(axes, diagnosis.lines, strict=True):
-        entropy, legal = entropies(line.seen.logits, line.trace.legal), line.trace.legal.sum(-1)
+        entropy, legal = entropies(line.heads.logits, line.trace.legal), line.trace.legal.sum(-1)
         edges = np.linspace(0.0, np.log(3.0) * 1.001, 23)
         parts = [entropy[legal == count] for count in (2, 3)]
         axis.hist(parts, edges, stacked=True, color=[INPUT, INTERMEDIATE], label=["2 legal moves", "3 legal moves"])
@@ -198,7 +198,7 @@ def _changes(diagnosis: Diagnosis) -> Figure:
 
 
 def _scatter(axis: Axes, tried: Tried, colour: str, label: str) -> None:
-    axis.scatter(tried.preference, tried.gain_s * 1e6, s=14, color=colour, alpha=0.6, linewidths=0, label=label)
+    axis.scatter(tried.log_odds, tried.gain_s * 1e6, s=14, color=colour, alpha=0.6, linewidths=0, label=label)
 
 
 def _symlog(gains_us: np.ndarray) -> dict[str, Any]:

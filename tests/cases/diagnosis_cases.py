@@ -6,14 +6,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from mallocmuzero.actors.diagnosis.trace import PRODUCTION, Trace, following, record_moves
+from mallocmuzero.actors.diagnosis.agent import Agent
+from mallocmuzero.actors.diagnosis.trace import PRODUCTION, Trace, follow_mapping, record_moves
 from mallocmuzero.actors.search.search import SearchConfig
 from mallocmuzero.actors.self_play.config import ActorConfig
-from mallocmuzero.actors.self_play.played_program import PlayedProgram
-from mallocmuzero.env.game.game import NUM_MOVES
+from mallocmuzero.actors.self_play.programs import ProgramContext
+from mallocmuzero.env.game.moves import NUM_MOVES
 from mallocmuzero.env.game.observation import GRID, OBSERVATION_SIZE
 from mallocmuzero.env.workloads import load
-from mallocmuzero.launch.diagnosis.agent import Agent
 from mallocmuzero.learner.checkpoints.checkpoint import Checkpoints
 from mallocmuzero.learner.config import LearnerConfig
 from mallocmuzero.learner.networks.network import Network, NetworkConfig, NetworkOutput
@@ -47,17 +47,17 @@ def save_policy(folder: Path, config: NetworkConfig = CONFIG) -> Path:
     return Checkpoints(folder, network).save(state)
 
 
-def line_of_production(name: str, objective: str | None = None) -> tuple[PlayedProgram, LineOfPlay, Trace]:
+def line_of_production(name: str, objective: str | None = None) -> tuple[ProgramContext, LineOfPlay, Trace]:
     """A program, the line that follows its production mapping, and the record of that."""
     program = load(name)
     assert program.production is not None
-    played = PlayedProgram(ActorConfig(objective=objective).game(program))
-    line = following(played, program.production)
+    played = ProgramContext(ActorConfig(objective=objective).game(program))
+    line = follow_mapping(played, program.production)
     return played, line, record_moves(PRODUCTION, played, line.actions.tolist(), DISCOUNT, played.first)
 
 
 class ByHeart:
-    """Knows a line: latent states are places on it. `reward_off` and `value_off` are what it errs by."""
+    """Knows a line: latent states are places on it. `reward_off` and `value_off` are its errors."""
 
     config = CONFIG
 

@@ -1,4 +1,4 @@
-"""What a diagnosis measures, against values worked out another way."""
+"""The figures of a diagnosis, against values worked out another way."""
 
 from typing import cast
 
@@ -8,14 +8,14 @@ import pytest
 from diagnosis_cases import DISCOUNT, NETWORK, ByHeart, agent, line_of_production, scrambled
 from launch_cases import WORKLOAD
 from mallocmuzero.actors.diagnosis.changes import find_changes
-from mallocmuzero.actors.diagnosis.inference import searched, see
+from mallocmuzero.actors.diagnosis.inference import infer, search_moves
 from mallocmuzero.actors.diagnosis.model import compare_model
 from mallocmuzero.actors.diagnosis.policy import describe_policy, entropies
 from mallocmuzero.actors.diagnosis.trace import record_policy
 from mallocmuzero.actors.diagnosis.value import calibrate
 from mallocmuzero.actors.search.search import greedy
 from mallocmuzero.actors.self_play.config import ActorConfig
-from mallocmuzero.env.game.game import MOVE_NAMES
+from mallocmuzero.env.game.moves import MOVE_NAMES
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.learner.networks.network import Network
 from mallocmuzero.solvers.common.line import nearest_move, play_to_end
@@ -34,7 +34,7 @@ def test_a_trace_is_the_game_and_its_rewards_are_its_score() -> None:
         game.step(action)
     assert game.done
     assert trace.latency_s == game.latency_s == pytest.approx(line.latency_s, rel=1e-12)
-    gained_s = played.ahead_s(played.new_game(), played.first) - game.latency_s
+    gained_s = played.rollout_latency_s(played.new_game(), played.first) - game.latency_s
     assert trace.reward.sum() * played.scale.unit_s == pytest.approx(gained_s, abs=1e-15)
     for start in (0, 5, len(trace) - 1):
         powers = DISCOUNT ** np.arange(len(trace) - start)
@@ -51,7 +51,7 @@ def test_the_policys_game_is_its_first_choices() -> None:
 def test_many_positions_are_seen_as_one_batch_sees_them() -> None:
     observations = np.random.default_rng(0).normal(size=(300, NETWORK.config.observation_size)).astype(np.float32)
     params = scrambled()
-    heads, output = see(NETWORK, params, observations), NETWORK.initial_inference(params, jnp.asarray(observations))
+    heads, output = infer(NETWORK, params, observations), NETWORK.initial_inference(params, jnp.asarray(observations))
     assert heads.latent == pytest.approx(np.asarray(output.latent), abs=1e-4)
     assert heads.value == pytest.approx(np.asarray(output.value), abs=1e-3)
     assert heads.logits == pytest.approx(np.asarray(output.policy_logits), abs=1e-3)
@@ -61,8 +61,8 @@ def test_a_model_that_knows_the_line_makes_no_error() -> None:
     _, _, trace = line_of_production("tiny")
     assert len(np.unique(trace.observation, axis=0)) == len(trace)  # else nobody could know the place
     network = cast(Network, ByHeart(trace))
-    heads = see(network, {}, trace.observation)
-    errors = compare_model(network, {}, trace, heads, HORIZON, 256, DISCOUNT, 0)
+    heads = infer(network, {}, trace.observation)
+    errors = compare_model(network, {}, trace, heads, horizon=HORIZON, starts=256, discount=DISCOUNT, seed=0)
     assert errors.starts == len(trace)
     assert [depth.states for depth in errors.depths] == [len(trace) - k for k in range(HORIZON + 1)]
     assert errors.depths[0].reward_error is None
@@ -79,7 +79,8 @@ def test_a_model_that_knows_the_line_makes_no_error() -> None:
 def test_known_errors_are_found() -> None:
     _, _, trace = line_of_production("tiny")
     network = cast(Network, ByHeart(trace, reward_off=0.5, value_off=-2.0))
-    errors = compare_model(network, {}, trace, see(network, {}, trace.observation), HORIZON, 8, DISCOUNT, 3)
+    heads = infer(network, {}, trace.observation)
+    errors = compare_model(network, {}, trace, heads, horizon=HORIZON, starts=8, discount=DISCOUNT, seed=3)
     assert errors.starts == 8
     for depth in errors.depths:
         assert depth.value_bias == pytest.approx(-2.0, abs=1e-4)
@@ -94,8 +95,8 @@ def test_a_model_is_compared_step_by_step() -> None:
     """Against one start after the other, and probabilities instead of their logarithms."""
     _, _, trace = line_of_production("tiny")
     params = scrambled()
-    seen = see(NETWORK, params, trace.observation)
-    errors = compare_model(NETWORK, params, trace, seen, 3, 256, DISCOUNT, 0)
+    seen = infer(NETWORK, params, trace.observation)
+    errors = compare_model(NETWORK, params, trace, seen, horizon=3, starts=256, discount=DISCOUNT, seed=0)
     rewards, kls, masses, cosines = [], [], [], []
     for start in range(len(trace) - 3):
         latent = NETWORK.initial_inference(params, trace.observation[start][None]).latent
@@ -174,7 +175,9 @@ def test_what_changes_are_worth_is_what_the_judge_says_of_their_mappings(workloa
     probability = np.where(trace.legal, np.random.default_rng(0).random(trace.legal.shape), 0.0)
     probability /= probability.sum(-1, keepdims=True)
     preferred = probability.argmax(-1)
-    found, agent_moves, random = find_changes(played, line, trace, preferred, probability, production_s, 0)
+    found, agent_moves, random = find_changes(
+        played, line, trace, preferred=preferred, probability=probability, production_s=production_s, seed=0
+    )
 
     def replay(decision: int, move: int) -> dict[str, float]:
         game = played.game_after([*line.actions[:decision].tolist(), move])
@@ -235,7 +238,9 @@ def test_an_agent_that_does_as_xla_does_changes_nothing() -> None:
     played, line, trace = line_of_production("tiny")
     probability = np.where(trace.legal, 0.1, 0.0)
     probability[np.arange(len(trace)), trace.action] = 0.8
-    found, _, _ = find_changes(played, line, trace, trace.action, probability, 1.0, 0)
+    found, _, _ = find_changes(
+        played, line, trace, preferred=trace.action, probability=probability, production_s=1.0, seed=0
+    )
     assert found.changes == []
     assert (found.agent.moves, found.agent.helps_share, found.agent.rank_correlation) == (0, None, None)
     assert found.together_us == found.helping_together_us == found.line_us == pytest.approx(trace.latency_s * 1e6)
@@ -245,9 +250,9 @@ def test_the_search_is_asked_position_by_position() -> None:
     _, _, trace = line_of_production(WORKLOAD)
     assert len(trace) > 64  # more than one batch
     own = agent(ActorConfig())
-    moves, weights = searched(NETWORK, own.params, trace.observation, trace.legal, own.searching(4), 0)
+    moves, weights = search_moves(NETWORK, own.params, trace.observation, trace.legal, own.searching(4), 0)
     some = slice(60, 68)
-    again = searched(NETWORK, own.params, trace.observation[some], trace.legal[some], own.searching(4), 0)
+    again = search_moves(NETWORK, own.params, trace.observation[some], trace.legal[some], own.searching(4), 0)
     assert again[0].tolist() == moves[some].tolist()
     assert again[1] == pytest.approx(weights[some], abs=1e-3)
     assert weights.sum(-1) == pytest.approx(np.ones(len(trace)), abs=1e-5)

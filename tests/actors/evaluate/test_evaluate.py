@@ -6,9 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from actor_cases import NETWORK, SEARCH, parameters, skips, skips_with_cycles
-from mallocmuzero.actors.evaluate.evaluate import evaluate_mapping, evaluate_network, evaluate_references
-from mallocmuzero.actors.evaluate.players import PLAYERS
-from mallocmuzero.actors.self_play.best import BestMappings
+from mallocmuzero.actors.evaluate.evaluate import (
+    REFERENCE_PLAYERS,
+    evaluate_mapping,
+    evaluate_network,
+    evaluate_references,
+)
+from mallocmuzero.actors.self_play.best_mappings import BestMappings
 from mallocmuzero.actors.self_play.config import ActorConfig
 from mallocmuzero.actors.self_play.episode import EpisodeResult
 from mallocmuzero.env.errors import UserError
@@ -22,15 +26,15 @@ CONFIG = ActorConfig(games=2)
 
 def episode(program: Program, player: str, seed: int = 0) -> EpisodeResult:
     game = MallocGame(program)
-    PLAYERS[player](game, np.random.default_rng(seed))
+    REFERENCE_PLAYERS[player](game, np.random.default_rng(seed))
     return EpisodeResult(program.name, game.latency_s, 0.0, list(game.actions), game.decisions, 0, 0, 1)
 
 
-@pytest.mark.parametrize("name", sorted(PLAYERS))
+@pytest.mark.parametrize("name", sorted(REFERENCE_PLAYERS))
 def test_players_finish_with_legal_mappings(name: str) -> None:
     program = skips()
     game = MallocGame(program)
-    PLAYERS[name](game, np.random.default_rng(0))
+    REFERENCE_PLAYERS[name](game, np.random.default_rng(0))
     assert game.done
     assert verify(program, program.target, game.mapping()) == []
     assert game.latency_s <= game.all_hbm_s
@@ -81,7 +85,7 @@ def test_the_best_mapping_is_kept_by_the_objective(objective: str, tmp_path: Pat
     latencies = []
     for seed in range(6):
         game = config.game(program)
-        PLAYERS["random"](game, np.random.default_rng(seed))
+        REFERENCE_PLAYERS["random"](game, np.random.default_rng(seed))
         latencies.append(config.judge(program).judge(game.mapping()))
         actions = list(game.actions)
         best.offer(EpisodeResult(program.name, game.latency_s, 0.0, actions, game.decisions, 0, 0, 1))

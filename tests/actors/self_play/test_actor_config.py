@@ -3,12 +3,12 @@ import dataclasses
 import numpy as np
 import pytest
 from actor_cases import skips
-from mallocmuzero.actors.self_play.best import BestMappings
+from mallocmuzero.actors.self_play.best_mappings import BestMappings
 from mallocmuzero.actors.self_play.config import ActorConfig
 from mallocmuzero.actors.self_play.episode import EpisodeResult
-from mallocmuzero.actors.self_play.played_program import PlayedProgram
+from mallocmuzero.actors.self_play.programs import ProgramContext
 from mallocmuzero.env.errors import UserError
-from mallocmuzero.env.game.state import HINTS, NEVER
+from mallocmuzero.env.game.columns import HINTS, NEVER
 from mallocmuzero.env.program.mapping import PREFETCH, WRITE_BACK
 from mallocmuzero.env.program.program import Program
 from mallocmuzero.env.verifier.verify import verify
@@ -42,7 +42,7 @@ def test_without_orders_games_follow_production_or_nothing() -> None:
 
 
 def first_line_s(config: ActorConfig, program: Program) -> float:
-    return PlayedProgram(config.game(program), config.followed(program)).best[0]
+    return ProgramContext(config.game(program), config.followed(program)).best[0]
 
 
 @pytest.mark.parametrize("name", ["tiny", "resnet50-b128"])

@@ -10,14 +10,14 @@ from mallocmuzero.actors.self_play.annealing import AnnealingConfig
 from mallocmuzero.actors.self_play.branch import BranchConfig
 from mallocmuzero.actors.self_play.config import ActorConfig
 from mallocmuzero.actors.self_play.episode import EpisodeResult
-from mallocmuzero.actors.self_play.played_program import PlayedProgram
-from mallocmuzero.solvers.common.reward_scale import make_scale
+from mallocmuzero.actors.self_play.programs import ProgramContext
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.game.game import MallocGame, play_line
 from mallocmuzero.env.program.program import Program
 from mallocmuzero.env.workloads import load
 from mallocmuzero.replay.segment import Step
 from mallocmuzero.solvers.common.line import LineOfPlay, nearest_move, play_to_end
+from mallocmuzero.solvers.common.reward_scale import make_scale
 
 CONFIG = ActorConfig(
     games=3, objective="msa", branch=BranchConfig(share=1.0, moves=5, kick=0.5, counterfactual=False, opponent="first")
@@ -33,7 +33,7 @@ def improvements(made: SelfPlayActor, moves: int) -> list[EpisodeResult]:
     return [result for result in made.play(moves).episodes if result.actions]
 
 
-def test_a_line_begins_anywhere_and_its_wishes_lead_along_it() -> None:
+def test_a_line_begins_anywhere_and_its_preferences_lead_along_it() -> None:
     game = MallocGame(load("resnet50-b32-v4"), objective="msa", place_trivial=False)
     make_scale(game)
     actions, latency_s = list(game.actions), game.latency_s
@@ -63,7 +63,7 @@ def test_steps_hold_what_the_game_earned(workload: str | None) -> None:
             if result.actions:
                 results[result.latency_s] = result
     assert results
-    reference = PlayedProgram(CONFIG.game(program), program.production)
+    reference = ProgramContext(CONFIG.game(program), program.production)
     episodes = [episode for writer in writers for episode in writer.episodes if episode]
     found = 0
     for result in results.values():
@@ -85,15 +85,15 @@ def test_steps_hold_what_the_game_earned(workload: str | None) -> None:
     assert found == len(results)
 
 
-def _by_reference_s(played: PlayedProgram, actions: list[int]) -> float:
-    """Seconds by the slow way: a game from its beginning, ended by the first line's preferences, judged as a mapping."""
+def _by_reference_s(played: ProgramContext, actions: list[int]) -> float:
+    """Seconds by the slow way: a whole game, ended by the first line's preferences and judged as a mapping."""
     game = played.game_after(actions)
     play_to_end(game, played.first)
     return game.latency_s
 
 
 def _lies_in(episode: list[Step], played: list[Step]) -> bool:
-    """Whether the episode is a stretch of the game: same observations, legal moves, actions, rewards, values."""
+    """Returns whether an episode and a stretch of the game agree in all that the actor records."""
     for begin in range(len(played) - len(episode) + 1):
         stretch = played[begin : begin + len(episode)]
         if np.array_equal(stretch[0].observation, episode[0].observation) and all(
@@ -188,7 +188,7 @@ def test_parameters_are_needed_and_settings_checked() -> None:
     assert made.play(3).moves == 3
 
 
-def test_polish_betters_the_line_and_continues_where_it_stood() -> None:
+def test_annealing_betters_the_line_and_continues_where_it_stood() -> None:
     program = load("resnet50-b32-v4")
     config = replace(CONFIG, annealing=AnnealingConfig(accesses=400 * program.num_accesses, cycle=300))
     through, _ = make_actor([program], config=config)

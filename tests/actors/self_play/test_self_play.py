@@ -5,12 +5,12 @@ import pytest
 from actor_cases import NETWORK, SEARCH, Recorder, make_actor, skips, steps
 from mallocmuzero.actors.self_play.actor import PlayReport, SelfPlayActor
 from mallocmuzero.actors.self_play.config import ActorConfig
-from mallocmuzero.actors.self_play.played_program import PlayedProgram
-from mallocmuzero.solvers.common.reward_scale import make_scale
+from mallocmuzero.actors.self_play.programs import ProgramContext
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.game.game import MallocGame
 from mallocmuzero.env.physics.cost import floor_latency
 from mallocmuzero.replay.interface import ReplayTimeout
+from mallocmuzero.solvers.common.reward_scale import make_scale
 from programs import make_program
 
 
@@ -65,13 +65,13 @@ def test_the_scale_puts_greedy_at_zero_and_the_floor_at_one_or_below() -> None:
 @pytest.mark.parametrize("place_trivial", [False, True])
 def test_the_first_line_earns_nothing_anywhere(place_trivial: bool) -> None:
     game = MallocGame(skips(30), trivial_share=0.01, place_trivial=place_trivial)
-    played = PlayedProgram(game)
+    played = ProgramContext(game)
     following = played.new_game()
     first_s = played.best[0]
     for action in played.line.actions.tolist():
-        assert played.ahead_s(following, played.first) == pytest.approx(first_s, rel=1e-12)
+        assert played.rollout_latency_s(following, played.first) == pytest.approx(first_s, rel=1e-12)
         following.step(action)
-    assert played.ahead_s(following, played.first) == pytest.approx(first_s, rel=1e-12)
+    assert played.rollout_latency_s(following, played.first) == pytest.approx(first_s, rel=1e-12)
 
 
 def test_the_unit_is_shared_out_among_the_decisions_of_long_games() -> None:

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mallocmuzero.actors.evaluate.players import PLAYERS
+from mallocmuzero.actors.evaluate.evaluate import REFERENCE_PLAYERS
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.game.game import MallocGame
 from mallocmuzero.env.physics.cost import all_hbm_latency, floor_latency
@@ -77,12 +77,12 @@ def test_without_a_production_mapping_the_baseline_is_everything_in_hbm() -> Non
 
 
 @settings(max_examples=40, deadline=None)
-@given(programs_with_cycles(), st.sampled_from(OBJECTIVES), st.sampled_from(sorted(PLAYERS)))
+@given(programs_with_cycles(), st.sampled_from(OBJECTIVES), st.sampled_from(sorted(REFERENCE_PLAYERS)))
 def test_no_player_undercuts_the_floor(random: Program, objective: str, player: str) -> None:
     import numpy as np
 
     game = MallocGame(random, objective=objective)
-    PLAYERS[player](game, np.random.default_rng(0))
+    REFERENCE_PLAYERS[player](game, np.random.default_rng(0))
     assert game.latency_s >= game.judge.floor_s() * (1 - 1e-9) - 1e-12
     floors = {m: floor_latency(random, random.target, m) for m in game.judge.models}
     assert game.judge.floor_s() == game.judge.seconds(floors)

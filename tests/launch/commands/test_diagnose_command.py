@@ -18,7 +18,7 @@ from mallocmuzero.env.game.observation import OBSERVATION_SIZE
 from mallocmuzero.env.program.program_file import write_program
 from mallocmuzero.env.workloads import load
 from mallocmuzero.launch.config.config import TrainConfig
-from mallocmuzero.launch.diagnosis.agent import load_agent
+from mallocmuzero.launch.diagnosis.load import load_agent
 from mallocmuzero.learner.checkpoints.policy_file import write_policy
 from mallocmuzero.learner.networks.network import NetworkConfig
 from programs import make_program

@@ -8,7 +8,7 @@ from actor_cases import NETWORK, SEARCH, Recorder, make_actor, parameters
 from mallocmuzero.actors.self_play.actor import SelfPlayActor
 from mallocmuzero.actors.self_play.branch import BranchConfig
 from mallocmuzero.actors.self_play.config import ActorConfig
-from mallocmuzero.actors.self_play.played_program import PlayedProgram
+from mallocmuzero.actors.self_play.programs import ProgramContext
 from mallocmuzero.env.game.game import MallocGame
 from mallocmuzero.env.workloads import load
 from mallocmuzero.solvers.common.counterfactual import policy_of_outcomes
@@ -17,12 +17,12 @@ from mallocmuzero.solvers.common.line import nearest_move, play_to_end
 CONFIG = ActorConfig(games=3, branch=BranchConfig(share=1.0, moves=5, kick=0.5))
 
 
-def _played(name: str = "resnet50-b32-v4") -> PlayedProgram:
+def _played(name: str = "resnet50-b32-v4") -> ProgramContext:
     program = load(name)
-    return PlayedProgram(CONFIG.game(program), program.production)
+    return ProgramContext(CONFIG.game(program), program.production)
 
 
-def _replayed_s(played: PlayedProgram, before: list[int], move: int) -> float:
+def _replayed_s(played: ProgramContext, before: list[int], move: int) -> float:
     """Seconds by the slow way: a game from its beginning, judged as a mapping."""
     game: MallocGame = played.game_after([*before, move])
     play_to_end(game, played.line.preferences)
@@ -35,7 +35,7 @@ def test_outcomes_are_those_of_whole_games() -> None:
     for decision, action in enumerate(played.line.actions.tolist()):
         if decision % 9 == 0:
             before, legal = game.observe().copy(), game.legal.copy()
-            seconds = played.move_outcomes_s(game, played.line.preferences)
+            seconds = played.move_latencies_s(game, played.line.preferences)
             assert np.array_equal(np.isfinite(seconds), legal)
             for move in np.flatnonzero(legal).tolist():
                 expected = _replayed_s(played, list(game.actions), move)

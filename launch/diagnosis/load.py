@@ -1,64 +1,35 @@
-"""The agent to diagnose: that of a run, a policy file, or a learner's checkpoint alone."""
+"""Loads the agent to diagnose: of a run, a policy file, or a learner's checkpoint alone."""
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ...actors.diagnosis.agent import Agent
 from ...actors.search.search import SearchConfig
 from ...actors.self_play.config import ActorConfig
 from ...env.errors import FormatError, UserError
-from ...env.game.game import NUM_MOVES
+from ...env.game.moves import NUM_MOVES
 from ...env.game.observation import OBSERVATION_SIZE
 from ...learner.checkpoints.checkpoint import FORMAT, Checkpoints, load_parameters
 from ...learner.checkpoints.policy_file import read_policy
-from ...learner.networks.network import Network, Params
+from ...learner.networks.network import Network
 from ..config.config import config_from_json
 from ..run.checkpoints import ACTORS, LEARNER, RunCheckpoints
 from ..run.directory import RunDirectory
 from ..train.snapshot import read_actor_states
 
 
-@dataclass(frozen=True, eq=False)
-class Agent:
-    """A network that plays.
-
-    Attributes:
-      path: where it comes from.
-      network, params, step: the network, its parameters, and the learner's updates that made them.
-      actor: how its games are set up.
-      search: how it searches; its discount is what values are meant by.
-      seed: of everything random here.
-      lines: the moves of the best line of play that its actors know, by the program's hash.
-      projects: it has the heads of the consistency loss, which a policy file leaves out.
-    """
-
-    path: str
-    network: Network
-    params: Params
-    step: int
-    actor: ActorConfig
-    search: SearchConfig
-    seed: int = 0
-    lines: dict[str, list[int]] = field(default_factory=dict)
-    projects: bool = True
-
-    def searching(self, simulations: int) -> SearchConfig:
-        """Returns its search with so many simulations."""
-        return replace(self.search, simulations=simulations)
-
-
 def load_agent(path: str | Path) -> Agent:
     """Returns the agent of a run's last checkpoint, of a policy file, or of a learner's checkpoint folder.
 
-    A policy plays by the settings that it was trained with, if its file says which; a checkpoint alone by the defaults.
+    A policy plays by the settings of its training, if its file holds them; a checkpoint alone plays by the defaults.
 
     Raises:
-      UserError: there is none of them.
-      FormatError: it is damaged, or of another version.
+      UserError: `path` is none of them, or of another game.
+      FormatError: the file or folder is damaged, or of another version.
     """
     path, lines = Path(path), {}
     actor, search, seed = ActorConfig(), SearchConfig(), 0
@@ -83,11 +54,21 @@ def load_agent(path: str | Path) -> Agent:
         found = getattr(network.config, name)
         if found != needed:
             raise UserError(f"{path}: network.{name} is {found}, this version's game has {needed}; use its own version")
-    return Agent(str(path), network, params, step, actor, search, seed, lines, not path.is_file())
+    return Agent(
+        path=str(path),
+        network=network,
+        params=params,
+        step=step,
+        actor=actor,
+        search=search,
+        seed=seed,
+        lines=lines,
+        projects=not path.is_file(),
+    )
 
 
 def _lines(path: Path, manifest: Mapping[str, Any]) -> dict[str, list[int]]:
-    """Returns the best line of any actor by the hash of its program."""
+    """Returns the moves of the best line of any actor, by the hash of its program."""
     best: dict[str, tuple[float, str]] = {}
     try:
         hashes = [str(entry["sha256"]) for entry in manifest["programs"]]
@@ -100,7 +81,7 @@ def _lines(path: Path, manifest: Mapping[str, Any]) -> dict[str, list[int]]:
 
 
 def _is_checkpoint(path: Path) -> bool:
-    """Whether a folder is a learner's checkpoint; whatever else is wrong with it shows when it is read as a run."""
+    """Returns whether a folder is a learner's checkpoint. Any other is read as a run, which reports what is wrong."""
     try:
         manifest = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""The best verified mapping of every program that was ever seen: the deliverable of a run."""
+"""The store of a run's results: the best verified mapping of each program."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ from .episode import EpisodeResult
 
 
 @dataclass(frozen=True, eq=False)
-class Best:
+class BestMapping:
     """The best mapping of one program.
 
     Attributes:
-      mapping: verified; its `origin` says which line of play made it.
-      latency_s: simulated seconds, steady, as the objective counts them (`objective.Judge`).
-      production_s: those of XLA's own mapping, or None.
-      played_s: what the game that made it came to, before the room that it leaves was filled; infinite where none did.
+      mapping: the mapping, verified; its `origin` holds the line of play that made it.
+      latency_s: simulated seconds in the steady state, by the objective (`objective.Judge`).
+      production_s: the same of XLA's own mapping, or None.
+      played_s: judged seconds of the game that made it, before free memory was filled; infinite where no game did.
     """
 
     mapping: Mapping
@@ -36,39 +36,39 @@ class Best:
 
 
 class BestMappings:
-    """Keeps the best mapping per program under the objective.
+    """Keeps the best mapping of each program by the objective.
 
-    What is offered is played again, verified and simulated before it counts.
+    Every game that is offered is replayed, verified and simulated before it counts.
     """
 
     def __init__(self, programs: Iterable[Program], config: ActorConfig) -> None:
-        """Begins with what XLA's algorithm makes under other orders, where that is tried and beats production."""
+        """Begins with the mappings of XLA's algorithm under other orders (`config.orders`) that beat production."""
         self._programs = {program.name: program for program in programs}
         self._games = {name: config.game(program) for name, program in self._programs.items()}
-        self._best: dict[str, Best] = {}
+        self._best: dict[str, BestMapping] = {}
         self._production_s = {name: game.judge.production_s for name, game in self._games.items()}
-        # Seconds that a game has to undercut to be looked at.
+        # Judged seconds that a game has to undercut to be replayed.
         self._bar_s: dict[str, float] = {}
         for name, program in self._programs.items():
             ordered = config.ordered(program)
             if ordered is not None:
                 self._begin_with(name, ordered)
 
-    def __getitem__(self, program: str) -> Best:
+    def __getitem__(self, program: str) -> BestMapping:
         return self._best[program]
 
     def __contains__(self, program: object) -> bool:
         return program in self._best
 
-    def items(self) -> list[tuple[str, Best]]:
-        """Returns name and best of every program that has one."""
+    def items(self) -> list[tuple[str, BestMapping]]:
+        """Returns name and best mapping of every program that has one, by name."""
         return sorted(self._best.items())
 
     def offer(self, episode: EpisodeResult, origin: dict[str, Any] | None = None) -> bool:
-        """Takes a finished game; returns whether its mapping, with the room filled that is left, is the new best.
+        """Takes a finished game; returns whether its mapping, after filling free memory, is the new best.
 
         Raises:
-          RuntimeError: its mapping does not verify, or is slower than it says: the game broke the physics.
+          RuntimeError: the mapping does not verify, or its latency is not the reported one: the game broke the physics.
         """
         known = self._best.get(episode.program)
         if not episode.actions or episode.latency_s >= self._bar_s.get(episode.program, np.inf):
@@ -99,12 +99,11 @@ class BestMappings:
             self._keep(name, mapping, latency_s, np.inf)
 
     def _keep(self, name: str, mapping: Mapping, latency_s: float, played_s: float) -> None:
-        self._best[name] = Best(mapping, latency_s, self._production_s[name], played_s)
+        self._best[name] = BestMapping(mapping, latency_s, self._production_s[name], played_s)
         self._bar_s[name] = played_s
 
     def save(self, folder: Path, names: Iterable[str] | None = None) -> list[Path]:
-        """Writes `NAME.mapping.json.gz` for every program that has a mapping, or for `names` of them only, and returns
-        the paths."""
+        """Writes `NAME.mapping.json.gz` of each program that has a mapping, or of `names`; returns the paths."""
         paths = []
         for name in [name for name, _ in self.items()] if names is None else names:
             best = self._best[name]
@@ -113,10 +112,10 @@ class BestMappings:
         return paths
 
     def load(self, folder: Path) -> None:
-        """Takes over what `save` wrote, verified anew; programs without a file are left alone.
+        """Takes over the mappings that `save` wrote, verified again, where they are better.
 
         Raises:
-          UserError: a file is not a mapping of its program, or not a legal one.
+          UserError: a file holds no legal mapping of its program.
         """
         for name, program in self._programs.items():
             path = folder / f"{name}.mapping.json.gz"
@@ -132,8 +131,10 @@ class BestMappings:
                 self._keep(name, mapping, latency_s, self._played_s(name, mapping))
 
     def lines(self, below_s: dict[str, float]) -> dict[str, tuple[float, list[int]]]:
-        """Returns seconds and moves of the game behind each best mapping, as far as its rules are still in force and it
-        is better than the seconds in `below_s`, by program."""
+        """Returns judged seconds and moves of the games behind the best mappings, by program name.
+
+        Left out are games that the rules no longer allow, and those not below the seconds of `below_s`.
+        """
         return {
             name: (best.played_s, [int(move) for move in str(best.mapping.origin["moves"])])
             for name, best in self._best.items()
@@ -141,7 +142,7 @@ class BestMappings:
         }
 
     def _played_s(self, name: str, mapping: Mapping) -> float:
-        """Returns the seconds of the game that made a mapping; infinite if it cannot be played now."""
+        """Returns the judged seconds of the game that made a mapping; infinite if the rules no longer allow it."""
         moves = str(mapping.origin.get("moves", ""))
         if not moves or not set(moves) <= set("012"):
             return np.inf

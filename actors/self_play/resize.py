@@ -1,4 +1,4 @@
-"""Programs made from programs: with less or more fast memory the same one is another problem to learn on."""
+"""Programs with another size of fast memory: further problems to learn on, made of the same program."""
 
 import dataclasses
 import math
@@ -8,17 +8,17 @@ from ...env.program.program import Program
 from ...env.verifier.verify import verify
 from ...solvers.xla.decoder import Decoder
 
-# Between a program's name and the share of fast memory.
+# Separates a program's name from the share of fast memory.
 MARK = "@"
 
 
-def resized(program: Program, share: float) -> Program:
+def resize_fast_memory(program: Program, share: float) -> Program:
     """Returns `program` on a target with `share` times the fast memory, called `NAME@SHARE`.
 
-    Its production mapping is what XLA's algorithm decides there (`solvers/xla`); no compiler was asked.
+    Its production mapping is that of XLA's algorithm (`solvers/xla`), not of the compiler.
 
     Raises:
-      UserError: the share is no positive number, or too small for what instructions reserve.
+      UserError: the share is not positive and finite, or too small for the bytes that instructions reserve.
     """
     name = f"{program.name}{MARK}{share:g}"
     if not (share > 0.0 and math.isfinite(share)):

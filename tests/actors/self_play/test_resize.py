@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from mallocmuzero.actors.self_play.config import ActorConfig
-from mallocmuzero.actors.self_play.curriculum import resized
+from mallocmuzero.actors.self_play.resize import resize_fast_memory
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.physics.objective import make_judge
 from mallocmuzero.env.program.program_file import read_program, write_program
@@ -15,7 +15,7 @@ from mallocmuzero.env.workloads import load
 
 def test_less_memory_is_another_problem(tmp_path: Path) -> None:
     program = load("resnet50-b32-v4")
-    small = resized(program, 0.5)
+    small = resize_fast_memory(program, 0.5)
     assert small.name == "resnet50-b32-v4@0.5"
     assert small.target.fast_bytes == program.target.fast_bytes // 2
     assert small.sha256 != program.sha256
@@ -37,10 +37,10 @@ def test_less_memory_is_another_problem(tmp_path: Path) -> None:
 
 def test_all_of_it_is_the_same_problem() -> None:
     program = load("tiny")
-    assert resized(program, 1.0).sha256 == program.sha256
+    assert resize_fast_memory(program, 1.0).sha256 == program.sha256
 
 
 @pytest.mark.parametrize(("share", "message"), [(0.0, "above 0"), (-1.0, "above 0"), (1e-6, "a larger share")])
 def test_shares_that_cannot_be(share: float, message: str) -> None:
     with pytest.raises(UserError, match=message):
-        resized(load("resnet50-b32-v4"), share)
+        resize_fast_memory(load("resnet50-b32-v4"), share)

@@ -1,0 +1,62 @@
+"""Counterfactual games: a line of play with other moves at some decisions, played to the end and judged exactly."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...env.game.columns import B_PLAYED, B_TRIVIAL
+from ...env.game.game import MallocGame
+from ...env.game.outcome import make_scoring, outcome
+from ...env.physics.cost import MODELS
+from ...solvers.common.line import LineOfPlay, play_to_end, rollout
+from ...solvers.common.plan import preference_of
+from ..self_play.programs import ProgramContext
+
+
+class Alternatives:
+    """Games that leave a line of play at some decisions and follow it elsewhere."""
+
+    def __init__(self, context: ProgramContext, line: LineOfPlay) -> None:
+        """Prepares games on `line`, a line of play of the program of `context`."""
+        self._context, self._line = context, line
+        self._game = context.clone_game()
+        judge = self._game.judge
+        scoring = make_scoring(self._game)
+        # By one cost model alone, the outcome of a game is its seconds by that model.
+        self._scorings = {
+            model: scoring._replace(baseline=np.eye(len(MODELS))[MODELS.index(model)], unit_s=np.ones(1))
+            for model in judge.models
+        }
+        buffers = self._game.tables.buffer
+        # Compiled rollouts skip the buffers that such games place by their own rule.
+        self._slowly = bool(buffers[buffers[:, B_TRIVIAL] == 1, B_PLAYED].any())
+
+    def before(self, decision: int) -> MallocGame:
+        """Returns the game before a decision of the line. All calls return the same game object."""
+        self._line.begin(self._game, decision)
+        return self._game
+
+    def seconds(self, latencies: dict[str, float]) -> float:
+        """Returns the judged seconds of latencies by cost model."""
+        return self._game.judge.seconds(latencies)
+
+    def along(self, moves: dict[int, int]) -> dict[str, float]:
+        """Returns the seconds by cost model of the game that makes other moves at some decisions of the line.
+
+        The game leaves the line at the first of them. The later moves are made where they are still legal.
+        """
+        preferences, first = self._line.preferences.copy(), min(moves, default=0)
+        for decision in sorted(moves, reverse=True):
+            game = self.before(decision)
+            preferences[game.access] = preference_of(game.tables, game.state, moves[decision])
+        game = self.before(first)
+        if moves:
+            game.step_unpaid(moves[first])
+        self._finish(game, preferences)
+        return {model: float(outcome(game.tables, scoring, game.state)) for model, scoring in self._scorings.items()}
+
+    def _finish(self, game: MallocGame, preferences: NDArray[np.int8]) -> None:
+        """Plays `game` to its end by `preferences[A]`."""
+        if self._slowly:
+            play_to_end(game, preferences)
+        elif not game.done:
+            rollout(game.tables, game.state, game.options, self._context.following, preferences)
