@@ -24,20 +24,20 @@ MCTX = "mctx"
 
 @dataclass(frozen=True)
 class SearchConfig:
-    """How the search looks ahead. Hashable: one compilation per configuration and batch size.
+    """Settings of the search. Hashable: one compilation per configuration and batch size.
 
     Attributes:
       simulations: network evaluations per move.
-      max_considered: moves that sequential halving considers at the root.
-      gumbel_scale: scale of the exploring noise at the root; 0 makes the search deterministic, for evaluation.
+      max_considered: most moves that sequential halving considers at the root.
+      gumbel_scale: scale of the exploration noise at the root; 0 makes the search deterministic, for evaluation.
       discount: per move; the same as the learner's.
-      q_epsilon: gap between two Q-values, in units of return, that counts as clear: see `transform_q`. About what the
-        values of a network that has learned for some minutes err by; with less the search follows their noise.
-      value_scale, maxvisit_init: a Q-value that is worse than the best by much more than `q_epsilon` loses up to
+      q_epsilon: gap between two Q-values, in units of return, that counts as clear (`transform_q`). It is about the
+        error of the values after some minutes of training; with a smaller one the search follows their noise.
+      value_scale, maxvisit_init: a Q-value far more than `q_epsilon` below the best one loses up to
         `value_scale * (maxvisit_init + visits of the most visited move)` in logits.
-      max_depth: longest line of play inside the tree, or None for no limit but `simulations`.
-      q_transform: how Q-values become logits: `gap`, by `transform_q`, or `mctx`, by mctx's own
-        `qtransform_completed_by_mix_value` with the same scale, to compare with.
+      max_depth: longest line of play inside the tree; None for no limit.
+      q_transform: the transform of Q-values into logits: `gap` (`transform_q`), or `mctx`, the library's
+        `qtransform_completed_by_mix_value` with the same scale, for comparison.
     """
 
     simulations: int = 8
@@ -67,16 +67,17 @@ class SearchConfig:
             raise UserError(f"search: q_transform must be {GAP} or {MCTX}, not {self.q_transform!r}")
 
     def quiet(self) -> "SearchConfig":
-        """The same search without exploring noise, for evaluation."""
+        """Returns the same settings without exploration noise, for evaluation."""
         return dataclasses.replace(self, gumbel_scale=0.0)
 
 
 class SearchResult(NamedTuple):
-    """What the search found for a batch of positions.
+    """The result of the search for a batch of positions.
 
-    action: `[B]` int32, the move to play, always legal.
-    action_weights: `[B, A]` float32, the improved policy: the target for the policy head, zero on illegal moves.
-    value: `[B]` float32, value of the root under the improved policy.
+    Attributes:
+      action: `[B]` int32, the move to play, always legal.
+      action_weights: `[B, A]` float32, the improved policy: the target of the policy head, zero on illegal moves.
+      value: `[B]` float32, value of the root under the improved policy.
     """
 
     action: jax.Array
@@ -89,15 +90,15 @@ def search(
 ) -> SearchResult:
     """Searches from observations `[B, D]` with legal moves `[B, A]` (bool).
 
-    Raises `ValueError` if a row has no legal move and `legal` is a NumPy array; inside `jax.jit`, where it cannot be
-    looked at, such a row silently gets action 0.
+    Raises `ValueError` if `legal` is a NumPy array with a row without legal moves. Inside `jax.jit` values cannot be
+    checked, and such a row gets action 0.
     """
     _check_legal(legal)
     return _search(network, params, key, jnp.asarray(observations), jnp.asarray(legal), config)
 
 
 def greedy(network: Network, params: Params, observations: ArrayLike, legal: ArrayLike) -> jax.Array:
-    """The most probable legal move `[B]` (int32) by the policy head alone. Errors as in `search`."""
+    """Returns the most probable legal move `[B]` (int32) by the policy head alone. Errors as in `search`."""
     _check_legal(legal)
     return _greedy(network, params, jnp.asarray(observations), jnp.asarray(legal))
 
@@ -105,11 +106,12 @@ def greedy(network: Network, params: Params, observations: ArrayLike, legal: Arr
 def transform_q(tree: Any, node_index: Any, *, config: SearchConfig) -> jax.Array:
     """Turns the Q-values at a node (unbatched, as mctx calls it) into additions to its prior logits, `[A]`.
 
-    With `d` the distance of a move's Q-value to the best one's, the move loses `d / (d + q_epsilon)` of the scale.
-    mctx's own `qtransform_completed_by_mix_value` divides by the range of the Q-values at the node. Here most moves
-    hardly matter: if all Q-values agree up to noise, that division makes the noise a confident target, and beside one
-    disastrous move it hides the difference between two good ones. This form does neither: distances far below
-    `q_epsilon` vanish, and beyond it they saturate.
+    A move whose Q-value is `d` below the best one loses `d / (d + q_epsilon)` of the scale: distances far below
+    `q_epsilon` vanish, larger ones saturate.
+
+    mctx's own `qtransform_completed_by_mix_value` divides by the range of the Q-values at the node. In this game most
+    moves hardly matter. Where all Q-values agree up to noise, that division turns the noise into a confident target;
+    beside one disastrous move it hides the difference between two good ones.
     """
     completed = _completed_q(tree, node_index)
     invalid = jnp.logical_and(tree.root_invalid_actions, node_index == tree.ROOT_INDEX)
@@ -120,7 +122,7 @@ def transform_q(tree: Any, node_index: Any, *, config: SearchConfig) -> jax.Arra
 
 
 def _transform(config: SearchConfig) -> Any:
-    """Returns the transformation of Q-values that is configured."""
+    """Returns the configured transform of Q-values."""
     if config.q_transform == GAP:
         return functools.partial(transform_q, config=config)
     return functools.partial(
@@ -129,8 +131,8 @@ def _transform(config: SearchConfig) -> Any:
 
 
 def _completed_q(tree: Any, node_index: Any) -> jax.Array:
-    """Q-values `[A]` of a node, those of unvisited moves replaced by mctx's mixed value."""
-    # With these arguments mctx multiplies them by 1 + the largest visit count, and does nothing else.
+    """Returns the Q-values `[A]` of a node, with mctx's mixed value for unvisited moves."""
+    # With these arguments mctx multiplies the Q-values by 1 + the largest visit count, and does nothing else.
     scaled = mctx.qtransform_completed_by_mix_value(
         tree, node_index, value_scale=1.0, maxvisit_init=1.0, rescale_values=False
     )
@@ -138,6 +140,7 @@ def _completed_q(tree: Any, node_index: Any) -> jax.Array:
 
 
 def _check_legal(legal: ArrayLike) -> None:
+    """Raises ValueError if a NumPy array `legal[B, A]` has a row without legal moves."""
     if isinstance(legal, np.ndarray) and not legal.any(axis=-1).all():
         rows = np.flatnonzero(~legal.any(axis=-1)).tolist()
         raise ValueError(f"search: no legal move in rows {rows}")
@@ -150,7 +153,7 @@ def _search(
     def expand(params: Any, key: jax.Array, action: Any, latent: jax.Array) -> tuple[mctx.RecurrentFnOutput, jax.Array]:
         del key
         output = network.recurrent_inference(params, latent, action)
-        # No discount of zero after the last move: the learner trains the states behind it to reward 0 and value 0.
+        # No discount of 0 after the last move: the learner trains the states after it to reward 0 and value 0.
         expanded = mctx.RecurrentFnOutput(
             reward=output.reward,
             discount=jnp.full_like(output.reward, config.discount),

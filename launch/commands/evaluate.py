@@ -1,4 +1,4 @@
-"""`mallocmuzero evaluate`: what a trained agent makes of programs, beside reference players and XLA."""
+"""`mallocmuzero evaluate`: plays programs with a trained agent, beside reference players and XLA."""
 
 import argparse
 
@@ -10,14 +10,14 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser = subparsers.add_parser(
         "evaluate",
         help="play programs with a trained agent",
-        description="Plays programs with the agent of a run, greedily and with search, and compares it with reference "
-        "players and XLA's production mapping. Everything reported has been verified.",
+        description="Plays programs with the agent of a run, by its policy alone and with search, and compares the "
+        "mappings with those of reference players and XLA. All mappings are verified.",
     )
     parser.add_argument("run_dir", metavar="RUN_DIR", help="run directory of `mallocmuzero train`, or its URL")
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--workload", nargs="+", metavar="NAME|FILE", help="workloads or program files")
     which.add_argument("--split", metavar="S", help="all workloads of a split")
-    parser.add_argument("--simulations", type=int, metavar="S", help="per searched move; by default as configured")
+    parser.add_argument("--simulations", type=int, metavar="S", help="simulations per move; by default as configured")
     add_json_option(parser)
     parser.set_defaults(run=run)
 

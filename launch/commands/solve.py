@@ -1,4 +1,4 @@
-"""`mallocmuzero solve`: a mapping from a solver, classical or learned."""
+"""`mallocmuzero solve`: maps a program with a solver, classical or learned."""
 
 import argparse
 import sys
@@ -10,7 +10,8 @@ from ..json_output import add_json_option, write_json
 
 if TYPE_CHECKING:
     from ...env.program.program import Program
-    from ...solvers.common.task import Status, Task
+    from ...solvers.common.budget import Status
+    from ...solvers.common.task import Task
     from ...solvers.solve import Solution, Solver
 
 _SECONDS = 60.0
@@ -36,9 +37,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         metavar="FILE|RUN_DIR",
         help="for guided: a policy file or a run directory; by default the shipped policy",
     )
-    parser.add_argument("--seconds", type=float, metavar="S", help="time limit; 60 without any limit")
+    parser.add_argument("--seconds", type=float, metavar="S", help="time limit; 60 if there is no limit at all")
     parser.add_argument(
-        "--evaluations", type=int, metavar="N", help="limit of games, which repeats exactly with a seed"
+        "--evaluations", type=int, metavar="N", help="limit of games; equal seeds then give equal mappings"
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N")
     parser.add_argument("--objective", metavar="O", help="robust (the default where it can be), msa or cycles")
@@ -57,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ...env import workloads
     from ...env.errors import UserError
     from ...env.program.mapping_file import write_mapping
-    from ...solvers.common.task import Budget
+    from ...solvers.common.budget import Budget
     from ...solvers.solve import SOLVERS, Solvers, solve
     from ..stop import StopRequest
 
@@ -68,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     unlimited = arguments.seconds is None and arguments.evaluations is None
     budget = Budget(_SECONDS if unlimited else arguments.seconds, arguments.evaluations)
     program = workloads.load(arguments.program)
-    solvers: Solvers = {**SOLVERS, _GUIDED: _Late(arguments.policy)}
+    solvers: Solvers = {**SOLVERS, _GUIDED: _LazyGuided(arguments.policy)}
     with StopRequest() as stop, _Progress() as progress:
         solution = solve(
             program,
@@ -91,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
     return stop.status
 
 
-class _Late:
+class _LazyGuided:
     """The solver `guided`, whose policy is read at the first call: reading it imports JAX, which takes seconds."""
 
     def __init__(self, policy: str | None) -> None:
@@ -107,7 +108,7 @@ class _Late:
 
 
 def describe(program: "Program", solution: "Solution") -> dict[str, Any]:
-    """Returns the JSON object: docs/json.md."""
+    """Returns the JSON object of a solution: docs/json.md."""
     from ...env.physics.objective import latencies, make_judge
 
     judge = make_judge(program, solution.objective)
@@ -156,7 +157,7 @@ def _print_table(result: dict[str, Any]) -> None:
 
 
 class _Progress:
-    """Shows where the solver stands on standard error: live in a terminal, else a line now and then."""
+    """Shows the solver's progress on standard error: live in a terminal, else as a line every few seconds."""
 
     def __init__(self) -> None:
         from ..console import stderr_console
@@ -177,7 +178,7 @@ class _Progress:
             self._live.stop()
 
     def show(self, status: "Status") -> None:
-        """Shows a status, if it is time again."""
+        """Shows a status, unless the last one was shown a moment ago."""
         now = time.monotonic()
         if now - self._shown_at < (0.2 if self._live is not None else _LINE_SECONDS):
             return

@@ -1,1 +1,1 @@
-"""What a trained agent knows, and where it errs: docs/diagnosis.md."""
+"""The output of `mallocmuzero diagnose`: loads an agent, prints tables and draws pictures (docs/diagnosis.md)."""
