@@ -1,4 +1,4 @@
-"""The part of a replay batch that the update step reads, as a JAX pytree."""
+"""The batch of the update step: a replay batch with importance weights, as a JAX pytree."""
 
 from typing import Any, NamedTuple
 
@@ -11,16 +11,16 @@ from ..replay.segment import Batch
 
 
 class TrainingBatch(NamedTuple):
-    """Shapes: `B` segments of `S = unroll_steps + td_steps + 1` steps, `D` observation size, `A` actions.
+    """`B` segments of `S = unroll_steps + td_steps + 1` steps; `D` observation size, `A` actions.
 
     observation: `[B, S, D]` float32.
     legal: `[B, S, A]` bool.
     action: `[B, S]` int32.
-    reward: `[B, S]` float32, of the action taken at that step.
+    reward: `[B, S]` float32, reward of the action taken at that step.
     discount: `[B, S]` float32, 0 on the last step of an episode, else 1.
     policy: `[B, S, A]` float32, action weights of the search.
     value: `[B, S]` float32, root value of the search.
-    valid: `[B, S]` bool, False on the absorbing steps behind an episode's end.
+    valid: `[B, S]` bool, False on the absorbing steps after an episode's end.
     weight: `[B]` float32, importance weights, at most 1.
     """
 
@@ -36,17 +36,20 @@ class TrainingBatch(NamedTuple):
 
 
 def training_batch(batch: Batch, importance_exponent: float) -> TrainingBatch:
-    """The training batch of a sampled replay batch, still in NumPy. See `importance_weights` for the exponent."""
+    """Returns the training batch of a sampled replay batch, in NumPy; see `importance_weights` for the exponent."""
     fields: dict[str, Any] = {name: getattr(batch, name) for name in TrainingBatch._fields if name != "weight"}
     fields["weight"] = importance_weights(batch.probability, batch.table_size, importance_exponent)
     return TrainingBatch(**fields)
 
 
 def importance_weights(probability: ArrayLike, table_size: int, exponent: float) -> NDArray[np.float32]:
-    """Weights `[B]` that undo prioritised sampling: `(table_size * probability) ** -exponent`, at most 1.
+    """Returns weights `[B]` that undo prioritised sampling: `(table_size * probability) ** -exponent`, at most 1.
 
     The exponent is beta of prioritised experience replay (arXiv 1511.05952): 1 undoes it fully, 0 not at all. The
-    largest weight of the batch is scaled to 1. Raises `ValueError` if a probability is not positive.
+    largest weight of the batch is scaled to 1.
+
+    Raises:
+      ValueError: a probability is not positive.
     """
     probability = np.asarray(probability, np.float64)
     if not (probability > 0).all():

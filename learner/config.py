@@ -11,7 +11,7 @@ STORED = "stored"
 
 @dataclass(frozen=True)
 class LearnerConfig:
-    """How the learner learns. What must agree between checkpoint and network is in `NetworkConfig` instead.
+    """Hyper-parameters of the learner. Sizes of the network, which a checkpoint must agree on, are in `NetworkConfig`.
 
     Attributes:
       batch_size: `B`, segments per update.
@@ -19,22 +19,23 @@ class LearnerConfig:
       td_steps: rewards summed before the target network's value takes over.
       discount: per move; the same as the search's.
       value_target: `td`: the n-step return; `stored`: the value that the actor has stored with the step (in branches
-        what the game earned from there on, in whole games the search's); `max`: the larger of both. The game is
-        deterministic, so what has been found stays reachable.
+        the return of the game from there on, in whole games the value of the search); `max`: the larger of both. The
+        game is deterministic, so a return that was found once stays reachable.
       learning_rate: peak of the schedule.
       warmup_steps: updates over which the learning rate rises linearly from zero.
       decay_steps: updates over which it then falls by a cosine, or None to hold it.
-      final_learning_rate: what it falls to.
+      final_learning_rate: learning rate at the end of that fall.
       weight_decay: of AdamW, on matrices only.
       clip_norm: largest global norm of a gradient.
       target_period: updates between two moves of the target network.
-      target_rate: how far it moves to the parameters: 1 copies them; period 1 and a small rate is a moving average.
+      target_rate: fraction of the way to the parameters that it moves: 1 copies them; period 1 and a small rate make a
+        moving average.
       policy_weight, value_weight, reward_weight, consistency_weight: factors of the four losses (arXiv 2111.00210).
-      observation_dropout: chance that a number of an observation is hidden (0) from the network that learns; it keeps a
-        network that sees few programs from knowing them by heart.
-      importance_exponent: how much of the bias of prioritised sampling is undone, from 0 (none) to 1 (all).
+      observation_dropout: probability that a number of an observation is hidden (0) from the network that learns; it
+        keeps a network that sees few programs from memorising them.
+      importance_exponent: share of the bias of prioritised sampling that is undone, from 0 (none) to 1 (all).
       reanalyse_fraction: part of each batch whose policy and search-value targets are searched anew with the target
-        network; needs a search function, see `make_update`. Under `value_target` `td` it renews the policy only.
+        network; needs a search function, see `make_update`. With the `value_target` `td` it renews the policy only.
     """
 
     batch_size: int = 128
@@ -91,5 +92,5 @@ class LearnerConfig:
 
     @property
     def segment_length(self) -> int:
-        """`S`, steps in a segment."""
+        """`S`, the steps of a segment."""
         return self.unroll_steps + self.td_steps + 1

@@ -1,4 +1,4 @@
-"""The unrolled loss.
+"""The unrolled loss of MuZero, with the consistency loss of EfficientZero.
 
 Shapes: `B` segments, `K` unroll steps, `A` actions, `W` width of the latent state.
 """
@@ -17,7 +17,11 @@ _MASKED_LOGIT = -1e9  # finite, so that a target of zero on a masked move gives 
 
 
 class LossOutput(NamedTuple):
-    """priorities: `[B]` mean absolute value error over the valid unrolled steps; metrics: scalars by name."""
+    """The results beside the loss itself.
+
+    priorities: `[B]` mean absolute value error over the valid unrolled steps.
+    metrics: scalars by name.
+    """
 
     priorities: jax.Array
     metrics: dict[str, jax.Array]
@@ -31,21 +35,26 @@ def unrolled_loss(
     action_key: jax.Array,
     config: LearnerConfig,
 ) -> tuple[jax.Array, LossOutput]:
-    """Loss of a batch: the model is unrolled along the actions played, and every step is held against its targets.
+    """Returns the loss of a batch: the model is unrolled along the actions played, and every step meets its targets.
 
-    Policy: cross-entropy against the action weights. At step 0 illegal moves are masked, as the search masks them at
-    its root. At later steps they are not: inside its tree the search knows no legality, so there the prior itself has
-    to learn that illegal moves get no weight. Steps behind an episode's end have no policy loss.
-    Value, reward: cross-entropy in the codec's classes. Steps behind the end are absorbing: both are trained to zero
-    there, after random actions, because the search does not know either that the episode is over.
-    Consistency: 1 - cosine between the unrolled latent, projected, and the latent of the step's own observation.
+    Policy: cross-entropy against the action weights. Illegal moves are masked at step 0, as the search masks them at
+    its root. At later steps they are not: inside its tree the search knows no legality, so the prior itself has to
+    learn that illegal moves get no weight. Steps after an episode's end have no policy loss.
+    Value, reward: cross-entropy in the codec's classes. Steps after the end are absorbing: both are trained to zero
+    there, after random actions, because the search does not know that the episode is over.
+    Consistency: 1 - cosine between the projections of the unrolled latent and of the latent of the step's observation.
     Gradients halve at each input of the dynamics; steps after the first weigh `1 / K` (MuZero, appendix G).
 
     Args:
+      params: parameters of the network.
+      network: the network.
+      batch: the segments.
+      targets: their targets.
       action_key: key of the random actions.
+      config: hyper-parameters.
 
     Returns:
-      the loss, and `LossOutput`.
+      The loss, and `LossOutput`.
     """
     steps = config.unroll_steps
     latents, reward_logits = _unroll(params, network, batch, action_key, steps)
@@ -95,14 +104,14 @@ def unrolled_loss(
 
 
 def scale_gradient(values: jax.Array, factor: float) -> jax.Array:
-    """The values themselves, with `factor` times their gradient."""
+    """Returns the values themselves, with `factor` times their gradient."""
     return values * factor + jax.lax.stop_gradient(values) * (1.0 - factor)
 
 
 def _unroll(
     params: Params, network: Network, batch: TrainingBatch, key: jax.Array, steps: int
 ) -> tuple[jax.Array, jax.Array]:
-    """Latent states `[B, K + 1, W]` and reward logits `[B, K, bins]` along the actions played."""
+    """Returns latent states `[B, K + 1, W]` and reward logits `[B, K, bins]` along the actions played."""
     actions = batch.action[:, :steps]
     random_actions = jax.random.randint(key, actions.shape, 0, network.config.num_actions)
     actions = jnp.where(batch.valid[:, :steps], actions, random_actions)
@@ -116,7 +125,7 @@ def _unroll(
 
 
 def _log_policy(logits: jax.Array, root_legal: jax.Array) -> jax.Array:
-    """Log-probabilities `[B, K + 1, A]`, illegal moves masked at step 0 only."""
+    """Returns log-probabilities `[B, K + 1, A]`; illegal moves are masked at step 0 only."""
     root = jnp.where(root_legal, logits[:, 0], _MASKED_LOGIT)
     return jax.nn.log_softmax(jnp.concatenate([root[:, None], logits[:, 1:]], axis=1), axis=-1)
 
@@ -124,7 +133,7 @@ def _log_policy(logits: jax.Array, root_legal: jax.Array) -> jax.Array:
 def _consistency_loss(
     params: Params, network: Network, batch: TrainingBatch, latents: jax.Array, valid: jax.Array
 ) -> jax.Array:
-    """`[B, K]`: 1 - cosine between projections, zero behind an episode's end."""
+    """Returns `[B, K]`, 1 - cosine between projections; zero after an episode's end."""
     steps = latents.shape[1] - 1
     observed = batch.observation[:, 1 : steps + 1]
     seen = network.represent(params, observed.reshape(-1, observed.shape[-1]))

@@ -1,4 +1,4 @@
-"""Fresh targets for old data: the search of the acting side, run again with newer parameters."""
+"""Reanalyse: fresh policy and value targets for old data, from a search with newer parameters (MuZero, appendix H)."""
 
 from typing import Protocol
 
@@ -10,7 +10,7 @@ from .networks.network import Params
 
 
 class Searched(Protocol):
-    """What is read from a search: `action_weights [N, A]` and `value [N]`."""
+    """The result of a search: `action_weights` `[N, A]` and `value` `[N]`."""
 
     @property
     def action_weights(self) -> jax.Array: ...
@@ -20,7 +20,7 @@ class Searched(Protocol):
 
 
 class SearchFunction(Protocol):
-    """A search that can be traced by `jax.jit`: observations `[N, D]`, legal moves `[N, A]`."""
+    """A search of `N` roots that `jax.jit` can trace: observations `[N, D]`, legal moves `[N, A]`."""
 
     def __call__(self, params: Params, key: jax.Array, observation: jax.Array, legal: jax.Array) -> Searched: ...
 
@@ -28,9 +28,9 @@ class SearchFunction(Protocol):
 def reanalyse(
     search: SearchFunction, params: Params, key: jax.Array, batch: TrainingBatch, config: LearnerConfig
 ) -> TrainingBatch:
-    """The batch with policy and search value of its first rows searched anew, at every unrolled step.
+    """Returns the batch with policy and search value of its first rows searched anew, at every unrolled step.
 
-    The rows of a batch are drawn independently, so the first `reanalyse_fraction` of them are a random part.
+    Rows are drawn independently, so the first `reanalyse_fraction` of them are a random part of the batch.
     """
     rows = round(config.reanalyse_fraction * batch.action.shape[0])
     if rows == 0:

@@ -1,4 +1,4 @@
-"""Everything the learner carries from one update to the next."""
+"""The training state: everything that the learner carries from one update to the next."""
 
 import flax.struct
 import jax
@@ -9,7 +9,7 @@ from .networks.network import Network, Params
 
 
 class TrainingState(flax.struct.PyTreeNode):
-    """A pytree: saved whole, and restored, it continues bit for bit.
+    """A pytree. Training that goes on from a restored state repeats bit for bit.
 
     Attributes:
       params: parameters of the network.
@@ -27,7 +27,7 @@ class TrainingState(flax.struct.PyTreeNode):
 
 
 def init_state(network: Network, optimiser: optax.GradientTransformation, key: jax.Array) -> TrainingState:
-    """The state before the first update."""
+    """Returns the state before the first update."""
     init_key, state_key = jax.random.split(key)
     params = network.init(init_key)
     return TrainingState(

@@ -1,4 +1,4 @@
-"""What the heads are trained towards.
+"""Training targets of the value, reward and policy heads.
 
 Shapes: `B` segments, `S = K + td_steps + 1` steps each, `K` unroll steps, `A` actions.
 """
@@ -16,10 +16,10 @@ from .networks.network import Network, Params
 class Targets(NamedTuple):
     """Targets of one batch; no gradient passes through them.
 
-    value: `[B, K + 1]` discounted return from each unrolled step on; zero behind an episode's end.
-    reward: `[B, K]` of the transition into unrolled step `k + 1`; zero behind an episode's end.
+    value: `[B, K + 1]` discounted return from each unrolled step on; zero after an episode's end.
+    reward: `[B, K]` reward of the transition into unrolled step `k + 1`; zero after an episode's end.
     policy: `[B, K + 1, A]` action weights of the search.
-    valid: `[B, K + 1]` bool, False behind an episode's end, where there is no policy to learn and nothing to observe.
+    valid: `[B, K + 1]` bool, False after an episode's end, where there is neither a policy nor an observation.
     """
 
     value: jax.Array
@@ -29,7 +29,7 @@ class Targets(NamedTuple):
 
 
 def make_targets(network: Network, target_params: Params, batch: TrainingBatch, config: LearnerConfig) -> Targets:
-    """Targets of a batch, its bootstrap values predicted anew by the target network."""
+    """Returns the targets of a batch; the target network predicts the bootstrap values anew."""
     last = config.unroll_steps + 1
     bootstrap = bootstrap_values(network, target_params, batch.observation[:, config.td_steps :])
     value = n_step_returns(batch.reward, batch.discount, bootstrap, config.td_steps, config.discount)
@@ -43,7 +43,7 @@ def make_targets(network: Network, target_params: Params, batch: TrainingBatch, 
 
 
 def bootstrap_values(network: Network, params: Params, observation: jax.Array) -> jax.Array:
-    """Values `[B, N]` of observations `[B, N, D]`."""
+    """Returns the values `[B, N]` of observations `[B, N, D]`."""
     rows = observation.reshape(-1, observation.shape[-1])
     return network.initial_inference(params, rows).value.reshape(observation.shape[:2])
 
@@ -51,11 +51,11 @@ def bootstrap_values(network: Network, params: Params, observation: jax.Array) -
 def n_step_returns(
     reward: jax.Array, discount: jax.Array, bootstrap: jax.Array, td_steps: int, gamma: float
 ) -> jax.Array:
-    """Returns `[B, K + 1]`: `td_steps` rewards, then the bootstrap value of the step reached.
+    """Returns n-step returns `[B, K + 1]`: `td_steps` rewards, then the bootstrap value of the step reached.
 
     Args:
       reward: `[B, S]`.
-      discount: `[B, S]`, 0 on the last step of an episode: what comes behind it, the bootstrap included, is dropped.
+      discount: `[B, S]`, 0 on the last step of an episode, which drops all that follows, the bootstrap included.
       bootstrap: `[B, K + 1]`, values of steps `td_steps .. td_steps + K`.
       td_steps: number of rewards.
       gamma: discount per move.

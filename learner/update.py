@@ -1,4 +1,4 @@
-"""The update step: one batch in, the next training state out."""
+"""The update step: maps a training state and a batch to the next training state."""
 
 from collections.abc import Callable
 
@@ -20,7 +20,7 @@ Update = Callable[[TrainingState, Batch], tuple[TrainingState, Metrics, jax.Arra
 
 
 def learning_rate_schedule(config: LearnerConfig) -> optax.Schedule:
-    """Learning rate by update: linear warm-up, then constant or a cosine."""
+    """Returns the learning rate by update: linear warm-up, then constant or falling by a cosine."""
     if config.decay_steps is None:
         after = optax.constant_schedule(config.learning_rate)
     else:
@@ -33,7 +33,7 @@ def learning_rate_schedule(config: LearnerConfig) -> optax.Schedule:
 
 
 def make_optimiser(config: LearnerConfig) -> optax.GradientTransformation:
-    """AdamW behind a clip of the global gradient norm; matrices decay, biases and norms do not."""
+    """Returns AdamW after a clip of the global gradient norm; weight decay applies to matrices only."""
     return optax.chain(
         optax.clip_by_global_norm(config.clip_norm),
         optax.adamw(
@@ -47,13 +47,16 @@ def make_optimiser(config: LearnerConfig) -> optax.GradientTransformation:
 def make_update(network: Network, config: LearnerConfig, search: SearchFunction | None = None) -> Update:
     """Returns `update(state, batch) -> (state, metrics, priorities)`.
 
-    `metrics` are scalars by name, `priorities` is `[B]`; both stay on the device until they are read. The compiled
-    step is shared by all calls of the returned function.
+    `metrics` are scalars by name, `priorities` is `[B]`; both stay on the device until they are read. All calls of the
+    returned function share the compiled step.
 
     Args:
       network: the network to train.
       config: hyper-parameters.
-      search: a search for `reanalyse_fraction`; needed if and only if that is positive, else `ValueError`.
+      search: the search of reanalyse; needed if and only if `reanalyse_fraction` is positive.
+
+    Raises:
+      ValueError: a search is missing or superfluous.
     """
     if (search is not None) != (config.reanalyse_fraction > 0.0):
         raise ValueError("make_update: a search function and a positive reanalyse_fraction go together")
@@ -97,7 +100,7 @@ def make_update(network: Network, config: LearnerConfig, search: SearchFunction 
 
 
 def _hide(batch: TrainingBatch, key: jax.Array, share: float) -> TrainingBatch:
-    """The batch with a share of the numbers of its observations set to zero, drawn anew for each step."""
+    """Returns the batch with a share of the numbers in its observations set to zero, drawn anew for each update."""
     if not share:
         return batch
     seen = jax.random.bernoulli(key, 1.0 - share, batch.observation.shape)
@@ -105,12 +108,12 @@ def _hide(batch: TrainingBatch, key: jax.Array, share: float) -> TrainingBatch:
 
 
 def _move_target(params: Params, target_params: Params, count: jax.Array, config: LearnerConfig) -> Params:
-    """The target parameters after update number `count`."""
+    """Returns the target parameters after update number `count`."""
     rate = jnp.where(count % config.target_period == 0, config.target_rate, 0.0)
     # Two products instead of old + rate * difference: a rate of one copies the parameters exactly.
     return jax.tree.map(lambda new, old: rate * new + (1.0 - rate) * old, params, target_params)
 
 
 def _norm(tree: Params) -> jax.Array:
-    """Euclidean norm of all leaves together. Optax renamed its own between the versions we support."""
+    """Returns the Euclidean norm of all leaves together. Optax renamed its own between the supported versions."""
     return jnp.sqrt(sum((jnp.sum(leaf**2) for leaf in jax.tree.leaves(tree)), jnp.zeros(())))

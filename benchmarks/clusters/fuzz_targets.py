@@ -22,7 +22,7 @@ from mallocmuzero.launch.run.checkpoints import RunCheckpoints
 from mallocmuzero.launch.run.directory import RunDirectory
 from mallocmuzero.launch.run.json_file import write_json_file
 from mallocmuzero.launch.status.status import run_status
-from mallocmuzero.learner.checkpoints.checkpoint import read_manifest
+from mallocmuzero.learner.checkpoints.manifest import read_manifest
 from mallocmuzero.learner.checkpoints.policy_file import read_policy, write_policy
 from mallocmuzero.learner.checkpoints.stored_network import stored_network
 from mallocmuzero.learner.networks.network import Network, NetworkConfig

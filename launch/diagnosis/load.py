@@ -13,7 +13,8 @@ from ...actors.self_play.config import ActorConfig
 from ...env.errors import FormatError, UserError
 from ...env.game.moves import NUM_MOVES
 from ...env.game.observation import OBSERVATION_SIZE
-from ...learner.checkpoints.checkpoint import FORMAT, Checkpoints, load_parameters
+from ...learner.checkpoints.checkpoint import Checkpoints, load_parameters
+from ...learner.checkpoints.manifest import FORMAT
 from ...learner.checkpoints.policy_file import read_policy
 from ...learner.networks.network import Network
 from ..config.config import config_from_json

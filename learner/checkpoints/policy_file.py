@@ -1,7 +1,7 @@
-"""A policy as one small file: the network's parameters and where they come from, for playing without training.
+"""Policy files: a network's parameters and their origin in one small file, for playing without training.
 
 A file is gzipped msgpack: `format`, `format_version`, `network` and `info` as JSON text, `parameters`. Parameters are
-kept in half precision, and are used as they are kept: what is measured of a policy is measured of its file.
+stored in half precision and are used as stored, so a measurement of a policy is one of its file.
 """
 
 import gzip
@@ -24,9 +24,9 @@ FORMAT = "mallocmuzero-policy"
 FORMAT_VERSION = 1
 # Parts of the network that only training uses.
 _TRAINING_ONLY = ("projection", "projection_predictor")
-# Far above any real policy's, unpacked, and small enough that a hostile file cannot exhaust memory.
+# Far above the unpacked size of any real policy, and small enough that a hostile file cannot exhaust memory.
 _MOST_BYTES = 256 * 2**20
-# What msgpack and flax raise where bytes are no message of theirs.
+# Errors of msgpack and flax for bytes that are no message of theirs.
 _MALFORMED = (
     ValueError,
     TypeError,
@@ -45,8 +45,8 @@ class Policy(NamedTuple):
 
     Attributes:
       network: the network.
-      params: its parameters, float32. Those that only training uses start anew.
-      info: where it comes from, as plain JSON values.
+      params: its parameters, float32. Parts that only training uses are fresh.
+      info: its origin, as plain JSON values.
     """
 
     network: Network
@@ -61,7 +61,7 @@ def write_policy(path: str | Path, network: Network, params: Params, info: dict[
     document = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
-        # As text: numbers of Python stay what they are.
+        # Text keeps Python's numbers exactly.
         "network": json.dumps(network.config.to_json()),
         "info": json.dumps(info),
         "parameters": halves,
@@ -101,7 +101,7 @@ def read_policy(path: str | Path) -> Policy:
 
 
 def _unpack(path: Path) -> Any:
-    """Returns what is in a file of bounded size, whatever it is. Raises UserError."""
+    """Returns the message in a file of bounded size, whatever it is. Raises UserError or FormatError."""
     data = gunzip(path, _MOST_BYTES, "policy")
     try:
         return serialization.msgpack_restore(data)
@@ -120,7 +120,7 @@ def _json(path: str | Path, document: dict[str, Any], field: str) -> Any:
 
 
 def _fits(part: Any, shapes: Any) -> bool:
-    """Whether part of the parameters has the names and shapes that it should, and finite numbers."""
+    """Whether a part of the parameters has the names and shapes of `shapes`, and finite numbers."""
     if isinstance(shapes, dict):
         return (
             isinstance(part, dict)

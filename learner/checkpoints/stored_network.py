@@ -1,4 +1,4 @@
-"""The network of a stored file: what a stranger's file says of sizes is bounded before anything is made of it."""
+"""The network that a stored file describes, its sizes bounded before anything is allocated."""
 
 import functools
 import math
@@ -26,14 +26,14 @@ _MOST_CONVOLUTIONS = 16
 
 
 def stored_network(values: Any, where: str) -> Network:
-    """Returns the network that `NetworkConfig.to_json` has described.
+    """Returns the network of a configuration that `NetworkConfig.to_json` wrote.
 
     Args:
-      values: what the file has, whatever it is.
+      values: the value in the file, whatever it is.
       where: file and field, for the message.
 
     Raises:
-      FormatError: it describes none, or one too large to be real.
+      FormatError: it describes no network, or one too large to be real.
     """
     if not isinstance(values, dict):
         raise FormatError(f"{where} is no network configuration; use another file")
@@ -53,7 +53,7 @@ def stored_network(values: Any, where: str) -> Network:
 
 @functools.lru_cache(maxsize=64)
 def parameter_shapes(config: NetworkConfig) -> Any:
-    """Returns what `Network.init` returns, with shapes for arrays. To be left as it is: it is made once."""
+    """Returns the tree of `Network.init` with shapes for arrays. Cached: callers must not change it."""
     return jax.eval_shape(Network(config).init, jax.random.PRNGKey(0))
 
 

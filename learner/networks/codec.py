@@ -1,4 +1,4 @@
-"""Scalars as categorical distributions: the classes that the value and reward heads predict.
+"""The codec of the value and reward heads: scalars as categorical distributions over bins.
 
 Regression by classification (MuZero, arXiv 1911.08265, appendix F; HL-Gauss, arXiv 2403.03950) bounds gradients when
 returns are heavy-tailed. The support is uniform in a transformed scalar, so bins are narrow near zero and wide far out.
@@ -21,7 +21,7 @@ HL_GAUSS = "hl_gauss"
 TWO_HOT = "two_hot"
 
 _SIGMA_IN_BINS = 0.75  # HL-Gauss, arXiv 2403.03950, section 4.1
-_MARGIN_BINS = 3  # room for the Gaussian beyond `limit`, so that the limit itself decodes without bias
+_MARGIN_BINS = 3  # for the tail of the Gaussian beyond `limit`, so that the limit itself decodes without bias
 _SQUARE_ROOT_SLOPE = 1e-3  # the epsilon of MuZero's transform, keeps it invertible far out
 
 
@@ -30,7 +30,7 @@ class ScalarCodec:
     """Encodes scalars in `[-limit, limit]` as distributions over `bins` classes, and decodes logits.
 
     Attributes:
-      limit: largest magnitude; what lies beyond is clipped to it.
+      limit: largest magnitude; scalars beyond it are clipped.
       scale: magnitude below which the transform is nearly linear; bins are about `scale` times narrower at zero than
         at one. Choose it near the magnitude of differences that matter.
       bins: number of classes, odd, so that zero is the centre of one and uniform logits decode to zero.

@@ -1,4 +1,4 @@
-"""The flax modules behind `Network`: representation, dynamics, prediction and projection.
+"""The flax modules of `Network`: representation, dynamics, prediction and projection.
 
 Shapes: `D` observation size, `W` width of the latent state, `A` actions.
 """
@@ -7,7 +7,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-_LATENT_EPSILON = 1e-3  # smallest latent range that is stretched to [0, 1]; below it noise would be blown up
+_LATENT_EPSILON = 1e-3  # the smallest range that is stretched to [0, 1]; stretching a smaller one would amplify noise
 
 
 def normalise_latent(latent: jax.Array) -> jax.Array:
@@ -30,7 +30,7 @@ class ResidualBlock(nn.Module):
 
 
 class Head(nn.Module):
-    """Output layer that starts at zero: `[..., W] -> [..., outputs]`."""
+    """Output layer whose weights begin at zero: `[..., W] -> [..., outputs]`."""
 
     outputs: int
 
@@ -41,7 +41,7 @@ class Head(nn.Module):
 
 
 class GridEncoder(nn.Module):
-    """Image part of the observation: `[B, H, W, C] -> [B, features]`, halving height and width per layer."""
+    """Encoder of the observation's image: `[B, H, W, C] -> [B, features]`; each layer halves height and width."""
 
     channels: tuple[int, ...]
 
@@ -56,7 +56,7 @@ class Representation(nn.Module):
     """Observations `[B, D]` to latent states `[B, W]`.
 
     With `grid`, the first `H * W * C` numbers are an image in row-major `[H, W, C]` order and pass a small
-    convolutional encoder; the rest join behind it.
+    convolutional encoder; the other numbers join its features.
     """
 
     grid: tuple[int, int, int] | None
@@ -123,7 +123,7 @@ class Projection(nn.Module):
 
 
 class MuZeroModule(nn.Module):
-    """The parts under one parameter tree; `Network` calls them one by one."""
+    """All parts under one parameter tree; `Network` calls them one by one."""
 
     grid: tuple[int, int, int] | None
     grid_channels: tuple[int, ...]
@@ -144,7 +144,7 @@ class MuZeroModule(nn.Module):
         self.projection_predictor = Projection(self.projection_width)
 
     def everything(self, observation: jax.Array, action: jax.Array) -> tuple[jax.Array, ...]:
-        """Touches every part, so that `init` makes all parameters."""
+        """Calls every part, so that `init` makes all parameters."""
         latent, reward_logits = self.transition(self.represent(observation), action)
         return reward_logits, *self.predict(latent), self.project_online(latent)
 

@@ -1,4 +1,4 @@
-"""The network as pure functions of its parameters: what search and learner call.
+"""The network as pure functions of its parameters, for search and learner.
 
 Shapes: `B` batch, `D` observation size, `W` width of the latent state, `A` actions.
 """
@@ -23,7 +23,7 @@ Params = dict[str, Any]
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """Sizes of the network. Everything a checkpoint must agree on, and nothing else.
+    """Sizes of the network: everything that a checkpoint must agree on, and nothing else.
 
     Attributes:
       observation_size: `D`, length of the flat float32 observation.
@@ -64,13 +64,13 @@ class NetworkConfig:
                 raise UserError(f"network: grid {self.grid} is larger than observation_size {self.observation_size}")
 
     def to_json(self) -> dict[str, Any]:
-        """A dictionary of plain values; `from_json` reads it back."""
+        """Returns a dictionary of plain values, which `from_json` reads back."""
         plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self)))
         return plain
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "NetworkConfig":
-        """The configuration that `to_json` wrote. Raises `UserError` on unknown or missing fields."""
+        """Returns the configuration that `to_json` wrote. Raises UserError if a field is unknown or missing."""
         values = dict(values)
         try:
             for name in ("value", "reward"):
@@ -85,17 +85,17 @@ class NetworkConfig:
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of the configuration: parameters fit a network if and only if it agrees."""
+        """The hash of the configuration; parameters fit a network if and only if it is the same."""
         return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()
 
 
 class NetworkOutput(NamedTuple):
-    """What the network says of a batch of latent states.
+    """The network's predictions for a batch of latent states.
 
     latent: `[B, W]`.
-    reward: `[B]` of the transition into this state; zero from `initial_inference`.
-    value: `[B]` discounted return from this state on.
-    policy_logits: `[B, A]`, illegal moves not masked.
+    reward: `[B]` reward of the transition into the state; zero from `initial_inference`.
+    value: `[B]` discounted return from the state on.
+    policy_logits: `[B, A]`; illegal moves are not masked.
     """
 
     latent: jax.Array
@@ -106,7 +106,7 @@ class NetworkOutput(NamedTuple):
 
 @dataclass(frozen=True)
 class Network:
-    """Pure functions of parameters. Hashable, so that it can be a static argument of `jax.jit`."""
+    """The network's functions of its parameters. Hashable, so that it can be a static argument of `jax.jit`."""
 
     config: NetworkConfig
 
@@ -133,33 +133,33 @@ class Network:
         return jax.jit(lambda key: self._module.init(key, observation, action, method="everything")["params"])(key)
 
     def initial_inference(self, params: Params, observation: jax.Array) -> NetworkOutput:
-        """Observations `[B, D]` to what the network says of them."""
+        """Maps observations `[B, D]` to predictions."""
         latent = self.represent(params, observation)
         policy_logits, value_logits = self.predict(params, latent)
         value = self.config.value.decode(value_logits)
         return NetworkOutput(latent, jnp.zeros_like(value), value, policy_logits)
 
     def recurrent_inference(self, params: Params, latent: jax.Array, action: jax.Array) -> NetworkOutput:
-        """Latent states `[B, W]` and actions `[B]` int32 to what the network says of the states that follow."""
+        """Maps latent states `[B, W]` and actions `[B]` int32 to predictions for the states that follow."""
         latent, reward_logits = self.transition(params, latent, action)
         policy_logits, value_logits = self.predict(params, latent)
         reward = self.config.reward.decode(reward_logits)
         return NetworkOutput(latent, reward, self.config.value.decode(value_logits), policy_logits)
 
     def represent(self, params: Params, observation: jax.Array) -> jax.Array:
-        """Observations `[B, D]` to latent states `[B, W]`."""
+        """Maps observations `[B, D]` to latent states `[B, W]`."""
         return self._apply(params, "represent", observation)
 
     def transition(self, params: Params, latent: jax.Array, action: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Latent states `[B, W]` and actions `[B]` to next latent states `[B, W]` and reward logits `[B, bins]`."""
+        """Maps latent states `[B, W]` and actions `[B]` to the next latent states and reward logits `[B, bins]`."""
         return self._apply(params, "transition", latent, action)
 
     def predict(self, params: Params, latent: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Latent states `[..., W]` to policy logits `[..., A]` and value logits `[..., bins]`."""
+        """Maps latent states `[..., W]` to policy logits `[..., A]` and value logits `[..., bins]`."""
         return self._apply(params, "predict", latent)
 
     def project(self, params: Params, latent: jax.Array, online: bool) -> jax.Array:
-        """Latent states `[..., W]` to the space of the consistency loss; `online` adds the predictor head."""
+        """Maps latent states `[..., W]` to the space of the consistency loss; `online` adds the predictor head."""
         return self._apply(params, "project_online" if online else "project", latent)
 
     def _apply(self, params: Params, method: str, *inputs: jax.Array) -> Any:

@@ -209,7 +209,7 @@ def test_a_dead_ray_address(tmp_path: Path) -> None:
 
 
 def test_an_address_where_no_ray_is(tmp_path: Path, listener: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mallocmuzero.launch.ray_cluster._CONNECT_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("mallocmuzero.launch.ray.cluster._CONNECT_TIMEOUT_S", 1.0)
     line = error_of(*train_arguments(tmp_path / "run", "--steps", "1", "--topology", "ray", "--address", listener))
     assert "it is no Ray cluster" in line
 

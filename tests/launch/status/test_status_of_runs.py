@@ -25,7 +25,8 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def hash_of_parameters(run_dir: Path) -> str:
     """The documented hash, of the parameters themselves."""
-    from mallocmuzero.learner.checkpoints.checkpoint import _leaf_paths, load_parameters
+    from mallocmuzero.learner.checkpoints.arrays import leaf_paths
+    from mallocmuzero.learner.checkpoints.checkpoint import load_parameters
     from numpy import asarray
 
     (learner,) = (last_checkpoint(run_dir) / "learner").glob("step_*")
@@ -33,7 +34,7 @@ def hash_of_parameters(run_dir: Path) -> str:
     import jax
 
     lines = []
-    for path, leaf in zip(_leaf_paths(params), jax.tree.leaves(params), strict=True):
+    for path, leaf in zip(leaf_paths(params), jax.tree.leaves(params), strict=True):
         array = asarray(leaf)
         values = hashlib.sha256(array.tobytes()).hexdigest()
         lines.append(f"params/{path} {array.dtype} {','.join(map(str, array.shape))} {values}\n")

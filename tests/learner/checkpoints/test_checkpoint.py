@@ -12,7 +12,8 @@ import optax
 import pytest
 from learner_cases import make_batch
 from mallocmuzero.env.errors import FormatError, UserError
-from mallocmuzero.learner.checkpoints.checkpoint import Checkpoints, load_parameters, read_manifest
+from mallocmuzero.learner.checkpoints.checkpoint import Checkpoints, load_parameters
+from mallocmuzero.learner.checkpoints.manifest import read_manifest
 from mallocmuzero.learner.config import LearnerConfig
 from mallocmuzero.learner.networks.network import Network, NetworkConfig
 from mallocmuzero.learner.state import TrainingState, init_state
@@ -122,7 +123,7 @@ def test_a_failed_save_leaves_the_older_checkpoint(tmp_path: Path, monkeypatch: 
     def full_disk(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("mallocmuzero.learner.checkpoint._write_synced", full_disk)
+    monkeypatch.setattr("mallocmuzero.learner.checkpoints.checkpoint._write_synced", full_disk)
     with pytest.raises(UserError, match=r"step_000000002: cannot write the checkpoint: .*No space left"):
         checkpoints.save(at_step(2))
     assert [path.name for path in tmp_path.iterdir()] == ["step_000000001"]
