@@ -1,5 +1,7 @@
-"""Simulated annealing over plans (`walk.py`). The temperature falls geometrically; its scale comes from the differences
-that single changes make."""
+"""The solver `anneal`: simulated annealing over plans, from the best of greedy plans and of XLA's mappings.
+
+The temperature falls geometrically. Its unit is the difference in seconds that a single change of the plan makes.
+"""
 
 import numpy as np
 
@@ -8,21 +10,18 @@ from .common.task import Task
 from .common.walk import Search, Walk
 from .xla.solver import xla_mappings
 
-__all__ = ["SEARCH", "Walk", "anneal"]
-
 SEARCH = Search(waits=True, gives_up=True, uniform=0.3, single=0.45, pair=0.15, forward=0.2)
-# Temperatures, in units of the median difference that a single change makes. With few games per access a hot start only
-# spoils what greedy rules have found: then the first is lower.
+# First and last temperature, in units of `scale_of`. The first is lower where the budget allows fewer games per access
+# than below: a high temperature then only spoils the start.
 _FIRST, _LAST = 0.3, 0.01
 _GAMES_PER_ACCESS = 30
-# Shares of the budget after which XLA's algorithm is tried with no more settings, and no more starts are looked for;
-# and that which climbing from several may take.
+# Shares of the budget: the end of trying XLA's algorithm under more settings, the end of looking for starts, and the
+# length of climbing from several of them.
 _XLA_SHARE, _START_SHARE, _CLIMB_SHARE = 0.06, 0.15, 0.1
 
 
 def anneal(task: Task) -> None:
-    """Anneals from the best of greedy lines and plans that follow XLA's algorithm, then, colder, from the best found,
-    until the budget is spent."""
+    """Anneals from the best start, then, from a lower temperature, from the best plan found."""
     walk = best_walk(task)
     if walk is None:
         return
@@ -41,7 +40,10 @@ def anneal(task: Task) -> None:
 
 
 def best_walk(task: Task) -> Walk | None:
-    """Returns a walk from the best start; of several, by different clocks, short climbs say which. None at the end."""
+    """Returns a walk from the best start, or None if the budget is spent.
+
+    Starts by different clocks are halved by short climbs, round after round, until one is left.
+    """
     task.doing = "starts"
     mappings = list(xla_mappings(task, _XLA_SHARE))
     starts = best_starts(task, _START_SHARE, mappings)
@@ -51,7 +53,7 @@ def best_walk(task: Task) -> Walk | None:
         return None
     walks = []
     for start in starts:
-        task.take(start.clocked)
+        task.use(start.plan_tables)
         walks.append(Walk(task, start.plan, SEARCH))
     rounds = int(np.ceil(np.log2(len(walks))))  # 0 for one
     while len(walks) > 1:
@@ -68,13 +70,19 @@ def best_walk(task: Task) -> Walk | None:
 def first_temperature(
     task: Task, first: float = _FIRST, last: float = _LAST, games_per_access: float = _GAMES_PER_ACCESS
 ) -> float:
-    """Returns `first`, or less the fewer games per access the rest of the budget allows; twice `last` at least."""
+    """Returns the temperature to begin with, in units of `scale_of`.
+
+    Args:
+      task: the task; its evaluations so far tell how many games the rest of the budget allows.
+      first: the highest.
+      last: half of the lowest.
+      games_per_access: the temperature falls in proportion below so many games per free access.
+    """
     games = task.evaluations * (1.0 - task.spent) / max(task.spent, 1e-9)
     return float(np.clip(first * games / (games_per_access * len(task.free)), 2 * last, first))
 
 
 def scale_of(walk: Walk) -> float:
-    """Returns the unit of temperatures in seconds: the median difference that a single change of the current game
-    makes, of those that make any."""
+    """Returns the unit of temperatures in seconds: the median difference, without zeros, that a single change makes."""
     differences = walk.differences()
     return float(np.median(differences)) if len(differences) else 1e-4 * walk.current_s

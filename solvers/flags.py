@@ -1,4 +1,4 @@
-"""The solver `flags`: replays the grid of `env/program/compiler_flags.py` by our own assignment and keeps the best."""
+"""The solver `flags`: XLA's algorithm under the grid of compiler flags in `env/program/compiler_flags.py`."""
 
 from ..env.program.compiler_flags import flag_grid
 from .common.task import Task
@@ -8,7 +8,7 @@ from .xla.options import from_flags
 
 
 def flags(task: Task) -> None:
-    """Offers what XLA's assignment makes of the program under each setting, the default first."""
+    """Offers the mapping of XLA's algorithm under each setting of the grid, the default first."""
     program, target = task.game.program, task.game.judge.target
     evaluator = Evaluator(task)
     try:

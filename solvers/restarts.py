@@ -1,4 +1,4 @@
-"""Players without a plan of their own: random play, and climbs from random starts."""
+"""The solvers `random`, random plans, and `restarts`, climbs from random greedy plans."""
 
 from .anneal import SEARCH
 from .common.plan import random_plan
@@ -6,28 +6,27 @@ from .common.starts import good_starts, random_rule_plan
 from .common.task import Task
 from .common.walk import Walk
 
-# A climb ends when this many games per free access have not made it better.
+# A climb ends after so many games per free access without improvement.
 _PATIENCE = 0.5
 _LEAST_PATIENCE = 200
 
 
 def random_play(task: Task) -> None:
-    """Plays random plans, each with shares of preferences of its own, until the budget is spent."""
+    """Plays random plans until the budget is spent, each with its own shares of preferences."""
     task.doing = "random plans"
     while not task.done or task.best_plan is None:
         task.play(random_plan(task.tables, task.generator))
 
 
 def random_restarts(task: Task) -> None:
-    """Climbs from the line of a random greedy rule, over single and small changes, until no change helps for long;
-    then from the next."""
+    """Climbs over small changes from the plan of a random greedy rule; then, without improvement, from the next one."""
     good_starts(task, 0.0)
     patience = max(_LEAST_PATIENCE, int(_PATIENCE * len(task.free)))
     climbs = 0
     while not task.done and len(task.free):
         climbs += 1
         task.doing = f"climb {climbs}"
-        task.take(task.clock(float(task.generator.choice(task.clocks))))
+        task.use(task.tables_with(float(task.generator.choice(task.msa_shares))))
         walk = Walk(task, random_rule_plan(task), SEARCH)
         since, reached = 0, walk.current_s
         while not task.done and since < patience:

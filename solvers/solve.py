@@ -1,4 +1,4 @@
-"""One way to run any solver: `solve` returns a verified mapping, the best so far whenever it ends."""
+"""The front door of the solvers: the table of their names, and `solve`, which returns a verified mapping."""
 
 import gc
 from collections.abc import Callable
@@ -15,8 +15,9 @@ from ..env.verifier.verify import verify
 from .anneal import anneal
 from .beam import beam
 from .cem import cem
+from .common.budget import Budget, Progress
 from .common.fill import gather
-from .common.task import Budget, Progress, Task
+from .common.task import Task
 from .flags import flags
 from .greedy.solver import greedy
 from .order.solver import order_search
@@ -28,10 +29,13 @@ Solvers = dict[str, Solver]
 
 
 class _Late:
-    """A solver that is imported when it is first called: its libraries take seconds to load."""
+    """A solver that is imported at its first call, as its libraries take long to load.
+
+    `__module__` names the module of its code, as for a function.
+    """
 
     def __init__(self, module: str, load: Callable[[], Solver]) -> None:
-        self.__module__, self._load = module, load  # the module of the solver's code, as that of a function
+        self.__module__, self._load = module, load
 
     def __call__(self, task: Task) -> None:
         self._load()(task)
@@ -64,23 +68,24 @@ SOLVERS: Solvers = {
     "order-search": order_search,  # the compiler's own algorithm, its order of buffers and flags searched
 }
 DEFAULT_SOLVER = "anneal"
-# As many as take every solver through all that it does.
+# So many games take every solver through all of its code.
 _WARM_UP_GAMES = 600
 
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """What a solver made.
+    """The result of a solver.
 
     Attributes:
-      solver, seed: who made it.
-      objective: what it was judged by.
+      solver: its name.
+      seed: of its generator.
+      objective: by which mappings were judged.
       mapping: verified.
-      judged_s: its seconds, as the judge counts them.
+      judged_s: seconds of the mapping under the objective.
       evaluations: games that the solver finished.
-      seconds: by the clock of the budget.
-      stopped: it was ended early.
-      ended: the solver had no more to do before its budget was spent; more would not change anything.
+      seconds: spent, by the clock of the budget.
+      stopped: whether it was stopped before its budget was spent.
+      ended: whether it finished before its budget was spent; a larger budget would not change the result.
     """
 
     solver: str
@@ -106,29 +111,29 @@ def solve(
     repack: bool = False,
     solvers: Solvers = SOLVERS,
 ) -> Solution:
-    """Maps a program. Meanwhile Python's garbage collector leaves alone what there was before (`gc.freeze`).
+    """Maps a program with a solver. The best mapping so far is kept when the budget ends, on `stop` and on Ctrl-C.
 
     Args:
-      program: what is mapped.
+      program: the program.
       solver: a name in `solvers`.
       target: the hardware; None for the program's own.
       objective: `robust`, `msa` or `cycles`; None for `robust` where the program has a cycle table, else `msa`.
       budget: None for a minute.
-      seed: with a limit of evaluations and no other, equal seeds give equal mappings.
-      progress: is told several times a second where the solver stands.
-      stop: is asked as often whether to end. Ctrl-C does too.
-      repack: in the end, pack the mapping anew and fill the room that this gathers, if that makes it better.
-      solvers: by name.
+      seed: with a limit of evaluations and no other limit, equal seeds give equal mappings.
+      progress: called with the solver's status several times a second.
+      stop: called as often; the solver stops when it returns True.
+      repack: pack the final mapping anew and fill the free memory that this gathers, if that makes it better.
+      solvers: the solvers by name.
 
     Raises:
-      UserError: the solver or the objective is not known, or the program lacks what the objective needs.
+      UserError: the solver or the objective is not known, or the program lacks data that the objective needs.
     """
     if solver not in solvers:
         raise UserError(f"no solver is called {solver!r}; the solvers are {', '.join(solvers)}")
     make_judge(program, objective, target)  # says what is wrong before anything is compiled
     warm_up(solvers[solver])
     stopped, ended = False, False
-    # What libraries hold, the collector of garbage would look through meanwhile: a tenth of a second and more.
+    # A collection would traverse all objects of the libraries, for a tenth of a second or more.
     gc.freeze()
     try:
         task = Task(program, target, objective, Budget() if budget is None else budget, seed, progress, stop)
@@ -167,7 +172,7 @@ def solve(
 
 @cache
 def warm_up(solver: Solver) -> None:
-    """Has everything compiled, or read from the compiler's cache, before any clock runs."""
+    """Runs a solver on a tiny program, so that all code is compiled or read from the cache before any clock runs."""
     task = Task(workloads.load("tiny"), None, "msa", Budget(None, _WARM_UP_GAMES), 0)
     solver(task)
     mapping = task.mapping()

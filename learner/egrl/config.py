@@ -1,4 +1,4 @@
-"""Settings of the gradient half. No JAX here, so that solvers can be listed without loading it."""
+"""Settings of the gradient half of EGRL, free of JAX."""
 
 from dataclasses import dataclass
 
@@ -8,10 +8,10 @@ class GraphNetworkConfig:
     """Sizes of policy and critic.
 
     Attributes:
-      features: numbers that describe a node.
-      homes: `H`.
-      width: of every layer.
-      depth: how often the U-Net halves the graph.
+      features: `F`, features of a node.
+      homes: `H`, homes of a tensor.
+      width: `W`, width of every layer.
+      depth: `P`, halvings of the graph in the U-Net.
     """
 
     features: int
@@ -22,13 +22,13 @@ class GraphNetworkConfig:
 
 @dataclass(frozen=True)
 class SacConfig:
-    """Hyper-parameters.
+    """Hyper-parameters of the soft actor-critic.
 
     Attributes:
       actor_rate, critic_rate: learning rates of Adam.
-      entropy: what a nat of the mean entropy of a node counts, in units of reward.
+      entropy: reward of a nat of entropy per node.
       batch: mappings per update.
-      clip_norm: gradients are cut to this norm.
+      clip_norm: largest norm of a gradient.
     """
 
     actor_rate: float = 1e-3

@@ -1,6 +1,6 @@
 """Policy and critic of evolutionary graph reinforcement learning, as functions of flat rows of parameters.
 
-Evolution cuts and joins parameters as rows of numbers; so they are rows everywhere.
+Evolution crosses parameters as rows of numbers; therefore they are rows everywhere.
 
 Shapes: `N` nodes, `H` homes a tensor may have, `D` parameters.
 """
@@ -21,7 +21,7 @@ from .unet import Graph, GraphUNet
 
 
 class HomesModule(nn.Module):
-    """A graph to a number per node and home, `[N, H]`: a policy's logits, or a critic's values."""
+    """Maps a graph to a number per node and home, `[N, H]`: the logits of a policy, or the values of a critic."""
 
     config: GraphNetworkConfig
 
@@ -32,10 +32,10 @@ class HomesModule(nn.Module):
 
 
 class FlatModule:
-    """A module whose parameters are one row of numbers, whatever the size of the graph it is applied to."""
+    """A module whose parameters are one row of numbers, the same for graphs of every size."""
 
     def __init__(self, module: nn.Module, *example: Any) -> None:
-        """Learns the shapes of the parameters from the arguments of a call; nothing is computed."""
+        """Derives the shapes of the parameters from the arguments of a call, without computing it."""
         self._module = module
         shapes = jax.eval_shape(module.init, jax.random.PRNGKey(0), *example)["params"]
         self._leaves, self._tree = jax.tree.flatten(shapes)
@@ -43,9 +43,9 @@ class FlatModule:
         self.size: int = self._ends[-1]
 
     def init(self, seed: int, count: int) -> NDArray[np.float32]:
-        """Returns `[count, size]` fresh parameters: normal, scaled by the fan-in, biases 0.
+        """Returns `[count, size]` fresh parameters: normal, scaled by the fan-in, with biases of 0.
 
-        Drawn by NumPy: flax's own would have to be compiled for seconds.
+        NumPy draws them, as flax's initialisers take seconds to compile.
         """
         chance = np.random.default_rng(seed)
         rows = np.zeros((count, self.size), np.float32)
@@ -63,13 +63,13 @@ class FlatModule:
 
 @dataclass(frozen=True)
 class GraphNetwork:
-    """The network of policies and critics alike. Hashable, so that what is compiled for it can be kept."""
+    """The network of policies and critics alike. Hashable, so that compiled functions of it can be cached."""
 
     config: GraphNetworkConfig
 
     @cached_property
     def homes(self) -> FlatModule:
-        """`homes(row, graph)`: parameters `[D]` and a graph to logits, or values, `[N, H]`."""
+        """The function `homes(row, graph)` from parameters `[D]` and a graph to logits, or values, `[N, H]`."""
         size, depth = 2**self.config.depth, self.config.depth
         features = jnp.zeros((size, self.config.features))
         example = Graph(features, jnp.zeros((depth + 1, size, size)), jnp.ones(size))
@@ -77,5 +77,5 @@ class GraphNetwork:
 
     @cached_property
     def posteriors(self) -> Any:
-        """Compiled: policies `[G, D]` and a graph to their probabilities `[G, N, H]`."""
+        """The compiled function from policies `[G, D]` and a graph to their probabilities `[G, N, H]`."""
         return jax.jit(jax.vmap(lambda row, graph: jax.nn.softmax(self.homes(row, graph)), in_axes=(0, None)))

@@ -2,7 +2,7 @@
 
 After Haarnoja et al. (arXiv 1801.01290) and Christodoulou (arXiv 1910.07207), factored as in Khadka et al. (arXiv
 2007.07298): the policy has a distribution per node, the critic a value per node and home, and the value of a mapping
-is the mean over its nodes. So the actor's expectation is exact. Nothing follows the one step: there is nothing to
+is the mean over its nodes. The expectation in the actor's loss is therefore exact. With one step there is no value to
 bootstrap from, and no target network.
 
 Shapes: `B` batch, `N` nodes, `H` homes, `D` parameters.
@@ -25,7 +25,7 @@ Metrics = dict[str, jax.Array]
 
 
 class SacState(flax.struct.PyTreeNode):
-    """Everything an update carries on.
+    """The state of training.
 
     Attributes:
       actor: `[D]` parameters of the policy.
@@ -43,7 +43,7 @@ class Played(NamedTuple):
     """A batch of mappings from the replay buffer.
 
     Attributes:
-      homes: `[B, N]` int32, any number where padded.
+      homes: `[B, N]` int32; padded nodes may hold any home.
       reward: `[B]` float32.
     """
 

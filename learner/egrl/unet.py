@@ -1,7 +1,7 @@
 """A graph U-Net (Gao and Ji, arXiv 1905.05178) over the tensors of one program.
 
-Shapes: `N` nodes, those of the padding included; `F` features; `W` width; `P` depth, how often the graph is halved.
-All modules take one graph; `jax.vmap` makes batches of actions and populations of parameters.
+Shapes: `N` nodes, including padding; `F` features; `W` width; `P` depth, the number of halvings of the graph. All
+modules take one graph; `jax.vmap` batches parameters.
 """
 
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ class Graph(NamedTuple):
     """A program's tensors, padded so that programs of about the same size share compiled code.
 
     Attributes:
-      features: `[N, F]` float32; 0 where padded.
-      reach: `[P + 1, N, N]` float32, 1 where one node is within 1, 2, 4, ... edges of another; each with itself.
+      features: `[N, F]` float32; 0 for padding.
+      reach: `[P + 1, N, N]` float32, 1 where a node is within 1, 2, 4, ... edges of another, or is the same.
       real: `[N]` float32, 1 for a node and 0 for padding.
     """
 
@@ -29,7 +29,7 @@ class Graph(NamedTuple):
 
 
 def padded_size(nodes: int) -> int:
-    """Returns how many nodes a graph is padded to: the next of 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, ..."""
+    """Returns the number of nodes after padding: the next of 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, ..."""
     step = 4
     while 8 * step < nodes:
         step *= 2
@@ -57,7 +57,7 @@ def make_graph(features: NDArray[np.float32], edges: NDArray[np.bool_], depth: i
 
 
 class GraphConvolution(nn.Module):
-    """Mean over the neighbours beside the node itself: `[N, W], [N, N] -> [N, W]`."""
+    """A layer over each node and the mean of its neighbours: `[N, W], [N, N] -> [N, W]`."""
 
     width: int
 
@@ -68,9 +68,9 @@ class GraphConvolution(nn.Module):
 
 
 class GraphUNet(nn.Module):
-    """Nodes `[N, F]` to nodes `[N, W]`: keeps the half with the highest learned scores, `P` times, and the way back.
+    """Maps nodes `[N, F]` to nodes `[N, W]`: pools the half with the highest learned scores, `P` times, and unpools.
 
-    The graph of a coarser level joins what was within twice as many edges, since what lay between may be gone.
+    A coarser level joins nodes within twice as many edges, as the nodes between them may be gone.
     """
 
     width: int
@@ -95,6 +95,7 @@ class GraphUNet(nn.Module):
     def _back(
         self, nodes: jax.Array, levels: Sequence[tuple[jax.Array, jax.Array, jax.Array]], real: jax.Array
     ) -> jax.Array:
+        """Unpools nodes level by level, adding those skipped on the way down."""
         for level in reversed(range(len(levels))):
             skipped, near, kept = levels[level]
             nodes = GraphConvolution(self.width, name=f"up_{level}")(skipped.at[kept].add(nodes), near)

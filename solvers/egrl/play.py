@@ -1,4 +1,4 @@
-"""Playing mappings: homes in, reward out, and the buffer that evolution and gradient share."""
+"""Games of EGRL: the player, from homes to a reward, and the replay buffer that evolution and gradient share."""
 
 from dataclasses import dataclass
 
@@ -11,13 +11,13 @@ from .tensors import Homes, make_tensors
 
 @dataclass(frozen=True)
 class RewardConfig:
-    """How a game is rewarded.
+    """The reward of a game.
 
     Attributes:
-      scale: what the squared speed-up is multiplied by.
-      refusal: what is taken off for the share of bytes that should be fast by the preferences and could not.
-      strict: a game in which anything was refused gets minus that share and nothing else, as on the paper's chip,
-        which does not run an invalid mapping.
+      scale: factor of the squared speed-up over the compiler.
+      refusal: factor of the penalty, the share of bytes that the plan prefers fast and the game refused.
+      strict: the reward of a game with a refusal is minus that share, without a speed-up, as on the paper's chip, which
+        does not run an invalid mapping.
     """
 
     scale: float = 5.0
@@ -29,12 +29,12 @@ class Player:
     """Plays homes and rewards them.
 
     Attributes:
-      task: whose budget is spent.
-      tensors: what is given homes.
+      task: the task whose budget the games spend.
+      tensors: those of its program.
     """
 
     def __init__(self, task: Task, config: RewardConfig) -> None:
-        """For the program of `task`."""
+        """Prepares the program of a task."""
         self.task, self.tensors, self._config = task, make_tensors(task), config
         judge = task.game.judge
         # XLA's own mapping stands for the paper's compiler; everything in HBM where the program has none.
@@ -51,10 +51,10 @@ class Player:
 
 
 class ReplayBuffer:
-    """The latest mappings played, with their rewards."""
+    """The latest mappings played, with their rewards. Shape: `K` tensors."""
 
     def __init__(self, capacity: int, tensors: int) -> None:
-        """Empty."""
+        """Begins empty, with space for `capacity` mappings."""
         self._homes = np.zeros((capacity, tensors), np.int32)
         self._reward = np.zeros(capacity, np.float32)
         self._added = 0
@@ -63,12 +63,12 @@ class ReplayBuffer:
         return min(self._added, len(self._reward))
 
     def add(self, homes: Homes, reward: float) -> None:
-        """Adds a mapping `[K]`; the oldest gives way."""
+        """Adds homes `[K]` and their reward in place of the oldest."""
         place = self._added % len(self._reward)
         self._homes[place], self._reward[place] = homes, reward
         self._added += 1
 
     def sample(self, count: int, generator: np.random.Generator) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Returns homes `[count, K]` and rewards `[count]` drawn evenly."""
+        """Returns homes `[count, K]` and rewards `[count]`, drawn uniformly with replacement."""
         rows = generator.integers(len(self), size=count)
         return self._homes[rows], self._reward[rows]

@@ -1,10 +1,10 @@
-"""A population of two kinds of individuals, and how it evolves (Khadka et al., algorithm 1).
+"""A population of graph networks and Boltzmann chromosomes, and its evolution (Khadka et al., algorithm 1).
 
-*Graph networks* look at the program and give every tensor a distribution over homes. A *Boltzmann chromosome* looks at
-nothing: it holds a prior and a temperature per tensor, and its distribution is the softmax of their quotient. It is as
-fast as a table, and a network seeds it with what it has learned.
+A *graph network* maps the graph of the program to a distribution over homes for every tensor. A *Boltzmann chromosome*
+holds a prior and a temperature per tensor, whose quotient's softmax is the distribution: a table, without a view of the
+program, that may be seeded with the distributions of a network.
 
-Shapes: `G` networks, `D` numbers of a network, `C` chromosomes, `K` tensors, `H` homes, `P = G + C` individuals, the
+Shapes: `G` networks, `D` parameters of a network, `C` chromosomes, `K` tensors, `H` homes, `P = G + C` individuals, the
 networks first.
 """
 
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 Genes = NDArray[np.float64]
 
 _LEAST_TEMPERATURE, _MOST_TEMPERATURE = 0.05, 5.0
-# Probabilities are held away from 0 before they become a prior, so that a home is never out of reach.
-_LEAST_CHANCE = 1e-4
+# Least probability of a home in a seeded prior, so that every home stays reachable.
+_LEAST_PROBABILITY = 1e-4
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,13 @@ class EvolutionConfig:
 
     Attributes:
       individuals: `P`.
-      chromosomes: share of them that are Boltzmann chromosomes.
-      elites: share of them that survives untouched.
+      chromosomes: share of Boltzmann chromosomes.
+      elites: share that survives unchanged.
       rivals: individuals in a tournament.
-      mutation: chance that a child is mutated.
-      genes: share of its genes that a mutation touches.
-      noise: deviation of what is added to a network's genes.
-      prior_noise: deviation of what is added to a prior, and of what a temperature's logarithm changes by.
+      mutation: probability that a child is mutated.
+      genes: share of a child's genes that a mutation changes.
+      noise: standard deviation of the change of a network's gene.
+      prior_noise: standard deviation of the change of a prior, and of a temperature's logarithm.
     """
 
     individuals: int = 20
@@ -62,7 +62,7 @@ class Population:
         config: EvolutionConfig,
         generator: np.random.Generator,
     ) -> None:
-        """Begins with `networks`, and with chromosomes drawn anew."""
+        """Begins with `networks` and with random chromosomes."""
         self.config = config
         count = config.individuals - len(networks)
         self.networks = networks
@@ -78,18 +78,18 @@ class Population:
         return len(self.networks) + len(self.prior)
 
     def probabilities(self, posteriors: Genes) -> Genes:
-        """Returns every individual's probabilities `[P, K, H]`; `posteriors` are those of the networks, `[G, K, H]`."""
+        """Returns the probabilities `[P, K, H]` of all individuals, given those of the networks, `[G, K, H]`."""
         return np.concatenate([posteriors, boltzmann(self.prior, self.temperature)])
 
     def evolve(
         self, fitness: NDArray[np.float64], posteriors: Genes, generator: np.random.Generator
     ) -> NDArray[np.bool_]:
-        """Makes the next generation in place. Returns `[P]` which individuals were elites, and so have not changed.
+        """Makes the next generation in place; returns `[P]` whether an individual was an elite and is unchanged.
 
         Args:
           fitness: `[P]`, more is better.
-          posteriors: `[G, K, H]` of the networks as they are.
-          generator: the source of generator.
+          posteriors: `[G, K, H]`, those of the current networks.
+          generator: draws parents, crossings and mutations.
         """
         config, networks = self.config, len(self.networks)
         order = np.argsort(-fitness, kind="stable")
@@ -124,7 +124,7 @@ class Population:
         return is_elite
 
     def migrate(self, network: NDArray[np.float32], fitness: NDArray[np.float64], spared: NDArray[np.bool_]) -> int:
-        """Puts a network in the place of the weakest one that is not spared; returns the place, -1 if all are."""
+        """Replaces the weakest network that is not spared; returns its place, or -1 if all are spared."""
         count = len(self.networks)
         weakness = np.where(spared[:count], np.inf, fitness[:count])
         if not count or not np.isfinite(weakness).any():
@@ -136,24 +136,25 @@ class Population:
     def _partner(
         self, elites: NDArray[np.int64], fitness: NDArray[np.float64], kind: range, generator: np.random.Generator
     ) -> int:
-        """Returns an elite of the kind, or the winner of a tournament where there is none."""
+        """Returns one of the elites, or the winner of a tournament among a kind if there are none."""
         return int(generator.choice(elites)) if len(elites) else self._tournament(fitness, kind, generator)
 
     def _tournament(self, fitness: NDArray[np.float64], kind: range, generator: np.random.Generator) -> int:
+        """Returns the fittest of a few random individuals of a kind."""
         rivals = generator.integers(kind.start, kind.stop, self.config.rivals)
         return int(rivals[np.argmax(fitness[rivals])])
 
 
 def boltzmann(prior: Genes, temperature: Genes) -> Genes:
-    """Returns `[..., K, H]`: the softmax of priors `[..., K, H]` over temperatures `[..., K]`."""
+    """Returns probabilities `[..., K, H]`, the softmax of priors `[..., K, H]` over temperatures `[..., K]`."""
     heat = prior / temperature[..., None]
     weight = np.exp(heat - heat.max(-1, keepdims=True))
     return weight / weight.sum(-1, keepdims=True)
 
 
 def seed_prior(posterior: Genes) -> Genes:
-    """Returns the prior whose chromosome, at temperature 1, has the probabilities `[K, H]` of a network."""
-    return np.log(np.maximum(posterior, _LEAST_CHANCE))
+    """Returns the prior of a chromosome that has the probabilities `[K, H]` of a network at temperature 1."""
+    return np.log(np.maximum(posterior, _LEAST_PROBABILITY))
 
 
 def cross(mother: np.ndarray, father: np.ndarray, generator: np.random.Generator) -> np.ndarray:
@@ -165,13 +166,13 @@ def cross(mother: np.ndarray, father: np.ndarray, generator: np.random.Generator
 
 
 def mutate(genes: np.ndarray, share: float, noise: float, generator: np.random.Generator) -> np.ndarray:
-    """Returns genes of which a share has Gaussian noise added, at least one of them."""
+    """Returns genes with Gaussian noise added to a share of them, at least to one."""
     touched = generator.random(genes.shape) < share
     touched.flat[int(generator.integers(touched.size))] = True
     return (genes + touched * noise * generator.standard_normal(genes.shape)).astype(genes.dtype)
 
 
 def draw(probabilities: Genes, generator: np.random.Generator) -> NDArray[np.int64]:
-    """Returns homes `[..., K]` drawn from probabilities `[..., K, H]`."""
+    """Returns homes `[..., K]`, drawn from probabilities `[..., K, H]`."""
     edges = np.cumsum(probabilities, axis=-1)[..., :-1]
     return (generator.random(probabilities.shape[:-1])[..., None] >= edges).sum(-1).astype(np.int64)

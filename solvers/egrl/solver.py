@@ -15,7 +15,7 @@ from .population import EvolutionConfig, Population, draw
 from .tensors import HBM, NUM_FEATURES, NUM_HOMES
 
 _CAPACITY = 100_000
-# The greedy method tries all homes of so many tensors together: nine ways, as the paper has it.
+# The greedy method tries all combinations of homes for so many tensors together: nine, as in the paper.
 _TOGETHER = 2
 
 
@@ -24,13 +24,13 @@ class EgrlConfig:
     """Settings of all methods.
 
     Attributes:
-      reward: how games are rewarded.
-      evolution: of the population.
-      width, depth: of the graph networks.
-      rollouts: games the gradient policy plays per generation.
-      migration: generations between two visits of the gradient policy to the population.
-      updates: gradient updates per game played.
-      sac: of the gradient policy.
+      reward: reward of a game.
+      evolution: settings of the population.
+      width, depth: sizes of the graph networks.
+      rollouts: games that the gradient policy plays per generation.
+      migration: generations between two migrations of the gradient policy into the population.
+      updates: gradient updates per game.
+      sac: settings of the gradient learner.
     """
 
     reward: RewardConfig = field(default_factory=RewardConfig)
@@ -44,7 +44,7 @@ class EgrlConfig:
 
 
 def egrl(task: Task) -> None:
-    """Evolves and learns a policy that gives tensors their homes, until the budget is spent."""
+    """Evolves and learns policies over the homes of tensors until the budget is spent."""
     good_starts(task, 0.0)  # so that there is a mapping at once
     play_method(task, "egrl")
 
@@ -57,7 +57,7 @@ def play_method(task: Task, method: str, config: EgrlConfig | None = None) -> No
 
 
 def evolve(player: Player, config: EgrlConfig, gradient: bool) -> None:
-    """EGRL, or with `gradient` off evolution alone: a population plays, breeds, and learns by gradient beside it."""
+    """EGRL: a population plays and breeds, and a gradient policy learns beside it unless `gradient` is off."""
     task, tensors, generator = player.task, player.tensors, player.task.generator
     learner = _make_learner(player, config)
     networks = learner.fresh(Population.num_networks(config.evolution), _seed(task))
@@ -68,7 +68,7 @@ def evolve(player: Player, config: EgrlConfig, gradient: bool) -> None:
         generation += 1
         task.doing = f"generation {generation}"
         before = task.evaluations
-        # One call for all networks, the gradient policy last.
+        # One call for all networks, with the gradient policy last.
         posteriors = learner.posteriors(np.concatenate([population.networks, learner.policy[None]]))
         posteriors, followed = posteriors[:-1], posteriors[-1]
         fitness = np.full(len(population), -np.inf)
@@ -91,7 +91,7 @@ def evolve(player: Player, config: EgrlConfig, gradient: bool) -> None:
 
 
 def policy_gradient(player: Player, config: EgrlConfig) -> None:
-    """The soft actor-critic alone: a game of its policy, an update, and so on."""
+    """The soft actor-critic alone: games of its policy and updates in turn."""
     task = player.task
     learner = _make_learner(player, config)
     replay = ReplayBuffer(_CAPACITY, player.tensors.count)
@@ -116,7 +116,7 @@ def _seed(task: Task) -> int:
 
 
 def _follow(player: Player, probabilities: np.ndarray, games: int, replay: ReplayBuffer) -> None:
-    """Plays games of the gradient policy, its probabilities `[K, H]`, into the buffer."""
+    """Plays games of the gradient policy, with probabilities `[K, H]`, into the replay buffer."""
     for _ in range(games):
         if player.task.done:
             return
@@ -125,9 +125,10 @@ def _follow(player: Player, probabilities: np.ndarray, games: int, replay: Repla
 
 
 def greedy_dp(player: Player, config: EgrlConfig) -> None:
-    """Layer by layer, all homes of its tensors are tried and the best kept; again from the first layer, to the end.
+    """Dynamic programming as in the paper: layer by layer, tries all homes of the tensors and keeps the best; repeats.
 
-    It takes for granted that a layer's best does not depend on those after it, which makes it dynamic programming.
+    A layer is the set of tensors that one instruction accesses first. The method assumes that the best homes of a layer
+    do not depend on later layers.
     """
     task, tensors = player.task, player.tensors
     homes = np.full(tensors.count, HBM)
@@ -150,11 +151,12 @@ def greedy_dp(player: Player, config: EgrlConfig) -> None:
 
 
 def _groups(layer: np.ndarray) -> list[np.ndarray]:
+    """Returns the tensors of a layer in groups that are tried together."""
     return [layer[k : k + _TOGETHER] for k in range(0, len(layer), _TOGETHER)]
 
 
 def random_homes(player: Player, config: EgrlConfig) -> None:
-    """Homes drawn evenly."""
+    """Plays homes drawn uniformly."""
     task = player.task
     task.doing = "random homes"
     while not task.done:

@@ -1,12 +1,12 @@
-"""A program as EGRL sees it: a graph of tensors, each of which is given a home in memory.
+"""A program as EGRL sees it: a graph of tensors, each with a home in memory.
 
-A tensor is a buffer that a plan may place. Its homes, as many as the paper's chip has memories, say what its accesses
-preference for, all alike:
+A tensor is a buffer that a plan may place. It has three homes, as the paper's chip has three memories; a home is the
+preference of all accesses to the tensor:
 
-- `HBM`: nothing fast.
-- `FAST`: a result is produced in fast memory only; an operand is fetched where it is not there.
-- `BOTH`: a result is written back as well, so that it may make room and be fetched again; a program input that nothing
-  writes is there from the start (cross-program prefetch).
+- `HBM`: no access is fast.
+- `FAST`: results stay in fast memory; operands are prefetched if they are not there.
+- `BOTH`: results are written back as well, so that the tensor may be evicted and prefetched again; a program input that
+  nothing writes is prefetched across programs.
 """
 
 from dataclasses import dataclass
@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...env.game.rules import COPY, DROP, NO_COPY
-from ...env.game.state import (
+from ...env.game.columns import (
     A_BUFFER,
     A_INSTRUCTION,
     A_KIND,
@@ -34,11 +33,12 @@ from ...env.game.state import (
     L_FAST,
     L_INSTRUCTIONS,
     R_HBM,
-    Tables,
 )
+from ...env.game.moves import COPY, DROP, NO_COPY
+from ...env.game.tables import Tables
 from ...env.program.program import OPERAND
-from ..common.plan import CROSS_PROGRAM_FETCH
-from ..common.task import Plan, Task
+from ..common.plan import CROSS_PROGRAM_FETCH, Plan
+from ..common.task import Task
 
 HBM, FAST, BOTH = range(3)
 NUM_HOMES = 3
@@ -51,12 +51,12 @@ class Tensors:
     """The tensors of a program. Shapes: `K` tensors, `A` accesses.
 
     Attributes:
-      node: `[A]` the tensor of each access that a plan decides; -1 for others.
-      preferences: `[A, NUM_HOMES]` what an access preferences for in each home.
-      moved: `[A]` bytes the access moves, loop trips counted; 0 where a plan does not decide.
+      node: `[A]` tensor of each access that a plan decides, -1 for other accesses.
+      preferences: `[A, NUM_HOMES]` preference of an access under each home.
+      moved: `[A]` bytes that the access moves in all loop trips; 0 where a plan does not decide.
       features: `[K, NUM_FEATURES]` float32.
-      edges: `[K, K]` both are accessed by the same instruction.
-      first: `[K]` the instruction that has the tensor first.
+      edges: `[K, K]` whether one instruction accesses both tensors.
+      first: `[K]` first instruction that accesses the tensor.
     """
 
     node: NDArray[np.int64]
@@ -77,11 +77,11 @@ class Tensors:
         return self.preferences[np.arange(len(self.node)), chosen]
 
     def denied(self, homes: Homes, fast: NDArray[np.int8]) -> float:
-        """Returns the share of bytes moved whose access should be fast by `homes` and is not in the game played.
+        """Returns the share of bytes moved whose access is fast by `homes` and was not in the game.
 
         Args:
           homes: `[K]`.
-          fast: `[A]` which accesses the game has made fast.
+          fast: `[A]` whether the game made an access fast.
         """
         wanted = self.plan(homes) != DROP
         total = float(self.moved.sum())
@@ -111,7 +111,7 @@ def make_tensors(task: Task) -> Tensors:
 
 
 def _edges(tables: Tables, node: NDArray[np.int64], count: int) -> NDArray[np.bool_]:
-    """`[K, K]` two tensors that the same instruction reads or writes."""
+    """Returns `[K, K]` whether one instruction accesses both tensors."""
     decided = np.flatnonzero(node >= 0)
     touches = np.zeros((tables.limits[L_INSTRUCTIONS] + 1, count), np.float32)
     touches[tables.access[decided, A_INSTRUCTION], node[decided]] = 1.0
@@ -119,7 +119,7 @@ def _edges(tables: Tables, node: NDArray[np.int64], count: int) -> NDArray[np.bo
 
 
 def _features(tables: Tables, node: NDArray[np.int64], buffers: NDArray[np.int64]) -> NDArray[np.float32]:
-    """`[K, NUM_FEATURES]` without units and about as large as 1."""
+    """Returns `[K, NUM_FEATURES]` without units, of the order of 1."""
     count, steps = len(buffers), int(tables.limits[L_INSTRUCTIONS])
     decided = np.flatnonzero(node >= 0)
     of, t = node[decided], tables.access[decided, A_INSTRUCTION]

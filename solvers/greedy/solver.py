@@ -1,10 +1,11 @@
-"""Greedy players: rules of the game's moves, and buffers taken in order of what they bring for what they take.
+"""The solver `greedy`: knapsacks of stays, greedy rules of the game, and look-ahead.
 
-- *Rules* (`solvers/common/greedy_rules.py`) decide in program order from what is ahead of an access.
-- *Benefit per byte*, *per byte-second* and what lies between fill fast memory buffer by buffer, as a knapsack: the
-  seconds that a stay saves, over its bytes and its length to some power. Under `robust` by several clocks. Offsets
-  are the game's.
-- *Look-ahead* takes the stays in the same order, plays the whole game with and without each, and keeps what helps.
+- *Knapsacks* fill fast memory stay by stay, in the order of the seconds that a stay saves over its bytes and length,
+  each to some power: benefit per byte, benefit per byte-second, and ratios between them. The game chooses the offsets.
+  Under `robust` they are repeated by several clocks.
+- *Rules* (`solvers/common/greedy_rules.py`) decide in program order, from the accesses ahead.
+- *Look-ahead* takes the stays in the same order as a knapsack, plays the whole game with and without each, and keeps
+  the better plan.
 """
 
 import itertools
@@ -14,8 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ...env.game.rules import COPY, DROP, NO_COPY
-from ...env.game.state import (
+from ...env.game.columns import (
     A_BUFFER,
     A_INSTRUCTION,
     A_KIND,
@@ -28,31 +28,32 @@ from ...env.game.state import (
     IF_CLOCK,
     IF_HBM_RUN,
     L_FAST,
-    Tables,
 )
+from ...env.game.moves import COPY, DROP, NO_COPY
+from ...env.game.tables import Tables
 from ...env.program.program import OPERAND
-from ..common.plan import CROSS_PROGRAM_FETCH, WAIT
+from ..common.plan import CROSS_PROGRAM_FETCH, WAIT, Plan
 from ..common.starts import Start, good_starts
-from ..common.task import Plan, Task
+from ..common.task import Task
 
-# Powers of bytes and of seconds that benefits are divided by: (1, 0) is per byte, (1, 1) per byte-second.
+# Powers of bytes and of seconds by which benefits are divided: (1, 0) is per byte, (1, 1) per byte-second.
 _POWERS = ((1.0, 1.0), (1.0, 0.0), (1.0, 0.5), (0.5, 0.5), (0.5, 0.0), (0.0, 0.0))
-# Shares of fast memory that the knapsack fills: offsets waste some.
+# Shares of fast memory that a knapsack fills: offsets waste the rest.
 _FILLED = (1.0, 0.85, 0.7)
-# A stay is cut where it is idle for longer than this share of the program's time.
+# A stay is cut where it is not used for longer than this share of the program's time.
 _CUTS = (1.0, 0.1, 0.02, 0.0)
 
 
 class Stays(NamedTuple):
-    """Stays in fast memory that may be chosen. Shapes: `S` stays, `A` accesses.
+    """Candidates for stays in fast memory. Shapes: `S` stays, `A` accesses.
 
     Attributes:
       of_access: `[A]` the stay that an access belongs to, or -1.
-      first, last: `[S]` instructions.
+      first, last: `[S]` first and last instruction.
       size: `[S]` bytes.
-      benefit_s: `[S]` seconds that being fast saves.
-      seconds: `[S]` how long it lasts, everything in HBM.
-      preference: `[A]` the preference of an access whose stay is chosen.
+      benefit_s: `[S]` seconds that the stay saves.
+      seconds: `[S]` length with everything in HBM.
+      preference: `[A]` preference of an access whose stay is chosen.
     """
 
     of_access: NDArray[np.int64]
@@ -65,53 +66,56 @@ class Stays(NamedTuple):
 
 
 def greedy(task: Task) -> None:
-    """Plays everything fast, the knapsacks and all rules; then looks ahead."""
+    """Plays everything fast, the knapsacks and all greedy rules; then looks ahead."""
     task.doing = "everything fast"
     task.play(np.full(len(task.tables.access), COPY, np.int8))
     task.doing = "benefit per byte and second"
-    for clock, cut in itertools.product(task.clocks, _CUTS):
+    for clock, cut in itertools.product(task.msa_shares, _CUTS):
         if task.done:
             return
-        task.take(task.clock(clock))
+        task.use(task.tables_with(clock))
         _knapsacks(task, make_stays(task.tables, cut))
     task.doing = "greedy rules"
-    task.take(task.clock(task.clocks[0]))
+    task.use(task.tables_with(task.msa_shares[0]))
     good_starts(task)
     for cut in _CUTS:
         task.doing = f"look-ahead, cut at {cut:g}"
-        task.take(task.best_clocked)
+        task.use(task.best_tables)
         look_ahead(task, make_stays(task.tables, cut))
 
 
 def random_knapsacks(task: Task, share: float, most: int) -> list[Start]:
-    """Fills fast memory as `greedy` does, by clocks, cuts, powers and rooms drawn anew each time, until `share` of the
-    budget is spent; offers all.
+    """Plays knapsacks with random clocks, cuts, powers and filled shares.
+
+    Args:
+      task: the task.
+      share: of the budget, after which it ends.
+      most: plans to return, at most.
 
     Returns:
-      The best plans, `most` at most, the best first.
+      The best plans, the best first.
     """
     draw = task.generator
     found: list[Start] = []
     known: dict[tuple[int, int], Stays] = {}
     while not task.done and task.spent < share:
-        clock, cut = int(draw.integers(len(task.clocks))), int(draw.integers(len(_CUTS)))
-        task.take(task.clock(task.clocks[clock]))
+        clock, cut = int(draw.integers(len(task.msa_shares))), int(draw.integers(len(_CUTS)))
+        task.use(task.tables_with(task.msa_shares[clock]))
         if (clock, cut) not in known:
             known[clock, cut] = make_stays(task.tables, _CUTS[cut])
         stays = known[clock, cut]
         if not len(stays.size):
             return []
         plan = _knapsack(task, stays, _POWERS[int(draw.integers(len(_POWERS)))], float(draw.uniform(0.6, 1.0)))
-        found.append(Start(task.play(plan), task.clocked, plan))
+        found.append(Start(task.play(plan), task.plan_tables, plan))
     return sorted(found, key=lambda start: start.seconds)[:most]
 
 
-# ---- what may stay ---------------------------------------------------------------------------------------------------
+# ---- stays -----------------------------------------------------------------------------------------------------------
 
 
 def make_stays(tables: Tables, cut: float) -> Stays:
-    """Returns the stays of all buffers that may be placed, each cut where it idles for longer than a share `cut` of the
-    program."""
+    """Returns the stays of all buffers that may be placed, cut where unused for a share `cut` of the time."""
     owner, kind = tables.access[:, A_BUFFER], tables.access[:, A_KIND]
     step = tables.access[:, A_INSTRUCTION]
     begin = tables.instruction_f[:, IF_CLOCK]
@@ -129,7 +133,7 @@ def make_stays(tables: Tables, cut: float) -> Stays:
             stays.append([t, t])
         stays[stay][1] = t
         number[access] = stay
-    # Whatever a later stay or HBM reads must have been written back.
+    # A result whose buffer has a later stay must be written back.
     for access in np.flatnonzero(placeable & (kind != OPERAND)).tolist():
         if latest[int(owner[access])] != number[access]:
             preference[access] = COPY
@@ -151,7 +155,7 @@ def make_stays(tables: Tables, cut: float) -> Stays:
 def plan_of_stays(task: Task, stays: Stays, chosen: NDArray[np.bool_]) -> Plan:
     """Returns the plan in which the accesses of the `chosen` stays (`[S]`) are fast."""
     plan = np.where(chosen[stays.of_access] & (stays.of_access >= 0), stays.preference, DROP).astype(np.int8)
-    # The game takes the first input that preferences for it across the boundary: let that be the one that gains most.
+    # The game prefetches the first input that prefers it across programs: only the one that gains most does.
     buffer = task.tables.buffer[task.tables.access[:, A_BUFFER]]
     constant = (buffer[:, B_INPUT] == 1) & (buffer[:, B_LAST_RESULT] < 0)
     able = np.flatnonzero((plan == COPY) & constant)
@@ -162,13 +166,13 @@ def plan_of_stays(task: Task, stays: Stays, chosen: NDArray[np.bool_]) -> Plan:
 
 
 def _order(stays: Stays, bytes_power: float, seconds_power: float) -> NDArray[np.int64]:
-    """Returns the stays that bring something, best first."""
+    """Returns the stays with a benefit, by benefit over cost, the best first."""
     cost = stays.size.astype(np.float64) ** bytes_power * np.maximum(stays.seconds, 1e-12) ** seconds_power
     order = np.argsort(-stays.benefit_s / cost, kind="stable")
     return order[stays.benefit_s[order] > 0.0]
 
 
-# ---- players ---------------------------------------------------------------------------------------------------------
+# ---- knapsacks and look-ahead ----------------------------------------------------------------------------------------
 
 
 def _knapsacks(task: Task, stays: Stays) -> None:
@@ -185,7 +189,7 @@ def _knapsack(task: Task, stays: Stays, powers: tuple[float, float], share: floa
 
 @njit(cache=True)
 def take(order: np.ndarray, first: np.ndarray, last: np.ndarray, size: np.ndarray, free: np.ndarray) -> np.ndarray:
-    """Returns `[S]` which stays are taken: in `order`, whatever fits beside those before; `free` bytes `[T]`."""
+    """Returns `[S]` whether each stay is taken: in `order`, if it fits beside those before it in `free[T]` bytes."""
     left = free.astype(np.float64)
     chosen = np.zeros(len(first), np.bool_)
     for stay in order:
@@ -201,8 +205,7 @@ def take(order: np.ndarray, first: np.ndarray, last: np.ndarray, size: np.ndarra
 
 
 def look_ahead(task: Task, stays: Stays) -> None:
-    """Adds stay by stay to an empty fast memory; then tries to add, to give up, or to wait for
-    each in the best plan."""
+    """Adds stay by stay to an empty fast memory, then tries to add, drop or wait for each stay in the best plan."""
     if not len(stays.size):
         return
     plan = np.full(len(stays.of_access), DROP, np.int8)

@@ -1,4 +1,4 @@
-"""From the shares of a relaxation or a mixed-integer solution to plans: by a threshold, at random, or in parts."""
+"""Plans rounded from a solution of the model: by a threshold, at random, or crossed with the best plan."""
 
 from dataclasses import dataclass
 
@@ -6,27 +6,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...env.bounds.placement import Placement
-from ...env.game.rules import COPY, DROP, NO_COPY
+from ...env.game.moves import COPY, DROP, NO_COPY
 from ...env.program.program import OPERAND
-from ..common.plan import CROSS_PROGRAM_FETCH, WAIT
-from ..common.task import Plan, Task
+from ..common.plan import CROSS_PROGRAM_FETCH, WAIT, Plan
+from ..common.task import Task
 
-# How much of a plan a crossing replaces: accesses in a row, or this many buffers.
+# The part of a plan that a crossing replaces: a share of its accesses in a row, or a number of buffers, at most.
 _LONGEST_PART = 0.25
 _MOST_BUFFERS = 8
-# How often the accesses of a crossing preference to wait.
+# Share of the crossings whose accesses prefer to wait.
 _WAITING = 0.3
 
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """What a solution says of each access. Shape: `A` accesses.
+    """A solution of the model, per access. Shape: `A` accesses.
 
     Attributes:
-      fast: `[A]` the share that is served from fast memory; -1 where the model leaves the buffer out and it may stay
-        where it is, 0 where it may not be fast.
-      preference: `[A]` the preference of an access that is fast.
-      across: `[A]` the share of the buffer that the previous execution prefetches.
+      fast: `[A]` share that is served from fast memory; 0 where it may not be fast, -1 where the model leaves its
+        buffer out.
+      preference: `[A]` preference of an access that is fast.
+      across: `[A]` share of its buffer that the previous execution prefetches.
     """
 
     fast: NDArray[np.float64]
@@ -35,7 +35,7 @@ class Shares:
 
 
 def shares_of(task: Task, placement: Placement, values: NDArray[np.float64]) -> Shares:
-    """Returns what the values of a model's columns say of each access."""
+    """Returns the shares of each access in a solution, `values` of the model's columns."""
     program = task.game.program
     accesses = program.num_accesses
     fast, across = np.zeros(accesses), np.zeros(accesses)
@@ -50,14 +50,20 @@ def shares_of(task: Task, placement: Placement, values: NDArray[np.float64]) -> 
         if program.access_kind[access] != OPERAND:
             written_back = placement.in_hbm[touch].at(values) >= 0.5
             preference[access] = COPY if written_back else NO_COPY
-        elif touch[1] in placement.ahead:
-            across[access] = values[placement.ahead[touch[1]]]
+        elif touch[1] in placement.cross_program:
+            across[access] = values[placement.cross_program[touch[1]]]
     return Shares(fast, preference, across)
 
 
 def rounded(task: Task, shares: Shares, threshold: float | NDArray[np.float64], waits: bool = False) -> Plan:
-    """Returns the plan that preferences for every share of at least `threshold` (one, or `[A]`) to be fast; with `waits`,
-    operands at the price of any wait."""
+    """Returns the plan in which the accesses with a share of at least a threshold prefer to be fast.
+
+    Args:
+      task: the task.
+      shares: a solution.
+      threshold: one, or `[A]`.
+      waits: operands prefer to be fast at the price of any wait.
+    """
     plan = np.where(shares.fast >= threshold, shares.preference, DROP).astype(np.int8)
     if waits:
         plan[(plan == COPY) & (task.game.program.access_kind == OPERAND)] = WAIT
@@ -77,7 +83,7 @@ def cross(task: Task, pool: list[Shares]) -> None:
     plan = rounded(task, shares, draw.random(program.num_buffers)[program.access_buffer], waits)
     known = task.best_plan
     if known is not None:
-        task.take(task.best_clocked)
+        task.use(task.best_tables)
         keep = np.ones(len(plan), bool)
         if draw.random() < 0.5:
             length = 1 + int(draw.random() ** 2 * _LONGEST_PART * len(plan))
@@ -88,6 +94,6 @@ def cross(task: Task, pool: list[Shares]) -> None:
             keep[np.isin(program.access_buffer, buffers)] = False
         plan[keep] = known[keep]
         if np.array_equal(plan, known):
-            task.evaluations += 1  # nothing to play: still a turn, so that the budget ends
+            task.evaluations += 1  # no new plan: counts all the same, so that the budget ends
             return
     task.play(plan)

@@ -1,14 +1,14 @@
-"""The mixed-integer program of `env/bounds`, solved for mappings instead of a bound.
+"""The solver `milp`: the mixed-integer program of `env/bounds`, solved for mappings instead of a bound.
 
-A solution says which accesses are fast, what stays between two touches and when copies run, all as shares. Three ways
-lead from it to a mapping: a plan that the game plays (`rounding.py`: a fraction of a millisecond, and offsets are the
-game's), construction (`env/bounds/construct.py`: the copies when the solution has them, then the packer; several
-cross-program prefetches), and play beside residents (`env/bounds/repair.py`). The relaxation comes first, so that there
-is something soon; better integer solutions are played as HiGHS finds them.
+A solution gives the share of each access that is fast, of each stay, and of each copy. Three ways lead from it to a
+mapping: a plan that the game plays, with the game's offsets, in a fraction of a millisecond (`rounding.py`);
+construction, with the solution's copies, packed offsets and several cross-program prefetches
+(`env/bounds/construct.py`); and play beside fixed residents (`env/bounds/repair.py`). The relaxation is solved first,
+for an early mapping; better integer solutions are played as HiGHS finds them.
 
-The model does not see offsets, the order of copies or the room of bytes on their way, and has many optima where a bound
-has slack. So it is solved several times, each time counting on less room and bandwidth, or charging for copies. As much
-time as solving takes goes to crossing the best plan with random roundings of all solutions, and so does what is left.
+The model leaves out offsets, the order of copies and the memory of bytes in flight, and has many optima. Therefore it
+is solved several times, with less memory and bandwidth each time, or with a charge for copies. After each solve as much
+time goes to crossing the best plan with random roundings of all solutions, and so does the rest of the budget.
 """
 
 import itertools
@@ -17,27 +17,27 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...env.bounds.bound import SCOPES, relaxation
 from ...env.bounds.construct import constructed
 from ...env.bounds.placement import Rules
+from ...env.bounds.relaxation import SCOPES, build_relaxation
 from ...env.bounds.repair import choice_of, repaired
 from ...env.bounds.solve import solve_integer, solve_relaxation
-from ...env.game.rules import COPY
+from ...env.game.moves import COPY
 from ...env.physics.cost import all_hbm_latency
 from ...env.physics.objective import ROBUST, Judge, make_judge
 from ..common.task import Task
 from .rounding import Shares, cross, rounded, shares_of
 
-# Which mappings the model is to hold: copies in place of instructions are no use to the ways above.
+# The mappings that the model allows: no copies in place of instructions, which none of the three ways can make.
 _SCOPE = SCOPES["unreplaced"]
 
 
 @dataclass(frozen=True)
 class _Pass:
-    """One way to set up the model.
+    """One set-up of the model.
 
     Attributes:
-      rules: the model's.
+      rules: the rules of the model.
       objective: None for the task's, else one of its cost models.
     """
 
@@ -51,32 +51,33 @@ def _rules(**changes: object) -> Rules:
 
 PASSES = (
     _Pass(_rules(copy_rate=0.7)),
-    _Pass(_rules(copy_rate=0.7, in_flight=True, room=0.9, thrift=0.02)),
+    _Pass(_rules(copy_rate=0.7, in_flight=True, capacity_share=0.9, thrift=0.02)),
     _Pass(_rules(whole=True, in_flight=True)),
     _Pass(_rules(copy_rate=0.7), "cycles"),
     _Pass(_rules(copy_rate=0.7), "msa"),
     _Pass(_rules(copy_rate=0.5, in_flight=True, thrift=0.2)),
-    _Pass(_rules(whole=True, copy_rate=0.85, room=0.95)),
+    _Pass(_rules(whole=True, copy_rate=0.85, capacity_share=0.95)),
     _Pass(_rules()),
 )
-# Where there are more accesses, models of one clock, a quarter of the work, come first; where there are many more, all
-# are made coarser: fewer instructions at which all must fit, more left out.
+# With more accesses than the first, models of a single cost model, a quarter of the work, come first. With more than
+# the second, all models are coarser: fewer instructions at which everything must fit, and more buffers left out.
 _MANY, _LARGE = 1500, 2500
 _COARSE_ROWS, _COARSE_SHARE = 50, 3e-3
 _THRESHOLDS = (0.5, 0.9, 0.1, 0.7, 0.3)
 _CONSTRUCTED, _REPAIRED = 2, 2
 _PACKER_NODES = 20_000
-# The relaxation may take this share of what is left, an integer solution that of what is left after it.
+# Shares of the time left that the relaxation and, after it, an integer solution may take.
 _RELAXATION_SHARE, _INTEGER_SHARE = 0.6, 0.35
-# An integer solution is sought if that may take this many times what the relaxation took.
+# An integer solution is sought if it may take so many times the relaxation's time.
 _WORTH_TRYING = 2.0
 _LONG = 1e9  # seconds
-_NODES_PER_EVALUATION = 0.1  # of branch and bound, where only evaluations are limited
-_CROSSINGS = 20  # at a time, there
+# With a limit of evaluations only: nodes of branch and bound, and crossings after each solve.
+_NODES_PER_EVALUATION = 0.1
+_CROSSINGS = 20
 
 
 def milp(task: Task) -> None:
-    """Solves the model in one way after the other, each solution made into mappings; then crosses roundings."""
+    """Solves one set-up of the model after the other, makes mappings of each solution, then crosses roundings."""
     task.doing = "everything fast"
     task.play(np.full(len(task.tables.access), COPY, np.int8))
     pool: list[Shares] = []
@@ -95,7 +96,7 @@ def milp(task: Task) -> None:
 
 
 def _cross(task: Task, pool: list[Shares], since: float) -> None:
-    """Crosses for as long as has passed `since`, or a number of times where seconds are not limited."""
+    """Crosses for as long as solving has taken `since`, or a fixed number of times without a limit of seconds."""
     now, crossings = task.seconds, 0
     task.doing += ", crossing"
     while not task.done:
@@ -106,29 +107,29 @@ def _cross(task: Task, pool: list[Shares], since: float) -> None:
 
 
 def _one_pass(task: Task, judge: Judge, rules: Rules, pool: list[Shares], number: str) -> None:
-    """Sets the model up, solves it without and with integrality, and makes mappings of both."""
+    """Builds the model, solves it without and with integrality, and makes mappings of both solutions."""
     task.doing = f"model {number}: building"
     if not all(all_hbm_latency(judge.program, judge.target, model) > 0 for model in judge.models):
-        return  # there is no time to save, and none to count in
+        return  # no time to save, and no unit of time for the model
     large = len(task.tables.access) > _LARGE
-    rows = _COARSE_ROWS if large else rules.most_room_rows
-    linear, placement, _ = relaxation(judge, rules, _COARSE_SHARE if large else None, rows)
+    rows = _COARSE_ROWS if large else rules.most_capacity_rows
+    linear, placement, _ = build_relaxation(judge, rules, _COARSE_SHARE if large else None, rows)
     if task.done:
         return
 
     def offer(values: NDArray[np.float64], slowly: bool) -> None:
         spent, offered = task.seconds - began, task.seconds
 
-        def late() -> bool:  # no more than what solving took
+        def late() -> bool:  # more time than solving took
             return task.done or (task.budget.seconds is not None and task.seconds - offered > spent)
 
         shares = shares_of(task, placement, values)
         pool.append(shares)
-        for clock, threshold in itertools.product(task.clocks, _THRESHOLDS):
+        for clock, threshold in itertools.product(task.msa_shares, _THRESHOLDS):
             if task.done:
                 return
-            task.take(task.clock(clock))
-            task.play(rounded(task, shares, threshold, waits=clock != task.clocks[0]))
+            task.use(task.tables_with(clock))
+            task.play(rounded(task, shares, threshold, waits=clock != task.msa_shares[0]))
         if slowly and task.seconds_left > spent:
             ways = constructed(task.game.judge, placement, values, late, _PACKER_NODES)
             for mapping in itertools.islice(ways, _CONSTRUCTED):
@@ -143,7 +144,7 @@ def _one_pass(task: Task, judge: Judge, rules: Rules, pool: list[Shares], number
     task.doing = f"model {number}: relaxation"
     began = task.seconds
     until = began + task.seconds_left * _RELAXATION_SHARE
-    # By the budget's own clock, which a solver's limit of time does not know.
+    # The budget's own clock may differ from that of the library's limit.
     solved = solve_relaxation(linear, _LONG, lambda: task.done or task.seconds > until)
     took = task.seconds - began
     if solved.stopped:

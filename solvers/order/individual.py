@@ -1,4 +1,4 @@
-"""XLA's assignment as a function from an individual (an order of buffers, eagerness, flags) to judged seconds."""
+"""Individuals of `order-search`: an order of buffers, eagerness and flags; their mappings and judged seconds."""
 
 import itertools
 from dataclasses import dataclass, replace
@@ -15,23 +15,23 @@ from ..common.task import Best, Task
 from ..xla.decoder import Decoder
 from ..xla.options import Options, production
 
-# Settings of the copy bandwidth that the assignment counts on, beside those of the compiler's default.
+# Settings of the copy bandwidth that the algorithm counts on, and of overlaps, relative to the compiler's defaults.
 BANDWIDTHS = (1.0, 0.5, 0.75, 0.35)
 OVERLAPS = (1.0, 0.5, 2.0)
-# Buffers that are together worth less than this share of the program are left out of a search.
+# Buffers that together are worth less than this share of the latency are left out of a search.
 _MINOR_SHARE = 2e-3
 
 
 @dataclass(frozen=True)
 class Flags:
-    """What an individual may choose of the compiler's flags.
+    """The compiler's flags that an individual may choose.
 
     Attributes:
       bandwidth: share of HBM's bandwidth that copies are expected to get.
-      loop_optimiser: whether prefetches of repeated layers are planned together, on targets where the compiler does so.
+      loop_optimiser: whether repeated layers are planned together, on targets where the compiler does so by default.
       cross_program: whether an input is prefetched across programs.
-      slices: whether large prefetches may be cut. Without, decoding is two to ten times as fast.
-      overlap: how long before its use a prefetch should start, relative to the compiler's setting.
+      slices: whether large prefetches may be cut into slices; without, decoding is two to ten times as fast.
+      overlap: preferred time from the start of a prefetch to its use, relative to the compiler's default.
     """
 
     bandwidth: float = 1.0
@@ -43,13 +43,13 @@ class Flags:
 
 @dataclass(frozen=True, eq=False)
 class Individual:
-    """What is decoded. Shapes: `N` buffers, `A` accesses.
+    """A point of the search. Shapes: `N` buffers, `A` accesses.
 
     Attributes:
       keys: `[N]` buffers are placed in ascending order of their keys.
-      banned: `[N]` stays in HBM.
-      eagerness: `[A]` when a prefetch for an access should start, from 0 (as soon as the value is defined) to 1 (right
-        before the use); negative where the assignment decides.
+      banned: `[N]` whether a buffer stays in HBM.
+      eagerness: `[A]` preferred start of a prefetch for an access, from 0 (the definition of the value) to 1 (right
+        before the use); negative where the algorithm decides.
       flags: the settings.
     """
 
@@ -60,19 +60,19 @@ class Individual:
 
 
 class Evaluator:
-    """Decodes and judges individuals of a task's program, and offers what is better than all before.
+    """Decodes and judges individuals of a task's program, and offers their mappings.
 
     Attributes:
-      major: `[M]` buffers worth placing in a search, by what they move, most first.
-      uses: for each buffer its operands, by number of access.
+      major: `[M]` buffers worth placing in a search, by bytes moved, the most first.
+      uses: for each buffer the accesses that read it.
     """
 
     def __init__(self, task: Task) -> None:
-        """Prepares. Nothing is decoded yet."""
+        """Ranks the buffers of the task's program; decodes nothing yet."""
         self._task = task
         self._judge = task.game.judge
         self._decoders: dict[Flags, Decoder] = {}
-        self._before: list[Best] = []  # what was best before each offer that has not been verified
+        self._before: list[Best] = []  # the best before each offer not verified yet
         program, target = self._judge.program, self._judge.target
         minor = frozenset.intersection(
             *(minor_buffers(program, target, model, _MINOR_SHARE) for model in self._judge.models)
@@ -88,7 +88,7 @@ class Evaluator:
 
     @cached_property
     def uses(self) -> list[NDArray[np.int64]]:
-        """Numbers of the accesses that read each buffer."""
+        """For each buffer, the accesses that read it."""
         program = self._judge.program
         operands = np.flatnonzero(program.access_kind == OPERAND)
         order = operands[np.argsort(program.access_buffer[operands], kind="stable")]
@@ -96,7 +96,7 @@ class Evaluator:
         return [order[a:b] for a, b in itertools.pairwise(edges)]
 
     def decoder(self, flags: Flags) -> Decoder:
-        """Returns the decoder of some settings, made once."""
+        """Returns the decoder under some flags, made once."""
         if flags not in self._decoders:
             options: Options = production(self._judge.target)
             options = replace(
@@ -111,7 +111,7 @@ class Evaluator:
         return self._decoders[flags]
 
     def start(self, flags: Flags, keys: NDArray[np.float64] | None = None) -> Individual:
-        """Returns XLA's own individual under some settings, or one with another order of buffers."""
+        """Returns XLA's own individual under some flags, or one with other keys."""
         program = self._judge.program
         keys = self.own_keys if keys is None else keys
         return Individual(keys, np.zeros(program.num_buffers, bool), np.full(program.num_accesses, -1.0), flags)
@@ -132,7 +132,7 @@ class Evaluator:
         return keys
 
     def seconds(self, individual: Individual, minor: bool = False) -> float:
-        """Returns the judged seconds of an individual; `minor` also places what is left out of a search, last."""
+        """Returns the judged seconds of an individual; `minor` also places, last, the buffers left out of a search."""
         priority = np.where(individual.banned, np.inf, individual.keys)
         priority = np.where(self._minor, priority + 1e6 if minor else np.inf, priority)
         eager = (individual.eagerness >= 0.0).any()
@@ -140,9 +140,9 @@ class Evaluator:
         return self.judge(mapping)
 
     def judge(self, mapping: Mapping) -> float:
-        """Offers a mapping; returns its judged seconds.
+        """Offers a mapping without verifying it; returns its judged seconds.
 
-        To verify takes as long as several decodes, so what is best is verified by `settle`.
+        Verifying takes as long as several decodes, so `settle` does it for the best mapping only.
         """
         task = self._task
         before = task.best
@@ -152,7 +152,7 @@ class Evaluator:
         return seconds
 
     def settle(self) -> None:
-        """Verifies the best offer, and takes it back if it is illegal, and so on; to be called in the end."""
+        """Verifies the best offer and takes it back if it is illegal, until one is legal; must be called in the end."""
         while self._before:
             mapping = self._task.best.mapping
             if mapping is not None and not self._is_illegal(mapping):

@@ -1,14 +1,14 @@
-"""Search over what XLA's assignment leaves open: the order of buffers, when prefetches start, and flags.
+"""The solver `order-search`: a search over buffer orders, starts of prefetches and flags of XLA's algorithm.
 
-An individual (`decoded.py`) holds a key per buffer, the buffers that stay in HBM, an eagerness per access, and flags.
-Two searches share its moves:
+An individual (`individual.py`) holds a key per buffer, the buffers that stay in HBM, an eagerness per access, and
+flags. Two searches share the same moves:
 
-- *evolve*: a population with biased crossover of random keys (as in Goncalves and Resende's biased random-key genetic
-  algorithms, 2011): a child takes each buffer's key, ban and eagerness from the better parent more often than not;
-- *climb*: annealing over few moves from the best individual known.
+- *evolve*: a population with biased crossover of random keys (biased random-key genetic algorithms; Goncalves and
+  Resende, 2011): a child takes each buffer's key, ban and eagerness more often from its better parent;
+- *climb*: annealing over single moves from the best individual.
 
-Prefetches are not cut into slices while searching, which makes decoding two to ten times as fast and individuals no
-worse; the best is decoded both ways.
+During the search prefetches are not cut into slices: that makes decoding two to ten times as fast and individuals no
+worse. The best individual is decoded both ways.
 """
 
 import itertools
@@ -20,19 +20,20 @@ import numpy as np
 
 from ...env.program.mapping import Mapping
 from ...env.program.program import Program
-from ..common.task import Budget, Task
+from ..common.budget import Budget
+from ..common.task import Task
 from .individual import BANDWIDTHS, OVERLAPS, Evaluator, Flags, Individual
 
-# Share of the time for climbing; the rest is for the population before it.
+# Share of the time for climbing, after the population.
 _CLIMB_SHARE = 0.5
 POPULATION = 16
-_FROM_BETTER = 0.7
-_MUTATED = 0.6  # children that also get a move
-# Temperatures of the climb, relative to its latency.
+_FROM_BETTER = 0.7  # of the genes of a child
+_MUTATED = 0.6  # of the children: they also make a move
+# Temperatures of the climb, relative to the latency.
 _FIRST_TEMPERATURE, _LAST_TEMPERATURE = 1e-3, 1e-5
-# Buffers that a move picks from: mostly those that move most.
+# Half of the picks are from this share of the buffers, those that move most bytes.
 _TOP = 0.3
-# A move and how often it is made.
+# Moves and their shares.
 _MOVES = (
     ("swap", 0.2),
     ("first", 0.15),
@@ -43,18 +44,20 @@ _MOVES = (
     ("flags", 0.05),
 )
 _NOISE, _MOST_NOISY = 0.1, 12
-# How often, of the budget, the best is decoded once more with the buffers that the search leaves out.
+# So many times in a budget, the best individual is decoded with the buffers that the search leaves out.
 _FINALS = 5
 
 
 @dataclass(frozen=True, eq=False)
 class Member:
+    """An individual and its judged seconds."""
+
     seconds: float
     individual: Individual
 
 
 def order_search(task: Task, climb_share: float = _CLIMB_SHARE) -> None:
-    """Starts from XLA's own order under all flags and from sizes, evolves, then climbs from the best.
+    """Starts from XLA's own order under all flags and from the order by size, evolves, then climbs from the best.
 
     Args:
       task: the task.
@@ -74,15 +77,17 @@ def order_search(task: Task, climb_share: float = _CLIMB_SHARE) -> None:
 
 @lru_cache(maxsize=256)
 def ordered_mapping(program: Program, objective: str | None, orders: int) -> Mapping | None:
-    """Returns the best of `orders` mappings of `order-search`, None if it finds none. Every process that asks finds the
-    same: what they play by depends on it."""
+    """Returns the best of `orders` mappings of `order-search`, or None if it finds none.
+
+    It is often better than production. Every process that asks gets the same mapping, which its games depend on.
+    """
     task = Task(program, None, objective, Budget(None, orders), seed=0)
     order_search(task)
     return task.mapping()
 
 
 class OrderSearch:
-    """Moves, and the best individual so far."""
+    """One search: its moves, and the best individual so far."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -93,7 +98,7 @@ class OrderSearch:
         self._next_final = 1.0 / _FINALS
 
     def judge(self, individual: Individual) -> Member:
-        """Evaluates, and remembers the best."""
+        """Evaluates an individual, and keeps it if it is the best."""
         member = Member(self.evaluator.seconds(individual), individual)
         if self.best is None or member.seconds < self.best.seconds:
             self.best = member
@@ -103,7 +108,7 @@ class OrderSearch:
         return member
 
     def finish(self) -> None:
-        """Decodes the best once more with all buffers and with slices, which may be better or worse."""
+        """Decodes the best individual with all buffers, without and with slices, and offers both."""
         if self.best is not None and self.best is not self._finished:
             self._finished = self.best
             individual = self.best.individual
@@ -112,8 +117,10 @@ class OrderSearch:
                 self.evaluator.seconds(replace(individual, flags=flags), minor=True)
 
     def starts(self) -> list[Member]:
-        """Evaluates XLA's own individual under each setting of the grid, then, without slices, what the search starts
-        from: the same, and an order by size under the best."""
+        """Evaluates XLA's own individual under each setting of the grid, and returns the members to start from.
+
+        Those are the same individuals without slices, and the order by size under the best setting.
+        """
         self.task.doing = "flags"
         for flags in grid_settings(slices=True):
             if self.task.done and self.task.evaluations:
@@ -132,13 +139,13 @@ class OrderSearch:
     # ---- moves -------------------------------------------------------------------------------------------------------
 
     def pick(self) -> int:
-        """Returns a buffer that matters, those that move most more often."""
+        """Returns a random buffer worth placing; those that move most bytes are more likely."""
         major = self.evaluator.major
         top = max(1, int(_TOP * len(major)))
         return int(major[self.draw.integers(top if self.draw.random() < 0.5 else len(major))])
 
     def moved(self, individual: Individual) -> Individual:
-        """Returns an individual with one random move made."""
+        """Returns an individual changed by one random move."""
         names, shares = zip(*_MOVES, strict=True)
         move = str(self.draw.choice(names, p=np.array(shares) / sum(shares)))
         if move == "flags":
@@ -186,7 +193,7 @@ class OrderSearch:
         return replace(flags, bandwidth=float(self.draw.choice([x for x in BANDWIDTHS if x != flags.bandwidth])))
 
     def crossed(self, better: Individual, worse: Individual) -> Individual:
-        """Returns a child: each buffer as in one parent, the better one more often."""
+        """Returns a child that takes each buffer from one parent, more often from the better one."""
         from_better = self.draw.random(len(better.keys)) < _FROM_BETTER
         access = from_better[self.task.game.program.access_buffer]
         return Individual(
