@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..env.program.program import Program
 from ..learner.fine_tune import FineTuner
-from ..solvers.common.task import Budget, Progress
+from ..solvers.common.budget import Budget, Progress
 from ..solvers.learned.config import GuidedConfig
 from ..solvers.learned.solver import make_guided
 from ..solvers.solve import Solution, Solver, solve

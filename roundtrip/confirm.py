@@ -1,72 +1,55 @@
-"""Sets of options are judged by the real compiler, one after another, and the best confirmed one is kept.
+"""Has the real compiler judge candidates, and keeps the best that it confirms.
 
-The compiler is asked twice: about each candidate until memory is assigned, which takes seconds; then about the best to
-the end, which tells the cycles of its placement exactly. A candidate that is refused, dropped, too slow or crashes the
-compiler is told and left out; where none is better than the compiler's default, the default stays.
+The compiler is asked about each candidate until memory is assigned, which takes seconds, and then about the best one to
+the end, which tells the cycles of its placement exactly. A candidate that is refused, dropped, too slow, or crashes the
+compiler is reported and left out. If none is better than the compiler's default, the default stays.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-
-import numpy as np
 
 from ..env.errors import UserError
 from ..env.physics.objective import Judge, make_judge
-from ..env.program.mapping import Mapping as ProgramMapping
+from ..env.program.mapping import Mapping
 from ..env.program.program import Program
-from .compile import Imposed, Imposer
-from .translate import DEFAULT, Translation
+from .candidates import Candidate
+from .real_compiler import Compiled, RealCompiler
 
-# A candidate counts as better than the default by this share at least: less is noise of rounded bytes.
+# The least gain over the default, as a share, that counts; less is noise of rounded bytes.
 _LEAST_GAIN = 1e-6
-
-
-@dataclass(frozen=True, eq=False)
-class Candidate:
-    """Options to be judged.
-
-    Attributes:
-      kind: what they are, for people.
-      options: beside those of the capture.
-      foreseen: what our own decoder makes of them, or None.
-    """
-
-    kind: str
-    options: Mapping[str, str]
-    foreseen: ProgramMapping | None = None
 
 
 @dataclass(eq=False)
 class Attempt:
-    """What became of a candidate.
+    """One candidate and the compiler's answer.
 
     Attributes:
-      candidate: it.
-      imposed: what the compiler made of it; None where it did not.
-      error: why not, in one line.
-      exact: compiled to the end, so that its cycles are all the compiler's own.
+      candidate: the candidate.
+      compiled: the compilation; None if it failed.
+      error: the failure in one line, or None.
+      exact: compiled to the end, so that all cycles are the compiler's own.
     """
 
     candidate: Candidate
-    imposed: Imposed | None = None
+    compiled: Compiled | None = None
     error: str | None = None
     exact: bool = False
 
 
 @dataclass(eq=False)
 class Confirmation:
-    """What was kept.
+    """All attempts, and the one that was kept.
 
     Attributes:
-      program: with the cycles that all compilations showed.
-      default: what the compiler makes of no options.
+      program: the program; its cycle table has the pairs of all compilations.
+      default: the mapping that the compiler makes without options.
       attempts: in the order of the candidates.
-      kept: the best that is better than the default; None where there is none.
+      kept: the best attempt that is better than the default; None if there is none.
     """
 
     program: Program
-    default: ProgramMapping
+    default: Mapping
     attempts: list[Attempt] = field(default_factory=list)
     kept: Attempt | None = None
 
@@ -76,16 +59,16 @@ class Confirmation:
         return {} if self.kept is None else dict(self.kept.candidate.options)
 
     @property
-    def mapping(self) -> ProgramMapping:
-        """What the compiler makes of them."""
-        return self.default if self.kept is None or self.kept.imposed is None else self.kept.imposed.mapping
+    def mapping(self) -> Mapping:
+        """The mapping that the compiler makes with `options`."""
+        return self.default if self.kept is None or self.kept.compiled is None else self.kept.compiled.mapping
 
 
 def confirm(
     program: Program,
     objective: str | None,
     candidates: Sequence[Candidate],
-    compiler: Imposer,
+    compiler: RealCompiler,
     *,
     quick: bool = False,
     just_captured: bool = False,
@@ -96,22 +79,23 @@ def confirm(
 
     Args:
       program: the program, with its production mapping.
-      objective: what decides which is best; see `make_judge`.
+      objective: the objective that decides which is best; see `make_judge`.
       candidates: best foreseen first.
       compiler: of the program.
-      quick: compile none to the end, so that cycles are those of the program's table.
-      just_captured: the program's production mapping is what this compiler makes of no options, and need not be asked.
-      time_left_s: seconds that are left; a compilation that probably takes longer is not begun, one that does is ended.
+      quick: compile no candidate to the end; cycles are then those of the program's table.
+      just_captured: the production mapping is this compiler's default, so that the default is not compiled again.
+      time_left_s: returns the seconds that are left. A compilation that would probably take longer is not begun, and
+        one that does take longer is ended.
       progress: takes one line at a time.
 
     Raises:
       UserError: the compiler does not even compile the program as it was captured.
-      FormatError: its output is not what capture understands.
+      FormatError: capture does not understand the compiler's output.
     """
     assert program.production is not None
     result = Confirmation(program, program.production)
     if not just_captured:
-        result.default = compiler.impose(program, {}, quick=True).mapping
+        result.default = compiler.compile(program, {}, quick=True).mapping
         judge = make_judge(program, objective)
         if judge.judge(result.default) != judge.judge(program.production):
             progress("XLA's default is another mapping than when the program was captured; gains are over that of now")
@@ -124,22 +108,25 @@ def confirm(
             continue
         before_s = time_left_s()
         limit_s = before_s if math.isfinite(before_s) else None
-        result.attempts.append(_asked(result.program, candidate, compiler, True, limit_s, progress))
+        result.attempts.append(
+            _attempt(result.program, candidate, compiler, quick=True, time_limit_s=limit_s, progress=progress)
+        )
         if limit_s is not None:
             takes_s = max(takes_s, before_s - time_left_s())
-    _keep_best(result, objective, compiler, quick, time_left_s, progress)
+    _keep_best(result, objective, compiler, quick=quick, time_left_s=time_left_s, progress=progress)
     return result
 
 
 def _keep_best(
     result: Confirmation,
     objective: str | None,
-    compiler: Imposer,
+    compiler: RealCompiler,
+    *,
     quick: bool,
     time_left_s: Callable[[], float],
     progress: Callable[[str], None],
 ) -> None:
-    """Keeps the best attempt, compiled to the end unless `quick`; the next best where that shows that it is none."""
+    """Keeps the best attempt, compiled to the end unless `quick`; the next best if its exact cycles make it worse."""
     while True:
         judge = make_judge(result.program, objective)
         better = [attempt for attempt in result.attempts if _gain(judge, result.default, attempt) > _LEAST_GAIN]
@@ -153,56 +140,44 @@ def _keep_best(
         limit_s = time_left_s()
         again, said = Attempt(best.candidate), list[str]()
         if limit_s > 0:
-            limited = limit_s if math.isfinite(limit_s) else None
-            again = _asked(result.program, best.candidate, compiler, False, limited, said.append)
-        if again.imposed is None and time_left_s() <= 0:
+            again = _attempt(
+                result.program,
+                best.candidate,
+                compiler,
+                quick=False,
+                time_limit_s=limit_s if math.isfinite(limit_s) else None,
+                progress=said.append,
+            )
+        if again.compiled is None and time_left_s() <= 0:
             progress(f"no time to compile {best.candidate.kind} to the end: its cycles are of the program's table")
             result.kept = best
             return
         for line in said:
             progress(line)
-        best.imposed, best.error, best.exact = again.imposed, again.error, True
-        if again.imposed is not None:
-            result.program = again.imposed.program
+        best.compiled, best.error, best.exact = again.compiled, again.error, True
+        if again.compiled is not None:
+            result.program = again.compiled.program
 
 
-def _asked(
+def _attempt(
     program: Program,
     candidate: Candidate,
-    compiler: Imposer,
+    compiler: RealCompiler,
+    *,
     quick: bool,
     time_limit_s: float | None,
     progress: Callable[[str], None],
 ) -> Attempt:
-    """Asks the compiler; a failure is told and kept."""
+    """Compiles a candidate; a failure is reported and kept in the attempt."""
     try:
-        return Attempt(candidate, compiler.impose(program, candidate.options, quick, time_limit_s))
+        return Attempt(candidate, compiler.compile(program, candidate.options, quick=quick, time_limit_s=time_limit_s))
     except UserError as error:
         progress(f"{candidate.kind} is left out: {error}")
         return Attempt(candidate, error=str(error))
 
 
-def _gain(judge: Judge, default: ProgramMapping, attempt: Attempt) -> float:
-    """Returns the gain over the default as the judge sees it, as a share."""
-    if attempt.imposed is None:
+def _gain(judge: Judge, default: Mapping, attempt: Attempt) -> float:
+    """Returns the gain over the default under the judge's objective, as a share; -1 if the compilation failed."""
+    if attempt.compiled is None:
         return -1.0
-    return 1.0 - judge.judge(attempt.imposed.mapping) / judge.judge(default)
-
-
-def candidates_of(translations: Sequence[Translation]) -> list[Candidate]:
-    """Returns what is foreseen to be better than the compiler's default, best first, each placement once."""
-    (default_s,) = [found.judged_s for found in translations if found.kind == DEFAULT]
-    candidates: list[Candidate] = []
-    for found in translations:
-        seen = [other.foreseen for other in candidates if other.foreseen is not None]
-        if found.judged_s < default_s and not any(_alike(found.mapping, other) for other in seen):
-            candidates.append(Candidate(found.kind, found.options, found.mapping))
-    return candidates
-
-
-def _alike(one: ProgramMapping, other: ProgramMapping) -> bool:
-    return (
-        np.array_equal(one.access_fast, other.access_fast)
-        and np.array_equal(one.residencies, other.residencies)
-        and np.array_equal(one.copies, other.copies)
-    )
+    return 1.0 - judge.judge(attempt.compiled.mapping) / judge.judge(default)

@@ -1,7 +1,7 @@
-"""What a user may tell the compiler of a mapping: the order of buffers, the starts of prefetches, and flags.
+"""Writes compiler options that bring a mapping about: an order of buffers, starts of prefetches, and flags.
 
-The options are those of libtpu 0.0.51, found by trying: docs/round-trip.md. Text protos name values by the instruction
-(and the shape index) that defines them, uses by instruction and operand number.
+The options are those of libtpu 0.0.51, found by experiment (docs/round-trip.md). Their values are text protos, which
+name a value by the instruction and the shape index that define it, and a use by instruction and operand number.
 """
 
 import re
@@ -20,14 +20,14 @@ from ..solvers.order.individual import Flags
 PREFETCHES = "xla_tpu_preferred_prefetch_overrides"
 OVERLAP = "xla_msa_preferred_overlap_to_async_copy_ratio"
 SLICES = "xla_tpu_sliced_prefetch_max_slices"
-# Where the compiler dumps the options that it took.
+# The dump of the options that the compiler took.
 ENVIRONMENT = "*.tpu_comp_env.txt"
 _DEFAULT_OVERLAP = 2.0
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}]|[^\s{}":]+')
 
 
 def flag_options(flags: Flags) -> CompilerOptions:
-    """Returns the compiler options of flags, none where all is as by default."""
+    """Returns the compiler options of those flags that differ from the default."""
     found: CompilerOptions = {}
     if flags.bandwidth != 1.0:
         found[BANDWIDTH] = f"{flags.bandwidth:g}"
@@ -43,9 +43,13 @@ def flag_options(flags: Flags) -> CompilerOptions:
 
 
 def order_option(program: Program, order: Sequence[int]) -> CompilerOptions:
-    """Returns the option that places buffers in an order; those that it does not name come after them.
+    """Returns the option that places buffers in an order; buffers that it does not name are placed after them.
 
-    All values of a buffer get its number, since the compiler places them together when it meets the first.
+    All values of a buffer get its number, because the compiler places them together when it comes to the first.
+
+    Args:
+      program: the program.
+      order: buffers, first to last.
     """
     values: dict[int, list[str]] = {buffer: [] for buffer in order}
     for buffer in order:
@@ -68,11 +72,11 @@ def order_option(program: Program, order: Sequence[int]) -> CompilerOptions:
 
 
 def prefetch_option(program: Program, wanted_start: ArrayLike) -> CompilerOptions:
-    """Returns the option that asks for starts of prefetches.
+    """Returns the option that sets the starts of prefetches.
 
     Args:
       program: the program.
-      wanted_start: `[A]` per access, after which instruction a prefetch for it should start, or -1 for none.
+      wanted_start: `[A]` the instruction after which a prefetch for an access should start, or -1 for none.
     """
     wanted = np.asarray(wanted_start)
     overrides = []
@@ -88,11 +92,11 @@ def prefetch_option(program: Program, wanted_start: ArrayLike) -> CompilerOption
 
 
 def check_taken(folder: Path, options: Mapping[str, str]) -> None:
-    """Holds options against what the compiler dumped of its own: it drops some text without a word.
+    """Compares options with those that the compiler dumped, because it drops some without an error.
 
     Args:
       folder: of a compilation with dumps.
-      options: what it was asked for.
+      options: the options that the compilation was asked for.
 
     Raises:
       UserError: an option is not among those that it compiled with.
@@ -121,7 +125,7 @@ def _position(name: str, path: str) -> str:
 
 
 def _name(name: str) -> str:
-    # The compiler matches names by regular expressions, of which HLO names hold only the dot.
+    # The compiler matches names by regular expressions; the dot is the only special character in HLO names.
     return f'instruction_name_regex: "{name.replace(".", "[.]")}"'
 
 

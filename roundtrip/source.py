@@ -1,4 +1,4 @@
-"""Where a program can be compiled again from: the lowered module that its file carries, or the function."""
+"""Finds the source that a program can be compiled from again: the lowered module in its file, or its function."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,16 +13,16 @@ from ..env.workloads import MODELS_PARENT, all_names, workload
 
 @dataclass(frozen=True)
 class Source:
-    """What a program is compiled from.
+    """The source of a program, and the settings of its capture.
 
     Attributes:
       function: `PKG.MODULE:FUNCTION`.
-      topology: what the compiler compiles for.
-      folder: where the function's module is looked for first; None for the current folder.
+      topology: the topology to compile for.
+      folder: searched first for the function's module; None for the current folder.
       options: compiler options of the capture.
-      versions: of jax and libtpu, as the program file says; empty where it does not.
-      module: the lowered module, a portable artifact of StableHLO, which needs no function; None where the file has
-        none.
+      versions: of jax and libtpu in the capture; empty if the program file does not give them.
+      module: the lowered module, a portable artifact of StableHLO, which serves instead of the function; None if the
+        program file has none.
     """
 
     function: str
@@ -34,22 +34,22 @@ class Source:
 
 
 def program_path(name_or_path: str | Path) -> Path:
-    """Returns the file of a program: of a committed workload by its name, or any by its path."""
+    """Returns the file of a program, given as the name of a workload or as a path."""
     name = str(name_or_path)
     return workload(name).path if name in all_names() else Path(name_or_path)
 
 
 def find_source(program: Program, path: Path | None = None, folder: Path | None = None) -> Source:
-    """Returns what a program is compiled from.
+    """Returns the source of a program.
 
     Args:
       program: the program.
-      path: its file, whose module serves unless `folder` is given.
-      folder: where the function's module is looked for first; None for the current folder.
+      path: its file, whose lowered module serves unless `folder` is given.
+      folder: searched first for the function's module; None for the current folder.
 
     Raises:
-      UserError: the program file does not say.
-      FormatError: the module in the file was changed.
+      UserError: the program file does not name function and topology.
+      FormatError: the module in the file is damaged.
     """
     provenance = program.provenance
     versions: dict[str, str] = {key: str(provenance[key]) for key in ("jax", "libtpu") if key in provenance}

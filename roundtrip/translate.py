@@ -1,11 +1,13 @@
-"""From a mapping to what the compiler can be told: an order of buffers, starts of prefetches, flags.
+"""Translates a mapping into compiler options: an order of buffers, starts of prefetches, and flags.
 
-The compiler decodes an order greedily, and so does our own `Decoder`, in milliseconds. The translation is a search
-with it: a few orders that put first what the mapping keeps fast, under settings of the compiler's flags, with and
-without the starts of the mapping's prefetches; then moves by what went wrong (squeaky wheel optimization, Joslin and
-Clements 1999): a buffer that the mapping has in fast memory and the decoding has not goes to the front, the opposite to
-the back. The best of each kind (an order alone, with starts, with flags, ...) is kept: our decoder is not the compiler,
-which is asked afterwards and may do as it is told by one kind and not by another.
+The compiler places buffers greedily in an order, and our own `Decoder` does the same in milliseconds. The translation
+searches with the decoder. It first tries a few orders that begin with the buffers that the mapping keeps fast, under
+every setting of the flags, with and without the starts of the mapping's prefetches. Then it makes moves from the best
+by squeaky wheel optimization (Joslin and Clements 1999): a buffer that is in fast memory in the mapping and not in the
+decoding moves to the front, and the opposite to the back.
+
+The best of each kind (an order alone, an order with starts, with flags, ...) is returned, because the decoder is only a
+model of the compiler: the compiler, asked afterwards, may follow one kind and not another.
 """
 
 import itertools
@@ -20,27 +22,28 @@ from ..env.physics.objective import Judge
 from ..env.program.compiler_flags import CompilerOptions
 from ..env.program.mapping import COPY_FIELDS, CROSS_PROGRAM, PREFETCH, RESIDENCY_FIELDS, Mapping
 from ..env.program.program import OPERAND, Program
-from ..solvers.common.task import Budget, Task
+from ..solvers.common.budget import Budget
+from ..solvers.common.task import Task
 from ..solvers.order.individual import BANDWIDTHS, OVERLAPS, Evaluator, Flags
 from .options import flag_options, order_option, prefetch_option
 
-# The kind of no options at all.
+# The kind without options.
 DEFAULT = "default"
-# Share of the time for the settings; the rest is for moves from the best.
+# Share of the time for the settings of the flags; the rest is for moves.
 _SETTINGS_SHARE = 0.5
-# Moves that are random, so that a search does not end where what went wrong cannot be mended.
+# Share of random moves, which lead on when no move towards the mapping helps.
 _RANDOM = 0.3
 
 
 @dataclass(frozen=True, eq=False)
-class Candidate:
-    """What the compiler could be told. Shapes: `K` buffers that are placed, `A` accesses.
+class Encoding:
+    """Options in a form that the decoder decodes. Shapes: `K` buffers that are placed, `A` accesses.
 
     Attributes:
       order: `[K]` buffers, first to last.
-      starts: `[A]` after which instruction a prefetch for an access should start, or -1.
-      flags: the settings.
-      own_order: the order is the compiler's own, and nothing need be said of it.
+      starts: `[A]` the instruction after which a prefetch for an access should start, or -1.
+      flags: the settings of the flags.
+      own_order: `order` is the compiler's own, which takes no option.
     """
 
     order: NDArray[np.int64]
@@ -50,7 +53,7 @@ class Candidate:
 
     @property
     def kind(self) -> str:
-        """What the compiler is told: `order`, `starts`, `flags`, joined by `+`; `default` for nothing."""
+        """The parts that take an option: `order`, `starts`, `flags`, joined by `+`; `default` if there are none."""
         told = {
             "order": not self.own_order,
             "starts": bool((self.starts >= 0).any()),
@@ -61,14 +64,14 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class Translation:
-    """A candidate, decoded.
+    """An encoding, decoded.
 
     Attributes:
-      kind: what the compiler is told, see `Candidate`.
-      options: the same as compiler options.
-      mapping: what our own decoder makes of it.
-      judged_s: seconds of that mapping.
-      decodes: how many were tried in the search that it is of.
+      kind: see `Encoding.kind`.
+      options: the encoding as compiler options.
+      mapping: the mapping that our own decoder makes of it.
+      judged_s: seconds of that mapping under the judge's objective.
+      decodes: number of encodings that the whole search tried.
     """
 
     kind: str
@@ -82,30 +85,32 @@ def translate(
     judge: Judge,
     mapping: Mapping,
     seconds: float = 30.0,
+    *,
     seed: int = 0,
     clock: Callable[[], float] = time.monotonic,
     decodes: int | None = None,
 ) -> list[Translation]:
-    """Looks for the options whose decoding is worth most of what the mapping promises.
-
-    Returns:
-      the best of each kind, best first; what is foreseen no better than the compiler's default comes after that one.
+    """Searches for the options that bring about most of the gain that a mapping promises.
 
     Args:
-      judge: of the program that is mapped.
-      mapping: a legal one.
+      judge: judges the mappings, and knows the program.
+      mapping: a legal mapping of that program.
       seconds: time limit.
-      seed: of the moves.
-      clock: seconds that pass.
-      decodes: limit of decodings, which repeats exactly with a seed; None for none.
+      seed: of the random moves.
+      clock: returns seconds.
+      decodes: limit of decodings; a search that this limit ends repeats exactly with its seed. None for no limit.
+
+    Returns:
+      The best of each kind, best first. The kind `default` is among them, and only the kinds before it are foreseen to
+      be better than the compiler's default.
     """
     return _Search(judge, mapping, clock() + seconds, seed, clock, decodes).run(seconds)
 
 
-def starts_of(program: Program, mapping: Mapping) -> NDArray[np.int64]:
-    """Returns `[A]` per access after which instruction the prefetch that serves it starts, or -1.
+def prefetch_starts(program: Program, mapping: Mapping) -> NDArray[np.int64]:
+    """Returns `[A]` the instruction after which the prefetch that serves an access starts, or -1.
 
-    That is the first read from fast memory once the prefetch is done; of several slices the first counts.
+    A prefetch serves the first read of its buffer from fast memory once it is done. Of several slices the first counts.
     """
     found = np.full(program.num_accesses, -1, np.int64)
     reads = mapping.access_fast & (program.access_kind == OPERAND)
@@ -127,7 +132,7 @@ def _changed(flags: Flags, other: Flags) -> int:
 
 
 class _Search:
-    """Candidates, and the best so far."""
+    """The search: encodings, the best of all and the best of each kind so far."""
 
     def __init__(
         self,
@@ -141,73 +146,79 @@ class _Search:
         self.judge, self.program, self.wanted = judge, judge.program, mapping
         self.until, self.clock, self.limit = until, clock, decodes
         self.draw = np.random.default_rng(seed)
-        self.wanted_starts = starts_of(self.program, mapping)
+        self.wanted_starts = prefetch_starts(self.program, mapping)
         task = Task(self.program, judge.target, judge.objective, Budget(None, 0), seed)
         self.decoder = Evaluator(task).decoder
         self.decodes = 0
-        self.best: tuple[tuple[float, float], Candidate, Mapping] | None = None
-        self.kinds: dict[str, tuple[tuple[float, float], Candidate, Mapping]] = {}
+        self.best: tuple[tuple[float, float], Encoding, Mapping] | None = None
+        self.kinds: dict[str, tuple[tuple[float, float], Encoding, Mapping]] = {}
 
     def run(self, seconds: float) -> list[Translation]:
-        """Tries the orders under the settings, then moves."""
-        self._try(Candidate(self.decoder(Flags()).order(), self._no_starts(), Flags(), own_order=True))
+        """Tries the orders under the settings, then moves from the best; returns the best of each kind."""
+        self._try(Encoding(self.decoder(Flags()).order(), self._no_starts(), Flags(), own_order=True))
         settings_until = self.until - (1.0 - _SETTINGS_SHARE) * seconds
         settings_decodes = None if self.limit is None else int(_SETTINGS_SHARE * self.limit)
-        for candidate in self._candidates():
+        for encoding in self._encodings():
             if self._over(settings_until, settings_decodes):
                 break
-            self._try(candidate)
+            self._try(encoding)
         while not self._over(self.until, self.limit):
             assert self.best is not None
             self._try(self._moved(self.best[1], self.best[2]))
-        # Of equally good ones that which says least.
+        # Of equally good encodings the one with the fewest parts comes first.
         found = sorted(self.kinds.values(), key=lambda entry: (entry[0], entry[1].kind.count("+")))
         return [
-            Translation(candidate.kind, self._options(candidate), decoded, judged_s, self.decodes)
-            for (judged_s, _), candidate, decoded in found
+            Translation(encoding.kind, self._options(encoding), decoded, judged_s, self.decodes)
+            for (judged_s, _), encoding, decoded in found
         ]
 
     def _over(self, until: float, decodes: int | None) -> bool:
         return self.clock() >= until or (decodes is not None and self.decodes >= decodes)
 
-    def _options(self, candidate: Candidate) -> CompilerOptions:
-        order = {} if candidate.own_order else order_option(self.program, candidate.order.tolist())
-        return {**flag_options(candidate.flags), **order, **prefetch_option(self.program, candidate.starts)}
+    def _options(self, encoding: Encoding) -> CompilerOptions:
+        order = {} if encoding.own_order else order_option(self.program, encoding.order.tolist())
+        return {**flag_options(encoding.flags), **order, **prefetch_option(self.program, encoding.starts)}
 
-    def _try(self, candidate: Candidate) -> None:
-        """Decodes a candidate and keeps it if it is no worse than the best: first by latency, then by bytes alike."""
-        # What is not named comes last, as it does with the compiler; nothing can be kept out of fast memory.
-        priority = np.full(self.program.num_buffers, len(candidate.order))
-        priority[candidate.order] = np.arange(len(candidate.order))
-        starts = candidate.starts if (candidate.starts >= 0).any() else None
-        mapping = self.decoder(candidate.flags).decode(None if candidate.own_order else priority, starts)
+    def _try(self, encoding: Encoding) -> None:
+        """Decodes an encoding and keeps it if it is no worse than the best.
+
+        Latency decides first, then the bytes of accesses that the decoding and the mapping serve differently.
+        """
+        # Buffers outside the order come last, as in the compiler. No option keeps a buffer out of fast memory.
+        priority = np.full(self.program.num_buffers, len(encoding.order))
+        priority[encoding.order] = np.arange(len(encoding.order))
+        starts = encoding.starts if (encoding.starts >= 0).any() else None
+        mapping = self.decoder(encoding.flags).decode(None if encoding.own_order else priority, starts)
         self.decodes += 1
         unlike = mapping.access_fast != self.wanted.access_fast
         score = (self.judge.judge(mapping), float(self.program.access_bytes[unlike].sum()))
-        entry = (score, candidate, mapping)
+        entry = (score, encoding, mapping)
         if self.best is None or score <= self.best[0]:
             self.best = entry
-        if candidate.kind not in self.kinds or score < self.kinds[candidate.kind][0]:
-            self.kinds[candidate.kind] = entry
+        if encoding.kind not in self.kinds or score < self.kinds[encoding.kind][0]:
+            self.kinds[encoding.kind] = entry
 
     def _no_starts(self) -> NDArray[np.int64]:
         return np.full(self.program.num_accesses, -1, np.int64)
 
-    def _candidates(self) -> Iterator[Candidate]:
+    def _encodings(self) -> Iterator[Encoding]:
         crossing = bool((self.wanted.copies[:, COPY_FIELDS.index("direction")] == CROSS_PROGRAM).any())
         starts = (self._no_starts(), self.wanted_starts)
         likely = Flags(cross_program=crossing)
         crossings = (crossing, not crossing)
         grid = itertools.product(BANDWIDTHS, (True, False), crossings, (True, False), OVERLAPS)
         settings = [Flags(*chosen) for chosen in grid]
-        # A large program has time for few: those with one flag changed before those with two.
+        # A large program has time for few settings: those with one flag changed come before those with two.
         for flags in sorted(settings, key=lambda flags: _changed(flags, likely)):
             for number, order in enumerate(self._orders(self.decoder(flags).order())):
                 for start in starts:
-                    yield Candidate(order, start, flags, own_order=number == 0)
+                    yield Encoding(order, start, flags, own_order=number == 0)
 
     def _orders(self, own: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-        """Yields orders: the compiler's own, and what the mapping keeps fast before the rest, by three measures."""
+        """Yields the compiler's own order, and three orders that put the buffers that the mapping keeps fast first.
+
+        The three sort these buffers by the compiler's order, by fast bytes per byte-second held, and by byte-seconds.
+        """
         yield own
         program, wanted = self.program, self.wanted
         served = np.zeros(program.num_buffers)
@@ -225,33 +236,34 @@ class _Search:
         yield own[np.lexsort((-density[own], left_out))]
         yield own[np.lexsort((-held[own], left_out))]
 
-    def _moved(self, candidate: Candidate, decoded: Mapping) -> Candidate:
-        """Returns a candidate with one move made, mostly of what the decoding has in another memory than wanted."""
+    def _moved(self, encoding: Encoding, decoded: Mapping) -> Encoding:
+        """Returns an encoding with one move made, mostly of a buffer that decoding and mapping place differently."""
         program = self.program
-        order, starts = candidate.order.copy(), candidate.starts
+        order, starts = encoding.order.copy(), encoding.starts
         if self.draw.random() < _RANDOM and len(order) > 1:
             wanted = np.flatnonzero(self.wanted_starts >= 0)
             if len(wanted) and self.draw.random() < 0.5:
                 starts = starts.copy()
                 access = int(self.draw.choice(wanted))
                 starts[access] = -1 if starts[access] >= 0 else self.wanted_starts[access]
-                return Candidate(order, starts, candidate.flags, candidate.own_order)
-            return self._shuffled(candidate)
+                return Encoding(order, starts, encoding.flags, encoding.own_order)
+            return self._shuffled(encoding)
         unlike = np.flatnonzero(decoded.access_fast != self.wanted.access_fast)
         unlike = unlike[np.isin(program.access_buffer[unlike], order)]
         if not len(unlike):
-            return self._shuffled(candidate)
+            return self._shuffled(encoding)
         share = program.access_bytes[unlike] + 1.0
         access = int(self.draw.choice(unlike, p=share / share.sum()))
         place = int(np.flatnonzero(order == program.access_buffer[access])[0])
         rest = np.delete(order, place)
         missing = self.wanted.access_fast[access]
         to = int(self.draw.integers(place + 1)) if missing else int(self.draw.integers(place, len(rest) + 1))
-        return Candidate(np.insert(rest, to, order[place]), starts, candidate.flags)
+        return Encoding(np.insert(rest, to, order[place]), starts, encoding.flags)
 
-    def _shuffled(self, candidate: Candidate) -> Candidate:
-        order = candidate.order.copy()
+    def _shuffled(self, encoding: Encoding) -> Encoding:
+        """Returns an encoding with two buffers of the order exchanged."""
+        order = encoding.order.copy()
         if len(order):
             a, b = self.draw.integers(len(order), size=2).tolist()
             order[[a, b]] = order[[b, a]]
-        return Candidate(order, candidate.starts, candidate.flags)
+        return Encoding(order, encoding.starts, encoding.flags)

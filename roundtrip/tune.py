@@ -1,4 +1,4 @@
-"""From a function to compiler options in one go: capture, solve, translate, keep what the real compiler confirms."""
+"""Makes compiler options for a JAX function: captures it, maps it, translates the mapping, has it confirmed."""
 
 import time
 from collections.abc import Callable
@@ -12,32 +12,31 @@ from ..env.errors import UserError
 from ..env.physics.objective import Judge, make_judge
 from ..env.program.mapping import Mapping as ProgramMapping
 from ..env.program.program_file import read_module, write_program
-from ..solvers.common.task import Budget
-from ..solvers.solve import SOLVERS, Solvers, solve
-from .compile import imposer
-from .confirm import Confirmation, candidates_of, confirm
-from .flag_grid import grid_candidates
+from ..solvers.common.budget import Budget
+from ..solvers.solve import DEFAULT_SOLVER, SOLVERS, Solvers, solve
+from .candidates import grid_candidates, translated_candidates
+from .confirm import Confirmation, confirm
+from .real_compiler import real_compiler
 from .source import Source, find_source
 from .translate import translate
 
-GUIDED = "guided"
-# How the time is shared out: of all for capturing; of what is then left for solving, for translating.
+# Shares of the time: for capturing, of all; for solving and for translating, of the time that is left then.
 _CAPTURE, _SOLVE, _TRANSLATE = 0.4, 0.4, 0.3
 _CANDIDATES = 4
 
 
 @dataclass(frozen=True, eq=False)
 class Tuned:
-    """What came of it.
+    """The options that were confirmed, and what led to them.
 
     Attributes:
-      confirmation: what the compiler said; its program is the function as captured.
-      source: what it was compiled from.
-      objective: what decided.
+      confirmation: the compiler's answers; its program is the captured function.
+      source: the source that it was compiled from.
+      objective: the objective that decided.
       wanted: the solver's mapping.
       versions: of jax and libtpu.
-      decodes: sets of options that were tried with our own decoder.
-      seconds: by the clock, by what was done.
+      decodes: number of sets of options that our own decoder tried.
+      seconds: wall time by step: `capture`, `solve`, `translate`, `confirm`.
     """
 
     confirmation: Confirmation
@@ -55,35 +54,38 @@ def tune(
     minutes: float,
     python: Path,
     *,
-    solver: str = GUIDED,
+    solver: str = DEFAULT_SOLVER,
+    solvers: Solvers = SOLVERS,
     objective: str | None = None,
     seed: int = 0,
     program_output: Path | None = None,
     progress: Callable[[str], None] = print,
     clock: Callable[[], float] = time.monotonic,
 ) -> Tuned:
-    """Captures a function, maps it, and looks for the compiler options that come nearest.
+    """Captures a function, maps it, and keeps the best compiler options that the real compiler confirms.
 
-    Nothing is begun that would probably end after `minutes`: first fewer compilations for cycles and flags, then less
-    search, then fewer candidates; what is left undone is said.
+    No step is begun that would probably end after `minutes`. If time is short there are first fewer compilations for
+    cycles and flags, then less search, then fewer candidates; a line of progress says what was left out.
 
     Args:
       function: `PKG.MODULE:FUNCTION`; see `capture`.
       target: a key of `TOPOLOGIES`.
-      minutes: time for all of it.
-      python: interpreter with jax, libtpu and whatever the function needs.
-      solver: a name in `SOLVERS`, or `guided`.
-      objective: what decides; see `make_judge`.
+      minutes: time for all steps together.
+      python: interpreter with jax, libtpu and the packages that the function needs.
+      solver: a name in `solvers`.
+      solvers: the solvers by name.
+      objective: the objective that decides; see `make_judge`.
       seed: of solver and translation.
-      program_output: where the program file goes, with the cycles that all compilations showed.
+      program_output: path for the program file, with the cycles that all compilations showed; None for no file.
       progress: takes one line at a time.
-      clock: seconds that pass.
+      clock: returns seconds.
 
     Raises:
-      UserError: something that the user gave does not work; the message says what.
-      FormatError: the compiler's output is not what capture understands.
+      UserError: an argument cannot be used, or the function cannot be compiled; the message says how to mend it.
+      FormatError: capture does not understand the compiler's output.
     """
-    solvers = _solvers(solver)
+    if solver not in solvers:
+        raise UserError(f"no solver is called {solver!r}; the solvers are {', '.join(solvers)}")
     begin = clock()
     until = begin + 60.0 * minutes
     seconds: dict[str, float] = {}
@@ -123,12 +125,14 @@ def tune(
         done("solve")
         promise = f"{solution.judged_s * 1e6:,.2f} us after {solution.evaluations:,} games"
         progress(f"{solver}: {promise}, {seconds['solve']:.0f} s")
-        translations = translate(judge, solution.mapping, max(0.0, _TRANSLATE * (until - clock())), seed, clock)
+        translations = translate(
+            judge, solution.mapping, max(0.0, _TRANSLATE * (until - clock())), seed=seed, clock=clock
+        )
         progress(f"{translations[0].decodes:,} sets of options decoded")
         done("translate")
         source = find_source(program, path)
-        candidates = [*candidates_of(translations)[:_CANDIDATES], *grid_candidates(judge)]
-        with imposer(source, python, time_limit_s=max(1.0, until - clock()), progress=progress) as compiler:
+        candidates = [*translated_candidates(translations)[:_CANDIDATES], *grid_candidates(judge)]
+        with real_compiler(source, python, time_limit_s=max(1.0, until - clock()), progress=progress) as compiler:
             confirmation = confirm(
                 program,
                 objective,
@@ -145,17 +149,8 @@ def tune(
     return Tuned(confirmation, source, judge.objective, solution.mapping, versions, translations[0].decodes, seconds)
 
 
-def _solvers(solver: str) -> Solvers:
-    if solver == GUIDED:
-        from ..launch.guided import guided_solver  # takes JAX
-
-        return {**SOLVERS, GUIDED: guided_solver(None)}
-    if solver not in SOLVERS:
-        raise UserError(f"no solver is called {solver!r}; the solvers are {', '.join((GUIDED, *SOLVERS))}")
-    return SOLVERS
-
-
 def _say_judge(judge: Judge, progress: Callable[[str], None]) -> None:
+    """Reports the latencies to beat: of XLA's default, and of the best of the flag grid."""
     tuned = judge.tuned()
     assert judge.production_s is not None
     best = "" if tuned is None else f", best of the flag grid {judge.seconds(tuned) / judge.production_s:.2%} of that"

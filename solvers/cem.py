@@ -1,12 +1,11 @@
-"""Cross-entropy method: a linear policy over features of the decision at hand, its weights drawn and refitted."""
+"""The solver `cem`: the cross-entropy method on the weights of a linear policy (Rubinstein, 1999)."""
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from ..env.compiled.unowned import unowned
-from ..env.game.rules import COPY, DROP, NO_COPY, advance, play, reset
-from ..env.game.state import (
+from ..env.game.columns import (
     A_BUFFER,
     A_INSTRUCTION,
     A_KIND,
@@ -18,9 +17,6 @@ from ..env.game.state import (
     B_OUTPUT,
     B_SIZE,
     C_ACCESS,
-    F_PLAN_STALL,
-    F_PLAN_SUPPLY,
-    F_PLAN_VICTIMS,
     IF_CLOCK,
     IF_HBM_RUN,
     IF_LIVE,
@@ -28,35 +24,41 @@ from ..env.game.state import (
     L_FAST,
     L_INSTRUCTIONS,
     R_HBM,
-    State,
-    Tables,
 )
+from ..env.game.moves import COPY, DROP, NO_COPY
+from ..env.game.options import Options
+from ..env.game.play import play
+from ..env.game.rules import advance, reset
+from ..env.game.state import State
+from ..env.game.tables import Tables
 from ..env.program.program import OPERAND
 from .common.plan import preference_of
 from .common.starts import good_starts
 from .common.task import Task
 
 NUM_FEATURES = 11
-# Weights: for an operand those of being fast, for a result those of NoCopy and of Copy; HBM counts 0.
+# Rows of weights: for an operand, of being fast; for a result, of `NO_COPY` and of `COPY`. HBM scores 0.
 _OPERAND, _NO_COPY, _COPY = range(3)
 _POPULATION = 48
 _ELITE = 8
-# Share of the old distribution that is kept, and the least deviation, which shrinks to nothing over the budget.
+# Share of the old distribution in the new one, and the added deviation, which shrinks to 0 over the budget.
 _KEEP = 0.3
 _NOISE = 0.15
-# A distribution that has not led to anything better for so many rounds is given up for a new one.
+# Rounds without improvement after which a new distribution begins.
 _PATIENCE = 12
 
 
 def cem(task: Task) -> None:
-    """Draws weights, plays a game each, refits to the best, until the budget is spent; by the next clock each time that
-    it begins anew."""
+    """Draws weights, plays a game by each and refits to the best, until the budget is spent.
+
+    Each new distribution plays by the next clock.
+    """
     good_starts(task, 0.0)
     shape = (3, NUM_FEATURES)
     plan = np.zeros(len(task.tables.access), np.int8)
-    clocks = task.generator.permutation(np.array(task.clocks)).tolist()
+    clocks = task.generator.permutation(np.array(task.msa_shares)).tolist()
     while not task.done and len(task.free):
-        task.take(task.clock(clocks[0]))
+        task.use(task.tables_with(clocks[0]))
         clocks = clocks[1:] + clocks[:1]
         mean, deviation = _first(shape)
         best, since, rounds = np.inf, 0, 0
@@ -68,7 +70,7 @@ def cem(task: Task) -> None:
             for number, weights in enumerate(drawn):
                 if task.done:
                     break
-                play_policy(task.tables, task.state, task.legal, weights, plan)
+                play_policy(task.tables, task.state, task.options, weights, plan)
                 scores[number] = task.finished(plan)
             elite = np.argsort(scores, kind="stable")[:_ELITE]
             if not np.isfinite(scores[elite]).all():
@@ -80,22 +82,23 @@ def cem(task: Task) -> None:
 
 
 def _first(shape: tuple[int, int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Returns mean and deviation to begin with: fast rather than not, written back rather rarely."""
+    """Returns the first mean and deviation: in favour of fast memory, neutral on write-backs."""
     mean = np.zeros(shape)
     mean[_OPERAND, 0] = mean[_NO_COPY, 0] = 1.0
     return mean, np.ones(shape)
 
 
 @njit(cache=True, nogil=True)
-def play_policy(tables: Tables, state: State, legal: np.ndarray, weights: np.ndarray, plan: np.ndarray) -> None:
-    """Plays a game by a linear policy; `plan[A]` receives the preferences that make the same game."""
+def play_policy(tables: Tables, state: State, options: Options, weights: np.ndarray, plan: np.ndarray) -> None:
+    """Plays a game by a linear policy `weights[3, NUM_FEATURES]`; `plan[A]` receives the preferences that repeat it."""
     tables, state = unowned(tables), unowned(state)
     features = np.zeros(NUM_FEATURES)
     plan[:] = NO_COPY
     reset(tables, state)
-    while advance(tables, state, legal):
+    while advance(tables, state, options):
         access = state.counters[C_ACCESS]
-        observe(tables, state, features)
+        observe(tables, state, options, features)
+        legal = options.legal
         move = DROP
         best = 0.0 if legal[DROP] else -np.inf
         if tables.access[access, A_KIND] == OPERAND:
@@ -108,11 +111,12 @@ def play_policy(tables: Tables, state: State, legal: np.ndarray, weights: np.nda
                 if legal[choice] and value > best:
                     move, best = choice, value
         plan[access] = preference_of(tables, state, move)
-        play(tables, state, move)
+        play(tables, state, options, move)
 
 
 @njit(cache=True, nogil=True)
 def _value(weights: np.ndarray, row: int, features: np.ndarray) -> float:
+    """Returns the product of a row of weights with the features."""
     value = 0.0
     for k in range(NUM_FEATURES):
         value += weights[row, k] * features[k]
@@ -120,8 +124,8 @@ def _value(weights: np.ndarray, row: int, features: np.ndarray) -> float:
 
 
 @njit(cache=True, nogil=True)
-def observe(tables: Tables, state: State, features: np.ndarray) -> None:
-    """Fills `features[NUM_FEATURES]` for the access to decide next, without units and about as large as 1."""
+def observe(tables: Tables, state: State, options: Options, features: np.ndarray) -> None:
+    """Fills `features[NUM_FEATURES]` for the access to decide next; they have no units and are of the order of 1."""
     access = state.counters[C_ACCESS]
     owner, t = tables.access[access, A_BUFFER], tables.access[access, A_INSTRUCTION]
     clock = tables.instruction_f[:, IF_CLOCK]
@@ -139,8 +143,8 @@ def observe(tables: Tables, state: State, features: np.ndarray) -> None:
     features[3] = np.sqrt(max(span, 0.0) / whole)
     features[4] = np.sqrt(max(gap, 0.0) / whole)
     features[5] = tables.access_f[access, AF_BENEFIT] / ahead
-    features[6] = min(state.sums[F_PLAN_VICTIMS] * span / ahead, 3.0)
-    features[7] = min(state.sums[F_PLAN_STALL] * tables.instruction_f[t, IF_WEIGHT] / ahead, 3.0)
-    features[8] = min(state.sums[F_PLAN_SUPPLY] / max(need, 1e-30), 2.0)
+    features[6] = min(options.victims * span / ahead, 3.0)
+    features[7] = min(options.stall_s * tables.instruction_f[t, IF_WEIGHT] / ahead, 3.0)
+    features[8] = min(options.supply_s / max(need, 1e-30), 2.0)
     features[9] = min(tables.instruction_f[t, IF_LIVE], 3.0)
     features[10] = 1.0 if tables.buffer[owner, B_OUTPUT] else 0.0

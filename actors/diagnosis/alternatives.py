@@ -20,7 +20,7 @@ class Alternatives:
         self._context, self._line = context, line
         self._game = context.clone_game()
         judge = self._game.judge
-        scoring = make_scoring(self._game)
+        scoring = make_scoring(self._game.judge)
         # By one cost model alone, the outcome of a game is its seconds by that model.
         self._scorings = {
             model: scoring._replace(baseline=np.eye(len(MODELS))[MODELS.index(model)], unit_s=np.ones(1))

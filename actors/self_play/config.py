@@ -103,13 +103,13 @@ def _game(config: ActorConfig, program: Program, followed: Mapping | None) -> Ma
         program,
         None,
         config.objective,
-        config.max_window,
-        config.trivial_share,
-        config.msa_share,
-        config.place_trivial,
-        slack if config.window_slack is None else config.window_slack,
-        patience if config.patience is None else config.patience,
-        None if followed is None else hints_of_mapping(program, followed),
+        max_window=config.max_window,
+        trivial_share=config.trivial_share,
+        msa_share=config.msa_share,
+        place_trivial=config.place_trivial,
+        window_slack=slack if config.window_slack is None else config.window_slack,
+        patience=patience if config.patience is None else config.patience,
+        hints=None if followed is None else hints_of_mapping(program, followed),
     )
     if robust and config.window_slack is None and followed is not None and not config.place_trivial:
         follow_best(game, followed)

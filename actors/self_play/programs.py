@@ -13,13 +13,14 @@ from ...env.errors import UserError
 from ...env.game.columns import B_PLAYED, B_TRIVIAL
 from ...env.game.game import MallocGame
 from ...env.game.moves import NUM_MOVES
+from ...env.game.options import new_options
 from ...env.game.outcome import make_scoring, outcome
 from ...env.program.mapping import Mapping
 from ...env.program.program import Program
 from ...solvers.common.counterfactual import move_outcomes, outcome_ahead
 from ...solvers.common.follow import preferences_of_mapping
 from ...solvers.common.line import LineOfPlay, play_to_end
-from ...solvers.common.plan import next_placeable
+from ...solvers.common.plan import PlanGame, next_placeable
 from ...solvers.common.reward_scale import make_scale
 
 # The line that rewards are counted against: the first one, or the best so far.
@@ -105,35 +106,17 @@ class ProgramContext:
             other = self.game_after(game.actions)
             play_to_end(other, preferences)
             return self.final_latency_s(other)
-        return float(
-            outcome_ahead(
-                game.tables,
-                self._scoring,
-                game.state,
-                game.block,
-                np.empty_like(game.block),
-                game.options,
-                self.following,
-                preferences,
-            )
-        )
+        return float(outcome_ahead(self._plan_game(game), np.empty_like(game.block), new_options(), preferences))
 
     def move_latencies_s(self, game: MallocGame, preferences: NDArray[np.int8]) -> NDArray[np.float64]:
         """Returns `[3]` the judged seconds of `game` after each legal move, if `preferences[A]` then play it to its
         end; infinity for illegal moves."""
         seconds = np.empty(NUM_MOVES)
-        move_outcomes(
-            game.tables,
-            self._scoring,
-            game.state,
-            game.block,
-            np.empty_like(game.block),
-            game.options,
-            self.following,
-            preferences,
-            seconds,
-        )
+        move_outcomes(self._plan_game(game), np.empty_like(game.block), new_options(), preferences, seconds)
         return seconds
+
+    def _plan_game(self, game: MallocGame) -> PlanGame:
+        return PlanGame(game.tables, game.state, game.options, game.block, self.following, self._scoring)
 
     def offer(self, actions: Sequence[int], latency_s: float) -> None:
         """Makes a line of play the best one if it is at least as good and different."""

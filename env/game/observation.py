@@ -1,10 +1,12 @@
-"""What a player sees before a move: nothing of the future hidden, nothing that belongs to one program.
+"""The observation of a decision: nothing of the future hidden, nothing specific to one program.
 
-One flat float32 vector in parts. All sizes are relative to fast memory, all times to the program's mean instruction
-time (all in HBM), so that one network plays every program and target. Wide-ranged quantities are squashed by `log1p`.
+One flat float32 vector in parts. Sizes are relative to fast memory, times to the program's mean all-in-HBM instruction
+time, so that one network plays every program and target. Quantities of wide range are squashed by `log1p`.
 
-The picture (`GRID`): fast memory around now, offset bins by instructions around now, in two channels: what is held
-hard, and what is held softly (may be overwritten). Columns lie further apart the further they are from now (`OFFSETS`).
+- The grid (`GRID`): fast memory around the current instruction, offset bins by instructions, in two channels: held hard
+  (protected), and held softly (may be evicted). Its columns (`OFFSETS`) widen with the distance from the instruction.
+- The tracks: live bytes, idle HBM time, prefetches, run time and HBM share of the instruction, per column.
+- The buffer at hand, the other accesses of the instruction, the largest residents.
 """
 
 import numpy as np
@@ -13,8 +15,8 @@ from numba import njit
 from ..compiled.sorting import first_above, first_at_least
 from ..compiled.unowned import unowned
 from ..program.program import OPERAND
-from .rules import idle_seconds, run_seconds
-from .state import (
+from .clock import idle_seconds, run_seconds
+from .columns import (
     A_BUFFER,
     A_INSTRUCTION,
     A_KEY,
@@ -35,8 +37,6 @@ from .state import (
     C_ACCESS,
     C_CROSS,
     C_HOLDERS,
-    C_PLAN_OFFSET,
-    C_PLAN_START,
     C_QUEUE_HEAD,
     C_QUEUE_TAIL,
     D_ENDED,
@@ -45,9 +45,6 @@ from .state import (
     D_KEY,
     D_PREFETCHES,
     D_SAVING,
-    F_PLAN_STALL,
-    F_PLAN_SUPPLY,
-    F_PLAN_VICTIMS,
     I_FIRST_ACCESS,
     I_KEY,
     IF_BYTES,
@@ -68,28 +65,29 @@ from .state import (
     S_START,
     S_TOUCH,
     S_VALID,
-    State,
-    Tables,
 )
+from .options import Options
+from .state import State
+from .tables import Tables
 
 ROWS = 16
-# Instructions relative to now that a column stands for: the past in full up to 4, then wider.
+# The instruction of each column, relative to the current one.
 OFFSETS = (-24, -12, -6, -3, -2, -1, 0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384)
 COLUMNS = len(OFFSETS)
 CHANNELS = 2
 GRID = (ROWS, COLUMNS, CHANNELS)
 GRID_SIZE = ROWS * COLUMNS * CHANNELS
 
-# Per column: live bytes, idle HBM seconds, booked prefetches, run seconds, share of it bound by HBM.
+# Tracks, per column: live bytes, idle HBM seconds, prefetches in flight, run seconds, the share that HBM takes of them.
 TRACKS = 5
 TRACK_SIZE = COLUMNS * TRACKS
 # The buffer at hand: see `_buffer_at_hand`.
 USES_AHEAD = 4
 HAND_SIZE = 26 + 3 * USES_AHEAD
-# Other accesses of the instruction: size, benefit, played, decided fast, is result, buffer resident.
+# Other accesses of the instruction: size, benefit, decided, decided fast, is a result, buffer resident.
 OTHERS = 6
 OTHER_SIZE = 6 * OTHERS
-# The largest residents: size, seconds to the next use, its benefit, all benefit ahead, held hard.
+# The largest residents: size, seconds to the next use, its benefit, the sum of the benefits ahead, protected.
 HOLDERS = 8
 HOLDER_SIZE = 5 * HOLDERS
 
@@ -104,8 +102,8 @@ def _squash(x: float) -> float:
 
 
 @njit(cache=True)
-def observe(tables: Tables, state: State, legal: np.ndarray, out: np.ndarray) -> None:
-    """Fills `out[OBSERVATION_SIZE]` for the access to decide next, whose moves `legal_moves` has planned."""
+def observe(tables: Tables, state: State, options: Options, out: np.ndarray) -> None:
+    """Fills `out[OBSERVATION_SIZE]` for the access to decide next, whose `options` `legal_moves` has filled."""
     tables, state = unowned(tables), unowned(state)
     out[:] = 0.0
     access = state.counters[C_ACCESS]
@@ -114,7 +112,7 @@ def observe(tables: Tables, state: State, legal: np.ndarray, out: np.ndarray) ->
     position = GRID_SIZE
     _tracks(tables, state, now, out[position : position + TRACK_SIZE])
     position += TRACK_SIZE
-    _buffer_at_hand(tables, state, legal, access, now, out[position : position + HAND_SIZE])
+    _buffer_at_hand(tables, state, options, access, now, out[position : position + HAND_SIZE])
     position += HAND_SIZE
     _others(tables, state, access, now, out[position : position + OTHER_SIZE])
     position += OTHER_SIZE
@@ -123,6 +121,7 @@ def observe(tables: Tables, state: State, legal: np.ndarray, out: np.ndarray) ->
 
 @njit(cache=True)
 def _next_access(tables: Tables, state: State, owner: int, access: int) -> int:
+    """Returns the first use of `owner` from `access` on, or -1."""
     last = state.buffer[owner, S_TOUCH]
     following = tables.access[last, A_NEXT] if last >= 0 else -1
     while following >= 0 and following < access:
@@ -132,7 +131,7 @@ def _next_access(tables: Tables, state: State, owner: int, access: int) -> int:
 
 @njit(cache=True)
 def _paint(edges: np.ndarray, low: float, high: float, first: int, last: int, channel: int) -> None:
-    """Notes that rows `low..high` are covered in columns `first..last`: where that begins and where it ends."""
+    """Adds coverage of rows `low..high` where columns `first..last` begin, and takes it off where they end."""
     if first > last:
         return
     for row in range(int(low), min(ROWS, int(np.ceil(high)))):
@@ -143,6 +142,7 @@ def _paint(edges: np.ndarray, low: float, high: float, first: int, last: int, ch
 
 @njit(cache=True)
 def _paint_grid(tables: Tables, state: State, now: int, out: np.ndarray) -> None:
+    """Fills the grid."""
     scale = ROWS / tables.limits[L_FAST]
     edges = np.zeros((ROWS, COLUMNS + 1, CHANNELS))
     for slot in range(state.counters[C_HOLDERS]):
@@ -157,7 +157,7 @@ def _paint_grid(tables: Tables, state: State, now: int, out: np.ndarray) -> None
         hard_end = min(end, first_above(_OFFSETS, state.buffer[owner, S_RELEASE] - now) - 1)
         _paint(edges, low, high, begin, hard_end, 0)
         _paint(edges, low, high, max(begin, hard_end + 1), end, 1)
-    # Residencies that ended lately still block windows that reach back to them.
+    # Residencies that have ended block the windows that reach back to them.
     for column in range(_NOW):
         for t in range(max(0, now + _OFFSETS[column]), max(0, now + _OFFSETS[column + 1])):
             ended = state.step[t, D_ENDED]
@@ -176,6 +176,7 @@ def _paint_grid(tables: Tables, state: State, now: int, out: np.ndarray) -> None
 
 @njit(cache=True)
 def _tracks(tables: Tables, state: State, now: int, out: np.ndarray) -> None:
+    """Fills the tracks."""
     mean = tables.rates[R_MEAN]
     steps = tables.limits[L_INSTRUCTIONS]
     for column in range(COLUMNS):
@@ -193,7 +194,8 @@ def _tracks(tables: Tables, state: State, now: int, out: np.ndarray) -> None:
 
 
 @njit(cache=True)
-def _buffer_at_hand(tables: Tables, state: State, legal: np.ndarray, access: int, now: int, out: np.ndarray) -> None:
+def _buffer_at_hand(tables: Tables, state: State, options: Options, access: int, now: int, out: np.ndarray) -> None:
+    """Fills the part of the buffer at hand: size, benefits, state, legal moves, plan, next uses."""
     mean, fast_bytes = tables.rates[R_MEAN], tables.limits[L_FAST]
     owner = tables.access[access, A_BUFFER]
     weight = tables.instruction_f[now, IF_WEIGHT]
@@ -237,14 +239,14 @@ def _buffer_at_hand(tables: Tables, state: State, legal: np.ndarray, access: int
     out[12] = 1.0 if state.buffer[owner, S_VALID] <= now else 0.0
     out[13] = _squash(uses)
     for move in range(3):
-        out[14 + move] = 1.0 if legal[move] else 0.0
-    if state.counters[C_PLAN_OFFSET] >= 0:
+        out[14 + move] = 1.0 if options.legal[move] else 0.0
+    if options.offset >= 0:
         out[17] = 1.0
-        out[18] = _squash(state.sums[F_PLAN_STALL] / mean)
-        out[19] = _squash(state.sums[F_PLAN_VICTIMS])
+        out[18] = _squash(options.stall_s / mean)
+        out[19] = _squash(options.victims)
         if tables.access[access, A_KIND] == OPERAND:
-            out[20] = _squash(now - state.counters[C_PLAN_START])
-    out[21] = min(1.0, state.sums[F_PLAN_SUPPLY] / need) if need > 0.0 else 1.0
+            out[20] = _squash(now - options.start)
+    out[21] = min(1.0, options.supply_s / need) if need > 0.0 else 1.0
     out[22] = _squash(pending / mean)
     out[23] = held / fast_bytes
     out[24] = soft / fast_bytes
@@ -263,6 +265,7 @@ def _buffer_at_hand(tables: Tables, state: State, legal: np.ndarray, access: int
 
 @njit(cache=True)
 def _others(tables: Tables, state: State, access: int, now: int, out: np.ndarray) -> None:
+    """Fills the part of the other accesses of instruction `now`."""
     row = 0
     for other in range(tables.instruction[now, I_FIRST_ACCESS], tables.instruction[now + 1, I_FIRST_ACCESS]):
         owner = tables.access[other, A_BUFFER]
@@ -281,6 +284,7 @@ def _others(tables: Tables, state: State, access: int, now: int, out: np.ndarray
 
 @njit(cache=True)
 def _holders(tables: Tables, state: State, access: int, now: int, out: np.ndarray) -> None:
+    """Fills the part of the largest residents."""
     largest = np.empty(HOLDERS, np.int64)
     sizes = np.empty(HOLDERS, np.int64)
     rows = 0

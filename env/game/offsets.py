@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 
 from ..compiled.sorting import ascending, first_above, first_at_least
-from .state import (
+from .columns import (
     A_HINT,
     A_INSTRUCTION,
     A_NEXT,
@@ -15,7 +15,6 @@ from .state import (
     B_TRIVIAL,
     C_CROSS,
     C_HOLDERS,
-    C_NAMED,
     C_QUEUE_HEAD,
     C_UNTOUCHED,
     COPY_START,
@@ -33,9 +32,9 @@ from .state import (
     S_RELEASE,
     S_TOUCH,
     S_WRITE_BACK,
-    State,
-    Tables,
 )
+from .state import State
+from .tables import Tables
 
 
 @njit(cache=True, forceinline=True)
@@ -115,7 +114,7 @@ def overlap(tables: Tables, state: State, owner: int, other: int) -> bool:
 
 
 @njit(cache=True, forceinline=True)
-def free_after(tables: Tables, state: State, owner: int, offset: np.int64, since: int, now: int) -> int:
+def free_after(tables: Tables, state: State, owner: int, offset: int | np.int64, since: int, now: int) -> int:
     """Returns the first instruction from `since` on after which `owner` may lie at `offset` until `now`, overwriting
     residents that nothing needs from then on; `now` or a later one if it may not."""
     end = offset + tables.buffer[owner, B_ALIGNED]
@@ -143,10 +142,10 @@ def free_after(tables: Tables, state: State, owner: int, offset: np.int64, since
 
 
 @njit(cache=True, forceinline=True)
-def find_untouched(tables: Tables, state: State, owner: int, access: int) -> np.int64:
+def find_untouched(tables: Tables, state: State, owner: int, access: int, named: int) -> np.int64:
     """Returns the offset of the tightest room for `owner` that nothing has used since the program began, or -1; the one
     that the tables hint at, if that is among it."""
-    size, named = tables.buffer[owner, B_ALIGNED], state.counters[C_NAMED]
+    size = tables.buffer[owner, B_ALIGNED]
     hint = tables.access[access, A_HINT]
     best, best_gap = np.int64(-1), np.int64(2**62)
     for row in range(state.counters[C_UNTOUCHED]):
@@ -162,7 +161,7 @@ def find_untouched(tables: Tables, state: State, owner: int, access: int) -> np.
 
 
 @njit(cache=True, forceinline=True)
-def touch(tables: Tables, state: State, owner: int) -> None:
+def mark_touched(tables: Tables, state: State, owner: int) -> None:
     """Takes the room of resident `owner` off what nothing has used since the program began."""
     low = state.buffer[owner, S_OFFSET]
     high = low + tables.buffer[owner, B_ALIGNED]
@@ -199,7 +198,15 @@ def touch(tables: Tables, state: State, owner: int) -> None:
 
 @njit(cache=True)
 def find_offset(
-    tables: Tables, state: State, owner: int, first: int, now: int, access: int, may_evict: bool, may_wait: bool
+    tables: Tables,
+    state: State,
+    owner: int,
+    first: int,
+    now: int,
+    access: int,
+    may_evict: bool,
+    may_wait: bool,
+    named: int,
 ) -> tuple[np.int64, float]:
     """Looks for room for `owner` while instructions `first..now` run and on.
 
@@ -218,7 +225,7 @@ def find_offset(
     low, high, holders = _residents(tables, state, owner)
     gone_low, gone_high, gone = _gone(tables, state, owner, first, now)
 
-    named, hint = state.counters[C_NAMED], tables.access[access, A_HINT]
+    hint = tables.access[access, A_HINT]
     wanted = named if named >= 0 else hint
     if wanted >= 0:
         fits = base <= wanted and wanted + size <= fast_bytes

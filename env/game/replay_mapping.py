@@ -1,4 +1,4 @@
-"""A mapping replayed as a line of play: the nearest the game comes to it, and what it could not follow, by reason."""
+"""A mapping replayed as a line of play: each move is the nearest to it, and departures are counted by reason."""
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
@@ -11,11 +11,8 @@ from ..physics.cost import available_models
 from ..physics.simulator import simulate
 from ..program.mapping import CROSS_PROGRAM, WRITE_BACK, Mapping
 from ..program.program import OPERAND, RESULT
-from . import rules as core
-from .game import MallocGame
-from .offsets import find_offset
-from .rules import COPY, DROP, NO_COPY, NUM_MOVES
-from .state import (
+from . import rules
+from .columns import (
     A_CARRIED,
     A_DUE,
     A_NEXT,
@@ -27,25 +24,31 @@ from .state import (
     B_TRIVIAL,
     C_ACCESS,
     C_CROSS,
-    F_PLAN_STALL,
     IF_WEIGHT,
     L_RESERVED,
     READ_LATER,
     S_RESIDENT,
 )
+from .game import MallocGame
+from .instructions import catch_up
+from .legality import legal_moves
+from .moves import COPY, DROP, NO_COPY
+from .offsets import find_offset
+from .options import ANY_OFFSET, new_options
+from .play import play
 
-# Why the line serves an access from HBM that the mapping serves from fast memory.
+# Reasons for serving an access from HBM that the mapping serves from fast memory.
 NEVER = "never"  # the game never places the buffer: it is forbidden, empty or too large
 TRIVIAL = "trivial"  # the game plays the buffer itself
-ROOM = "room"  # no offset is free for it
+NO_OFFSET = "room"  # no offset is free for it
 WAIT = "wait"  # its prefetch would wait longer than it gains, or no window is open
-EARLIER = "earlier"  # its value was there, had an earlier access been followed
-TIED = "twin"  # another access decides it, of the instruction or the first in a loop
-# Why the line serves an access from fast memory that the mapping serves from HBM.
+EARLIER = "earlier"  # an earlier access of its buffer departed from the mapping
+TIED = "twin"  # another access decides it: of the same instruction, or the first in a loop
+# Reasons for serving an access from fast memory that the mapping serves from HBM.
 HELD = "held"  # fast memory holds the only copy of the value
-LOST = (NEVER, TRIVIAL, ROOM, WAIT, EARLIER, TIED)
+LOST = (NEVER, TRIVIAL, NO_OFFSET, WAIT, EARLIER, TIED)
 GAINED = (HELD, TRIVIAL, TIED)
-# Gaps tried for a buffer that cannot lie where the mapping has it.
+# Gaps tried for a buffer whose offset in the mapping is taken.
 _TRIED_GAPS = 8
 
 
@@ -132,11 +135,11 @@ def report(line: ReplayedMapping, game: MallocGame) -> dict[str, Any]:
 
 
 class _Follower:
-    """Plays one line."""
+    """Plays one game."""
 
     def __init__(self, game: MallocGame, mapping: Mapping, name_offsets: bool) -> None:
         self.game, self.mapping, self.name_offsets = game, mapping, name_offsets
-        self.tables, self.state = game.tables, game.state
+        self.tables, self.state, self.options = game.tables, game.state, new_options()
         self.program = game.program
         self.moves: list[int] = []
         self.offsets: list[int | None] = []
@@ -159,26 +162,26 @@ class _Follower:
         self.top = game.target.fast_bytes
 
     def run(self) -> ReplayedMapping:
-        """Walks the accesses as `core.advance` does, and chooses where it would stop."""
+        """Walks the accesses as `rules.advance` does, and chooses a move where it would stop."""
         game, tables, state = self.game, self.tables, self.state
         game.reset()
-        core.reset(tables, state)
-        legal = np.zeros(NUM_MOVES, np.bool_)
-        while core.catch_up(tables, state):
+        rules.reset(tables, state)
+        options = self.options
+        while catch_up(tables, state):
             access = int(state.counters[C_ACCESS])
             buffer = int(self.program.access_buffer[access])
-            choices = core.legal_moves(tables, state, legal)
+            choices = legal_moves(tables, state, options, ANY_OFFSET, False)
             if choices > 1 and not tables.buffer[buffer, B_TRIVIAL]:
-                move, offset = self._choose(access, buffer, legal)
+                move, offset = self._choose(access, buffer, options["legal"])
                 self.moves.append(move)
                 self.offsets.append(offset)
-                game.plan(offset)
+                legal_moves(tables, state, options, ANY_OFFSET if offset is None else offset, False)
                 self._note(access, buffer, move)
-                core.step_over(tables, state, move)
+                rules.step_over(tables, state, options, move)
             else:
-                move = core.own_move(tables, state, legal)
+                move = rules.own_move(tables, state, options)
                 self._note(access, buffer, move)
-                core.play(tables, state, move)
+                play(tables, state, options, move)
             self.touched[buffer] = self.program.access_instruction[access]
         game.take_over(self.moves)
         return self._line()
@@ -211,7 +214,7 @@ class _Follower:
             dict(features),
         )
 
-    def _choose(self, access: int, buffer: int, legal: NDArray[np.bool_]) -> tuple[int, int | None]:
+    def _choose(self, access: int, buffer: int, legal: NDArray[np.int8]) -> tuple[int, int | None]:
         """Returns the nearest move to what the mapping does at this decision, and the offset it names."""
         t = int(self.program.access_instruction[access])
         for move in self._preferences(access, buffer, t):
@@ -227,9 +230,9 @@ class _Follower:
         raise AssertionError("a decision has a legal move")
 
     def _out_of_the_way(self, buffer: int, t: int, move: int) -> int | None:
-        """Returns an offset where the mapping leaves room for as long as it keeps the buffer; None if none is legal.
+        """Returns a legal offset that the mapping leaves free for as long as it keeps the buffer; None for none.
 
-        What takes its room from another one displaces that too, and so on.
+        A buffer at the offset of another one would displace that one in turn.
         """
         rows = self.mapping.residencies
         until = max((last for first, last, _ in self.places[buffer] if first <= t <= last), default=t)
@@ -264,7 +267,7 @@ class _Follower:
         return (COPY, DROP, NO_COPY)
 
     def _goes_out(self, access: int, buffer: int) -> bool:
-        """Whether the mapping writes back what the access leaves, after it or after the loop that carries it."""
+        """Returns whether the mapping writes the buffer back after this access, or after the loop that carries it."""
         first, last = int(self.program.access_instruction[access]), access
         if self.tables.access[access, A_CARRIED]:
             first = int(self.tables.access[access, A_UNTIL])
@@ -275,7 +278,7 @@ class _Follower:
         return any(first <= start < self.next_write[last] for start in self.write_backs[buffer])
 
     def _note(self, access: int, buffer: int, move: int) -> None:
-        """Counts an access that does not come out as in the mapping, with the reason."""
+        """Counts an access that departs from the mapping, with the reason."""
         wanted = bool(self.mapping.access_fast[access])
         if wanted == (move != DROP):
             return
@@ -299,10 +302,10 @@ class _Follower:
         if self.program.access_kind[access] == OPERAND:
             if not any(self.touched[buffer] < end <= t for end in self.fetches[buffer]):
                 return EARLIER
-            room, _ = find_offset(tables, state, buffer, t, t, access, True, False)
-            return WAIT if room >= 0 else ROOM
-        wait, gain = state.sums[F_PLAN_STALL], tables.access_f[access, AF_AHEAD]
-        return WAIT if wait * tables.instruction_f[t, IF_WEIGHT] >= gain > 0.0 else ROOM
+            offset, _ = find_offset(tables, state, buffer, t, t, access, True, False, ANY_OFFSET)
+            return WAIT if offset >= 0 else NO_OFFSET
+        wait, gain = self.options["stall_s"], tables.access_f[access, AF_AHEAD]
+        return WAIT if wait * tables.instruction_f[t, IF_WEIGHT] >= gain > 0.0 else NO_OFFSET
 
 
 def _next_writes(game: MallocGame) -> NDArray[np.int64]:

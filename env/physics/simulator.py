@@ -1,4 +1,7 @@
-"""The latency of a mapping: one place computes it, from the mapping alone."""
+"""The simulator: the latency of a mapping, computed here alone and from the mapping alone.
+
+`simulate` runs a mapping; `run_schedule` is its event loop, in compiled code, which a finished game calls as well.
+"""
 
 from dataclasses import dataclass
 
@@ -18,18 +21,18 @@ STARTS = ("steady", "cold")
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """What happens when. Shapes: `T` instructions, `C` copies; times in seconds.
+    """The course of one execution. Shapes: `T` instructions, `C` copies; times in seconds.
 
     Attributes:
       latency_s: seconds of the whole program, loop trips counted, waits included.
-      begin_s: `[T]` when the instruction begins to run, each loop body counted once.
-      run_s: `[T]` how long one execution runs, without waiting.
-      compute_s: `[T]` the part of it that would remain with infinitely fast memory.
-      hbm_s: `[T]` how long it keeps HBM busy.
-      wait_s: `[T + 1]` how long it waits for copies first; the last entry is the end of the program.
+      begin_s: `[T]` the time at which the instruction begins to run, each loop body counted once.
+      run_s: `[T]` seconds that one execution of it runs, waits excluded.
+      compute_s: `[T]` the part of `run_s` that remains with infinitely fast memory.
+      hbm_s: `[T]` seconds that it keeps HBM busy.
+      wait_s: `[T + 1]` seconds that it waits for copies first; the last entry is the end of the program.
       waited_s: seconds of all waits, loop trips counted.
-      copy_begin_s, copy_end_s: `[C]` when each copy of the mapping first and last moves bytes, each loop body counted
-        once; both 0 for a cross-program prefetch in a steady execution.
+      copy_begin_s, copy_end_s: `[C]` the times at which each copy of the mapping first and last moves bytes, each loop
+        body counted once; both 0 for a cross-program prefetch in a steady execution.
     """
 
     latency_s: float
@@ -71,7 +74,7 @@ def simulate(program: Program, target: Target, mapping: Mapping, model: str = "m
     if start == "steady":
         work_s = np.where(direction == CROSS_PROGRAM, 0.0, work_s)
     order = np.argsort(issued, kind="stable")
-    outputs = _run(
+    outputs = run_schedule(
         run_s,
         hbm_s,
         program.weight,
@@ -90,29 +93,65 @@ def simulate(program: Program, target: Target, mapping: Mapping, model: str = "m
 
 
 def _copy_weight(program: Program, issued: NDArray[np.int64], due: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Returns `[C]` how often each copy runs: the trips of the innermost loop around both its ends."""
+    """Returns `[C]` the executions of each copy."""
     if not len(program.loop_trips):
         return np.ones(len(issued))
-    ends = np.append(program.loop, [-1])  # the end of the program lies outside all loops
-    weights = np.append(program.weight, [1.0])
-    result = np.ones(len(issued))
-    for copy, (first, last) in enumerate(zip(issued, due, strict=True)):
-        around = set()
-        loop = ends[first] if first >= 0 else -1
-        while loop >= 0:
-            around.add(loop)
-            loop = program.loop_parent[loop]
-        loop = ends[last]
-        while loop >= 0 and loop not in around:
-            loop = program.loop_parent[loop]
-        if loop >= 0:
-            result[copy] = weights[program.loop_first[loop] : program.loop_last[loop] + 1].min()
-    return result
+    loop, parent = loops_of(program)
+    return np.array(
+        [copy_trips(loop, parent, program.weight, start, end) for start, end in zip(issued, due, strict=True)]
+    )
+
+
+def loops_of(program: Program) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Returns the loops as `copy_trips` takes them: `[T + 1]` the innermost loop of each instruction and of the end of
+    the program, -1 outside all loops; `[L]` the enclosing loop of each."""
+    return np.append(program.loop, [-1]).astype(np.int64), program.loop_parent.astype(np.int64)
+
+
+@njit(cache=True, nogil=True)
+def copy_trips(loop: np.ndarray, loop_parent: np.ndarray, weight: np.ndarray, start: int, end: int) -> float:
+    """Returns the executions of a copy from `start` to `end`: the trips of the innermost loop around both."""
+    outer = loop[end]
+    while outer >= 0:
+        inner = loop[start] if start >= 0 else -1
+        while inner >= 0 and inner != outer:
+            inner = loop_parent[inner]
+        if inner >= 0:
+            least = np.inf
+            for t in range(len(weight)):
+                around = loop[t]
+                while around >= 0 and around != outer:
+                    around = loop_parent[around]
+                if around == outer:
+                    least = min(least, weight[t])
+            return least
+        outer = loop_parent[outer]
+    return 1.0
 
 
 @njit(cache=True)
-def _run(run_s, hbm_s, weight, is_write, issued, due, work_s, copy_weight):  # type: ignore[no-untyped-def]
-    """The event loop. Copies are sorted by issue; `queue[d]` walks those of direction `d`."""
+def run_schedule(
+    run_s: np.ndarray,
+    hbm_s: np.ndarray,
+    weight: np.ndarray,
+    is_write: np.ndarray,
+    issued: np.ndarray,
+    due: np.ndarray,
+    work_s: np.ndarray,
+    copy_weight: np.ndarray,
+) -> tuple[float, float, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Runs the instructions in order, and drains copies in the HBM time that they leave idle.
+
+    Args:
+      run_s, hbm_s, weight: `[T]` seconds of one execution, seconds of HBM in it, executions.
+      is_write, issued, due: `[C]` copies in the order of issue: direction, the instruction right after which the copy
+        is issued, the instruction before which it must be complete.
+      work_s, copy_weight: `[C]` HBM seconds of each copy, executions.
+
+    Returns:
+      Latency and the sum of the waits, in seconds, loop trips counted; `[T]` begin and `[T + 1]` wait of each
+      instruction, `[C]` begin and end of each copy, in seconds, each loop body counted once.
+    """
     steps, copies = len(run_s), len(issued)
     remaining = work_s.copy()
     begin_s, wait_s = np.zeros(steps), np.zeros(steps + 1)

@@ -1,7 +1,6 @@
-"""What every legal move of a decision would come to, exactly: each is played, and the game goes on by a plan.
+"""Counterfactual outcomes: every legal move of a decision is played, and a plan plays the game to its end.
 
-It costs a compiled game per move, and says what a search over a learned model can only guess: which decisions matter at
-all, and by how much. Most do not.
+The result is exact and costs one compiled game per move. It tells which decisions matter, and by how much; most do not.
 """
 
 import numpy as np
@@ -10,20 +9,28 @@ from numpy.typing import NDArray
 
 from ...env.compiled.block import copy_block
 from ...env.compiled.unowned import unowned
-from ...env.game.rules import NUM_MOVES, catch_up, legal_moves, play, reset
-from ...env.game.state import C_ACCESS, State, Tables
+from ...env.game.columns import C_ACCESS
+from ...env.game.instructions import catch_up
+from ...env.game.legality import legal_moves
+from ...env.game.moves import NUM_MOVES
+from ...env.game.options import ANY_OFFSET, Options, new_options
+from ...env.game.outcome import outcome
+from ...env.game.play import play
+from ...env.game.rules import reset
 from .line import rollout
-from .outcome import Scoring, outcome
-from .plan import choose
-from .task import Plan, Task
+from .plan import Plan, PlanGame, choose
+from .task import Task
 
-# What a clearly worse move loses in logits: `value_scale * maxvisit_init` of the search.
+# Logits that a clearly worse move loses: `value_scale * maxvisit_init` of the search.
 _SCALE = 5.0
 
 
 def policy_of_outcomes(seconds: NDArray[np.float64], unit_s: float, epsilon: float) -> NDArray[np.float32]:
-    """Returns `[3]` a target for the policy head: moves that come to the same are equally likely, and one that is worse
-    by `d` units of `unit_s` loses up to 5 logits, half of them at `d = epsilon` (as `search.transform_q` has it)."""
+    """Returns `[3]` a target for the policy head from the outcome of each move, in seconds; infinity for illegal moves.
+
+    Moves of equal outcome are equally likely. A move that is worse by `d` units of `unit_s` loses
+    `5 d / (d + epsilon)` logits, as in `actors.search.search.transform_q`.
+    """
     legal = np.isfinite(seconds)
     distance = np.where(legal, seconds - seconds.min(), 0.0) / unit_s
     weights = np.where(legal, np.exp(-_SCALE * distance / (distance + epsilon)), 0.0)
@@ -31,101 +38,63 @@ def policy_of_outcomes(seconds: NDArray[np.float64], unit_s: float, epsilon: flo
 
 
 def plan_outcomes(task: Task, plan: Plan, accesses: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Returns `[N, 3]` what every legal move at `accesses[N]`, ascending, of the game that `plan[A]` makes would come
-    to if the game went on by the plan, in the judge's seconds; infinity for moves that are not legal."""
+    """Returns `[N, 3]` the judged seconds after each legal move at `accesses[N]`, ascending, of the game by `plan[A]`,
+    which plays on after the move; infinity for illegal moves."""
     seconds = np.full((len(accesses), NUM_MOVES), np.inf)
-    _plan_outcomes(
-        task.tables,
-        task.scoring,
-        task.state,
-        task.block,
-        np.empty_like(task.block),
-        task.legal,
-        task.following,
-        plan,
-        accesses,
-        seconds,
-    )
+    _plan_outcomes(task.plan_game, np.empty_like(task.block), new_options(), plan, accesses, seconds)
     return seconds
 
 
 @njit(cache=True, nogil=True)
 def _plan_outcomes(
-    tables: Tables,
-    scoring: Scoring,
-    state: State,
-    block: np.ndarray,
-    kept: np.ndarray,
-    legal: np.ndarray,
-    following: np.ndarray,
-    plan: np.ndarray,
-    accesses: np.ndarray,
-    seconds: np.ndarray,
+    game: PlanGame, kept: np.ndarray, scratch: Options, plan: np.ndarray, accesses: np.ndarray, seconds: np.ndarray
 ) -> None:
-    tables, state = unowned(tables), unowned(state)
+    tables, state, options = unowned(game.tables), unowned(game.state), game.options
     reset(tables, state)
     row = 0
     while row < len(accesses):
-        state.counters[C_ACCESS] = following[state.counters[C_ACCESS]]
+        state.counters[C_ACCESS] = game.following[state.counters[C_ACCESS]]
         if not catch_up(tables, state):
             return
         access = state.counters[C_ACCESS]
         if access == accesses[row]:
-            legal_moves(tables, state, legal)
-            move_outcomes(tables, scoring, state, block, kept, legal, following, plan, seconds[row])
+            legal_moves(tables, state, options, ANY_OFFSET, False)
+            move_outcomes(game, kept, scratch, plan, seconds[row])
             row += 1
-        play(tables, state, choose(tables, state, legal, plan[access]))
+        play(tables, state, options, choose(tables, state, options, plan[access]))
 
 
 @njit(cache=True, nogil=True)
 def move_outcomes(
-    tables: Tables,
-    scoring: Scoring,
-    state: State,
-    block: np.ndarray,
-    kept: np.ndarray,
-    legal: np.ndarray,
-    following: np.ndarray,
-    preferences: np.ndarray,
-    seconds: np.ndarray,
+    game: PlanGame, kept: np.ndarray, scratch: Options, preferences: np.ndarray, seconds: np.ndarray
 ) -> None:
-    """Fills `seconds[3]` with what the judge sees if each legal move is made and the game goes on by `preferences[A]`; with
-    infinity for the others.
+    """Fills `seconds[3]` with the judged seconds after each legal move, when `preferences[A]` play on; infinity for
+    illegal moves.
 
-    The game stands before a decision, and does so again afterwards. `block` is its memory, `kept` room for a copy;
-    `following[A + 1]` is that of `next_placeable`.
+    Args:
+      game: a game before a decision, whose options are filled; it is unchanged afterwards.
+      kept, scratch: memory for a copy of its block, and for the options of the rollouts.
+      preferences: `[A]`.
+      seconds: `[3]`, filled.
     """
-    tables, state = unowned(tables), unowned(state)
-    copy_block(block, kept)
-    may = legal.copy()
+    tables, state = unowned(game.tables), unowned(game.state)
+    copy_block(game.block, kept)
     for move in range(NUM_MOVES):
         seconds[move] = np.inf
-        if not may[move]:
+        if not game.options.legal[move]:
             continue
-        play(tables, state, move)
-        rollout(tables, state, legal, following, preferences)
-        seconds[move] = outcome(tables, scoring, state)
-        copy_block(kept, block)
-    legal[:] = may
+        play(tables, state, game.options, move)
+        rollout(tables, state, scratch, game.following, preferences)
+        seconds[move] = outcome(tables, game.scoring, state)
+        copy_block(kept, game.block)
 
 
 @njit(cache=True, nogil=True)
-def outcome_ahead(
-    tables: Tables,
-    scoring: Scoring,
-    state: State,
-    block: np.ndarray,
-    kept: np.ndarray,
-    legal: np.ndarray,
-    following: np.ndarray,
-    preferences: np.ndarray,
-) -> float:
-    """Returns what the judge sees if the game goes on by `preferences[A]`; arguments as in `move_outcomes`."""
-    tables, state = unowned(tables), unowned(state)
-    copy_block(block, kept)
-    may = legal.copy()
-    rollout(tables, state, legal, following, preferences)
-    seconds = outcome(tables, scoring, state)
-    copy_block(kept, block)
-    legal[:] = may
+def outcome_ahead(game: PlanGame, kept: np.ndarray, scratch: Options, preferences: np.ndarray) -> float:
+    """Returns the judged seconds when `preferences[A]` play on from here; arguments as in `move_outcomes`."""
+    tables, state = unowned(game.tables), unowned(game.state)
+    copy_block(game.block, kept)
+    rollout(tables, state, scratch, game.following, preferences)
+    seconds = outcome(tables, game.scoring, state)
+    copy_block(kept, game.block)
     return seconds

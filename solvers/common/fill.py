@@ -1,7 +1,7 @@
-"""Fills the room that a mapping leaves: buffers that it keeps in HBM throughout, where fast memory is free anyway.
+"""Filling the memory that a mapping leaves free, with buffers that it keeps in HBM throughout.
 
-What is added has no copies: a buffer that the program itself writes and that need not end in HBM stays in fast memory
-from its first write to its last use. So nothing else moves or waits longer.
+An added buffer has no copies: the program itself writes it and it need not end in HBM, so it stays in fast memory from
+its first write to its last use. No other buffer moves, and no instruction waits longer.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ from ...env.program.program import OPERAND, Program
 
 
 def fill(judge: Judge, mapping: Mapping) -> Mapping:
-    """Returns `mapping` with more buffers in fast memory, if that makes it better; else `mapping` itself."""
+    """Returns `mapping` with more buffers in fast memory if that is better, else `mapping` itself."""
     program, target = judge.program, judge.target
     first, last, weight = _lives(program)
     untouched = np.ones(program.num_buffers, bool)

@@ -1,18 +1,28 @@
-"""Plans and hints with which a game follows a mapping."""
+"""Following a mapping in the game: as a plan, with hints at its offsets and times, and with the slack that suits it."""
+
+import itertools
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...env.game.rules import COPY, DROP, NO_COPY
-from ...env.game.state import NEVER
+from ...env.game.columns import HINTS, NEVER, R_SLACK
+from ...env.game.game import MallocGame
+from ...env.game.moves import COPY, DROP, NO_COPY
+from ...env.game.outcome import make_scoring, outcome
+from ...env.game.rules import reset
 from ...env.program.mapping import CROSS_PROGRAM, PREFETCH, WRITE_BACK, Mapping
 from ...env.program.program import OPERAND, RESULT, Program
-from .plan import CROSS_PROGRAM_FETCH, WAIT
-from .task import Plan
+from .line import rollout
+from .plan import CROSS_PROGRAM_FETCH, WAIT, Plan, next_placeable
+
+# Slacks of prefetches to try in this order, in multiples of a copy's need. XLA prefers twice the need, too.
+SLACKS = (2.0, 1.0, 5.0, 8.0)
+# Under `robust` a wait may cost ten times its benefits.
+PATIENCE = 10.0
 
 
 def plan_of_mapping(program: Program, mapping: Mapping) -> Plan:
-    """Returns the plan `[A]` that preferences for every access what a mapping does, waiting as long as need be."""
+    """Returns the plan `[A]` that asks at every access for the mapping's memory, at the price of any wait."""
     fast, kind = mapping.access_fast, program.access_kind
     plan = np.where(fast, np.where(kind == OPERAND, WAIT, NO_COPY), DROP).astype(np.int8)
     written_back = {(row[0], row[2]) for row in mapping.copies.tolist() if row[1] == WRITE_BACK}
@@ -26,24 +36,55 @@ def plan_of_mapping(program: Program, mapping: Mapping) -> Plan:
 
 
 def hints_of_mapping(program: Program, mapping: Mapping) -> NDArray[np.int64]:
-    """Returns `[A, 3]` the hints with which games follow a mapping, columns as `HINTS`: at each access the offset at
-    which the mapping serves it from fast memory, or -1; the instruction right after which it issues the prefetch that
-    serves it, of one cut into slices the first; and the one before which it has written back what the access leaves.
-    `NEVER` for no copy."""
+    """Returns `[A, 3]` the hints with which games follow a mapping, columns `columns.HINTS`: for each access the offset
+    at which the mapping serves it from fast memory, or -1; the instruction right after which it issues the prefetch for
+    it (of a sliced one the first slice), and the instruction before which the write-back after it is complete, or
+    `NEVER`."""
     return np.stack([_offsets(program, mapping), *_copies(program, mapping)], axis=1)
 
 
 def without_times(hints: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns hints `[A, 3]` at the same offsets, with the times of copies left to the game."""
+    """Returns hints `[A, 3]` with the same offsets, and the times of copies left to the game."""
     left = np.full_like(hints, NEVER)
     left[:, 0] = hints[:, 0]
     return left
 
 
+def preferences_of_mapping(program: Program, mapping: Mapping) -> NDArray[np.int8]:
+    """Returns `[A]` the moves nearest to a mapping: the plan of `plan_of_mapping` without `WAIT`."""
+    preferences = plan_of_mapping(program, mapping)
+    waits = preferences == WAIT
+    preferences[waits] = np.where(program.access_kind == OPERAND, COPY, NO_COPY)[waits]
+    return preferences
+
+
+def follow_best(game: MallocGame, mapping: Mapping) -> None:
+    """Resets `game` with the slack of `SLACKS`, and with or without the hinted times of copies, by which following
+    `mapping` has the least latency.
+
+    Under `robust` the game's clock blends two cost models that disagree on run times, so no slack is best for all
+    programs: with too little, copies come late by one of them; with too much, they hold memory that others need. With
+    the mapping's own times most programs follow it nearly exactly; on some the game's times are better than XLA's.
+    """
+    preferences = preferences_of_mapping(game.program, mapping)
+    scoring, following = make_scoring(game.judge), next_placeable(game.tables)
+    access, rates = game.tables.access, game.tables.rates
+    hints = access[:, HINTS].copy()
+    rules = list(itertools.product((hints, without_times(hints)), SLACKS))
+    seconds = []
+    for hinted, slack in rules:
+        access[:, HINTS], rates[R_SLACK] = hinted, slack
+        reset(game.tables, game.state)
+        rollout(game.tables, game.state, game.options, following, preferences)
+        seconds.append(outcome(game.tables, scoring, game.state))
+    access[:, HINTS], rates[R_SLACK] = rules[int(np.argmin(seconds))]
+    game.reset()
+
+
 def _offsets(program: Program, mapping: Mapping) -> NDArray[np.int64]:
     """Returns `[A]` the offset at which a mapping serves each access from fast memory, or -1."""
     offsets = np.full(program.num_accesses, -1, np.int64)
-    whole = mapping.residencies[mapping.residencies[:, 4] == 0]  # of slices, the first
+    whole = mapping.residencies[mapping.residencies[:, 4] == 0]  # of a sliced buffer, the first slice
     order = np.lexsort((whole[:, 1], whole[:, 0]))
     buffer, start, end, offset = whole[order][:, :4].T
     # The last residency of the buffer that begins no later than the access.
@@ -62,7 +103,7 @@ def _offsets(program: Program, mapping: Mapping) -> NDArray[np.int64]:
 
 
 def _copies(program: Program, mapping: Mapping) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Returns `[A]` when the prefetch for each access is issued, and `[A]` when the write-back after it is due."""
+    """Returns `[A]` the issue of the prefetch for each access, and `[A]` the due instruction of the next write-back."""
     issued, due = (np.full(program.num_accesses, NEVER, np.int64) for _ in range(2))
     span = program.num_instructions + 2
     key = program.access_buffer.astype(np.int64) * span + program.access_instruction

@@ -1,4 +1,4 @@
-"""The greedy reference player: simple rules on the game's own moves, the best of a small grid of settings."""
+"""The greedy reference player: simple rules over the legal moves, the best of a small grid of settings."""
 
 import itertools
 from typing import NamedTuple
@@ -8,9 +8,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ...env.compiled.unowned import unowned
-from ...env.game.game import MallocGame, play_line
-from ...env.game.rules import COPY, DROP, NO_COPY, advance, reset, step
-from ...env.game.state import (
+from ...env.game.columns import (
     A_BUFFER,
     A_INSTRUCTION,
     A_KIND,
@@ -18,17 +16,19 @@ from ...env.game.state import (
     B_ALIGNED,
     B_LAST,
     C_ACCESS,
-    F_PLAN_STALL,
-    F_PLAN_VICTIMS,
     IF_CLOCK,
     IF_HBM_RUN,
     IF_WEIGHT,
     L_FAST,
     L_INSTRUCTIONS,
     S_RESIDENT,
-    State,
-    Tables,
 )
+from ...env.game.game import MallocGame, play_line
+from ...env.game.moves import COPY, DROP, NO_COPY
+from ...env.game.options import Options, new_options
+from ...env.game.rules import advance, reset, step
+from ...env.game.state import State
+from ...env.game.tables import Tables
 from ...env.program.program import OPERAND
 
 
@@ -36,16 +36,15 @@ class Rule(NamedTuple):
     """Settings of the greedy player.
 
     Attributes:
-      least_density: a result goes to HBM if all its benefits ahead, per second and per share of fast memory that it
-      would
-        hold until its last use, are less than this.
+      least_density: a result goes to HBM if its benefits ahead are less than this, per second and per share of fast
+        memory that it would hold until its last use.
       write_back_after: a result that lives longer than this share of the program's time is also written back, so that
-        its room can be taken before its last use.
-      victims: room is taken from others if they lose less than this multiple of the benefits ahead.
+        it can be evicted before its last use.
+      victims: a buffer evicts others if they lose less than this multiple of its benefits ahead.
       stall: a prefetch may make its instruction wait for up to this multiple of the benefits ahead; below 0 nothing is
-        prefetched. Unless it is 0, a result may wait for room.
-      across: a program input that no prefetch can bring in time is there from the start (cross-program prefetch) if its
-        benefits sum to more than this share of the program's time.
+        prefetched. Unless it is 0, a result may wait for free memory.
+      across: a program input that no prefetch can bring in time is prefetched across programs if its benefits sum to
+        more than this share of the program's time.
     """
 
     least_density: float
@@ -61,7 +60,7 @@ GRID = (
     *(Rule(*setting) for setting in itertools.product(_DENSITIES, _LIVES, (0.0, 0.5, 1.0), (0.0, 0.5))),
     *(Rule(density, life, 0.0, -1.0) for density, life in itertools.product(_DENSITIES, _LIVES)),
 )
-# Lines of play that the simulator judges; the best rule is tried again with a cross-program prefetch.
+# Lines of play that the simulator judges. The best rule is then tried with a cross-program prefetch.
 _SIMULATED = 16
 _ACROSS = (0.001, 0.005, 0.02)
 
@@ -69,13 +68,13 @@ _ACROSS = (0.001, 0.005, 0.02)
 def play_greedy(game: MallocGame) -> Rule:
     """Plays `game` to its end by the best rule of the grid, and returns the rule.
 
-    The simulator judges the lines of play that the game's own account likes best.
+    The game's own account ranks the lines of play; the simulator judges the best of them.
     """
     taken = np.zeros(len(game.tables.access), np.int64)
-    legal = np.zeros(3, np.bool_)
+    options = new_options()
     lines: list[tuple[float, Rule, NDArray[np.int64]]] = []
     for rule in GRID:
-        count = play_rule(game.tables, game.state, legal, taken, rule)
+        count = play_rule(game.tables, game.state, options, taken, rule)
         lines.append((game.saved_s, rule, taken[:count].copy()))
     lines.sort(key=lambda line: -line[0])
     best: tuple[float, Rule, NDArray[np.int64]] | None = None
@@ -86,7 +85,7 @@ def play_greedy(game: MallocGame) -> Rule:
     assert best is not None
     for across in _ACROSS:
         rule = best[1]._replace(across=across)
-        count = play_rule(game.tables, game.state, legal, taken, rule)
+        count = play_rule(game.tables, game.state, options, taken, rule)
         moves = taken[:count].copy()
         play_line(game, moves)
         if game.latency_s < best[0]:
@@ -96,22 +95,24 @@ def play_greedy(game: MallocGame) -> Rule:
 
 
 @njit(cache=True)
-def play_rule(tables: Tables, state: State, legal: NDArray[np.bool_], taken: NDArray[np.int64], rule: Rule) -> int:
-    """Plays a whole game by `rule`; returns the number of decisions, whose moves are in `taken`."""
+def play_rule(tables: Tables, state: State, options: Options, taken: np.ndarray, rule: Rule) -> int:
+    """Plays a whole game by `rule`; `taken` receives the moves. Returns the number of decisions."""
     tables, state = unowned(tables), unowned(state)
     reset(tables, state)
-    going = advance(tables, state, legal)
+    going = advance(tables, state, options)
     count = 0
     while going:
-        move = _move(tables, state, legal, rule)
+        move = _move(tables, state, options, rule)
         taken[count] = move
         count += 1
-        going = step(tables, state, move, legal)
+        going = step(tables, state, options, move)
     return count
 
 
 @njit(cache=True)
-def _move(tables: Tables, state: State, legal: NDArray[np.bool_], rule: Rule) -> int:
+def _move(tables: Tables, state: State, options: Options, rule: Rule) -> int:
+    """Returns the rule's move."""
+    legal = options.legal
     access = state.counters[C_ACCESS]
     owner = tables.access[access, A_BUFFER]
     t = tables.access[access, A_INSTRUCTION]
@@ -120,11 +121,11 @@ def _move(tables: Tables, state: State, legal: NDArray[np.bool_], rule: Rule) ->
     span = tables.instruction_f[last, IF_CLOCK] + tables.instruction_f[last, IF_HBM_RUN]
     span -= tables.instruction_f[t, IF_CLOCK]
     ahead = tables.access_f[access, AF_AHEAD]
-    takes_too_much = state.sums[F_PLAN_VICTIMS] * span > rule.victims * ahead
-    waits_s = state.sums[F_PLAN_STALL] * tables.instruction_f[t, IF_WEIGHT]
+    takes_too_much = options.victims * span > rule.victims * ahead
+    waits_s = options.stall_s * tables.instruction_f[t, IF_WEIGHT]
     if tables.access[access, A_KIND] == OPERAND:
         if ahead < 0.0 and legal[DROP]:
-            return DROP  # `cycles` knows instructions that fast memory slows down
+            return DROP  # `cycles` has instructions that fast memory slows down
         if state.buffer[owner, S_RESIDENT] == 1:
             return NO_COPY
         if legal[COPY] and waits_s <= rule.stall * ahead and not takes_too_much:

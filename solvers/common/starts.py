@@ -1,4 +1,4 @@
-"""Plans to start a search from: everything fast, and the lines of the greedy player's rules."""
+"""Plans to start a search from: everything fast, greedy rules, and mappings that are followed."""
 
 import itertools
 from collections.abc import Iterable
@@ -6,26 +6,26 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...env.game.rules import COPY
+from ...env.game.moves import COPY
 from ...env.program.mapping import Mapping
 from .follow import hints_of_mapping, plan_of_mapping, without_times
 from .greedy_rules import GRID, Rule, play_rule
-from .plan import plan_of_line
-from .task import Clocked, Plan, Task
+from .plan import Plan, plan_of_line
+from .task import PlanTables, Task
 
 
 class Start(NamedTuple):
-    """A plan to search from: judged seconds of its game, what it is to be played on, and the plan."""
+    """A plan to search from: judged seconds of its game, the tables that it is played on, and the plan `[A]`."""
 
     seconds: float
-    clocked: Clocked
+    plan_tables: PlanTables
     plan: Plan
 
 
 def good_starts(task: Task, share: float = 1.0) -> list[Plan]:
-    """Plays everything-fast and greedy rules in random order until `share` of the budget is spent; best plans first.
+    """Plays everything-fast, then greedy rules in random order, until `share` of the budget is spent; offers each plan.
 
-    The first is always played, so that there is a mapping; every plan is offered.
+    The first is played in any case, so that there is a mapping. Returns the plans, the best first.
     """
     everything = np.full(len(task.tables.access), COPY, np.int8)
     found = [(task.play(everything), 0, everything)]
@@ -39,8 +39,8 @@ def good_starts(task: Task, share: float = 1.0) -> list[Plan]:
 
 
 def best_starts(task: Task, share: float, given: Iterable[Mapping] = ()) -> list[Start]:
-    """Plays everything-fast, then what follows `given` mappings, and greedy rules, by each clock in turn, until `share`
-    of the budget is spent.
+    """Plays everything-fast, `given` mappings and greedy rules, each with every clock, until `share` of the budget is
+    spent.
 
     Returns:
       The best plan of each clock, the best first.
@@ -51,38 +51,38 @@ def best_starts(task: Task, share: float, given: Iterable[Mapping] = ()) -> list
     for start in itertools.chain([everything], given, rules):
         if isinstance(start, Mapping):
             followed, hints = plan_of_mapping(task.game.program, start), hints_of_mapping(task.game.program, start)
-        for number, msa_share in enumerate(task.clocks):
+        for number, msa_share in enumerate(task.msa_shares):
             if found and (task.spent >= share or task.done):
                 break
-            task.take(task.clock(msa_share))
+            task.use(task.tables_with(msa_share))
             if isinstance(start, Rule):
                 plan = rule_plan(task, start)
                 seconds = task.finished(plan)
             elif isinstance(start, Mapping):
                 plan = followed
-                task.take(task.following_clock(msa_share, without_times(hints)))
-                untimed, untimed_s = task.clocked, task.play(plan)
-                task.take(task.following_clock(msa_share, hints))
+                task.use(task.tables_following(msa_share, without_times(hints)))
+                untimed, untimed_s = task.plan_tables, task.play(plan)
+                task.use(task.tables_following(msa_share, hints))
                 seconds = task.play(plan)
                 if untimed_s < seconds:
-                    task.take(untimed)
+                    task.use(untimed)
                     seconds = untimed_s
             else:
                 plan = start
                 seconds = task.play(plan)
             if number not in found or seconds < found[number].seconds:
-                found[number] = Start(seconds, task.clocked, plan)
+                found[number] = Start(seconds, task.plan_tables, plan)
     ordered = [found[number] for number in sorted(found, key=lambda number: (found[number].seconds, number))]
-    task.take(ordered[0].clocked)
+    task.use(ordered[0].plan_tables)
     return ordered
 
 
 def rule_plan(task: Task, rule: Rule) -> Plan:
     """Plays a game by a greedy rule, and returns the plan that makes the same one."""
     taken = np.zeros(len(task.tables.access), np.int64)
-    count = play_rule(task.tables, task.state, task.legal, taken, rule)
+    count = play_rule(task.tables, task.state, task.options, taken, rule)
     plan = np.zeros(len(task.tables.access), np.int8)
-    plan_of_line(task.tables, task.state, task.legal, taken, count, plan)
+    plan_of_line(task.tables, task.state, task.options, taken, count, plan)
     return plan
 
 

@@ -1,91 +1,34 @@
-"""One run of a solver: the game it plays, what it may spend, and the best mapping so far."""
+"""One run of a solver: the game that it plays, its budget, and the best mapping so far."""
 
 import copy
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...env.errors import UserError
+from ...env.game.columns import B_PLAYED, B_TRIVIAL, HINTS, L_WINDOW, R_PATIENCE, R_SLACK
 from ...env.game.game import DEFAULT_MSA_SHARE, DEFAULT_TRIVIAL_SHARE, MallocGame
-from ...env.game.state import (
-    B_PLAYED,
-    B_TRIVIAL,
-    HINTS,
-    L_WINDOW,
-    R_PATIENCE,
-    R_SLACK,
-    Tables,
-    build_tables,
-    pooled_state,
-)
+from ...env.game.options import new_options
+from ...env.game.outcome import make_scoring, outcome
+from ...env.game.state import pooled_state
+from ...env.game.tables import Tables, build_tables
 from ...env.program.mapping import Mapping
 from ...env.program.program import Program
 from ...env.program.target import Target
+from .budget import CLOCKS, Budget, Progress, Status
 from .fill import fill
-from .outcome import make_scoring, outcome
-from .plan import free_accesses, next_placeable, play_plan
+from .plan import Plan, PlanGame, free_accesses, next_placeable, play_plan
 
-Plan = NDArray[np.int8]
-
-# What seconds are counted by.
-WALL, PROCESSOR = "wall", "processor"
-_CLOCKS: dict[str, Callable[[], float]] = {WALL: time.perf_counter, PROCESSOR: time.process_time}
-# At most a tenth of a second between looks at the clock, and of a short budget a hundredth.
+# At most a tenth of a second between looks at the clock, and a hundredth of a short budget.
 _SECONDS_PER_LOOK, _SHARE_PER_LOOK = 0.1, 0.01
-_MOST_PER_LOOK = 10_000
+_MAX_GAMES_PER_LOOK = 10_000
 _ACCESSES_PER_LOOK = 60_000
-# Under `robust` the game's clock decides what counts as idle time and as a wait worth its while. No share of `msa` is
-# best on all programs.
+# Under `robust` the game's clock decides on idle time and on waits that pay. No share of `msa` is best everywhere.
 _MSA_SHARES = (DEFAULT_MSA_SHARE, 0.15, 0.85, 0.03)
-# Idle time that a prefetch looks for where a mapping is followed, in multiples of its need: XLA prefers as much.
+# Idle time that a prefetch looks for while a mapping is followed, in multiples of its need. XLA prefers as much.
 _SLACK = 2.0
-
-
-@dataclass(frozen=True)
-class Budget:
-    """What a solver may spend; whichever comes first.
-
-    Attributes:
-      seconds: None for no limit.
-      evaluations: finished games; a run that this limit ends repeats exactly. None for no limit.
-      clock: what seconds are counted by: `wall`, or `processor`, the time that all threads of this process have run,
-        which other work on the machine changes little.
-    """
-
-    seconds: float | None = 60.0
-    evaluations: int | None = None
-    clock: str = WALL
-
-    def __post_init__(self) -> None:
-        """Checks the limits. Raises `UserError` if one makes no sense, or there is none."""
-        if self.clock not in _CLOCKS:
-            raise UserError(f"seconds cannot be counted by {self.clock!r}; give one of {', '.join(_CLOCKS)}")
-        if self.seconds is None and self.evaluations is None:
-            raise UserError("a solver without any limit would never end; give seconds or evaluations")
-        if self.seconds is not None and not self.seconds >= 0:
-            raise UserError(f"a limit of {self.seconds} seconds cannot be kept; give 0 or more")
-        if self.evaluations is not None and self.evaluations < 0:
-            raise UserError(f"a limit of {self.evaluations} evaluations cannot be kept; give 0 or more")
-
-
-@dataclass(frozen=True)
-class Status:
-    """Where a solver stands.
-
-    Attributes:
-      seconds, evaluations: spent.
-      best_s: judged seconds of the best game so far; infinite before the first one.
-      doing: what it does, in a word or two.
-    """
-
-    seconds: float
-    evaluations: int
-    best_s: float
-    doing: str
 
 
 class Best(NamedTuple):
@@ -93,21 +36,19 @@ class Best(NamedTuple):
 
     Attributes:
       seconds: judged; infinite before the first offer.
-      plan, clocked: what makes it; None if no plan does.
-      mapping: None if it has not been made yet.
+      plan: its plan, or None if the offer was a mapping.
+      plan_tables: the tables that the plan is played on.
+      mapping: its mapping, or None if it has not been made yet.
     """
 
     seconds: float
     plan: Plan | None
-    clocked: "Clocked"
+    plan_tables: "PlanTables"
     mapping: Mapping | None
 
 
-Progress = Callable[[Status], None]
-
-
-class Clocked(NamedTuple):
-    """What plans are played on: the rules with one clock (`Judge.clock`). Shapes: `A` accesses, `F` free ones.
+class PlanTables(NamedTuple):
+    """The tables that plans are played on, with one clock (`Judge.clock`). Shapes: `A` accesses, `F` free ones.
 
     Attributes:
       tables: with trivial buffers left in HBM.
@@ -121,16 +62,16 @@ class Clocked(NamedTuple):
 
 
 class Task:
-    """What a solver is given. It offers plans (`plan.py`), or whole mappings, and looks at `done` between games.
+    """The task of a solver. It offers plans (`plan.py`) or whole mappings, and looks at `done` between games.
 
     Attributes:
-      game: set up for the program and objective; its state is the solver's to use.
-      clocked: what plans are played on now; that of the game at first (`take`, `clock`).
-      generator: the only source of chance.
+      game: set up for the program and the objective; the solver may use its state.
+      plan_tables: the tables that plans are played on now, at first those of the game (`use`).
+      generator: the only source of randomness.
       evaluations: games finished so far.
       best_s: judged seconds of the best offer.
-      best_plan: its plan; None where there is none.
-      doing: what the progress display says.
+      best_plan: its plan; None if there is none.
+      doing: the present phase, for the progress display.
     """
 
     def __init__(
@@ -144,60 +85,65 @@ class Task:
         stop: Callable[[], bool] | None = None,
         game: MallocGame | None = None,
     ) -> None:
-        """Begins. The clock starts here. `stop` may ask for an early end; `game` may bring rules of its own."""
-        self._now = _CLOCKS[budget.clock]
+        """Starts the clock. `stop` may ask for an early end; `game` may bring rules of its own."""
+        self._now = CLOCKS[budget.clock]
         self._begin = self._now()
         self.game = MallocGame(program, target, objective) if game is None else game
-        self.take(_clocked(self.game.tables))
-        self._clocks = {DEFAULT_MSA_SHARE: self.clocked}
+        self.use(_plan_tables(self.game.tables))
+        self._by_msa_share = {DEFAULT_MSA_SHARE: self.plan_tables}
         self.block, self.state = pooled_state(self.tables)
         self.game.state = self.state
-        self.scoring = make_scoring(self.game)
-        self.legal = np.zeros(3, np.bool_)
+        self.scoring = make_scoring(self.game.judge)
+        self.options = new_options()
         self.budget, self.generator = budget, np.random.default_rng(seed)
         self.evaluations = 0
         self.best_s = np.inf
         self.best_plan: Plan | None = None
-        self.best_clocked = self.clocked
+        self.best_tables = self.plan_tables
         self.doing = ""
         self._mapping: Mapping | None = None
         self._progress, self._stop = progress, stop
         self._moves = np.zeros(len(self.tables.access), np.int8)
 
     @property
-    def clocks(self) -> tuple[float, ...]:
+    def msa_shares(self) -> tuple[float, ...]:
         """The shares of `msa` in clocks worth trying; under a single cost model there is one clock."""
         return _MSA_SHARES if len(self.game.judge.models) > 1 else (DEFAULT_MSA_SHARE,)
 
-    def clock(self, msa_share: float) -> Clocked:
-        """Returns what plans are played on with a share of `msa` in the clock, above 0 and below 1."""
-        if msa_share not in self._clocks:
+    def tables_with(self, msa_share: float) -> PlanTables:
+        """Returns the tables with a share of `msa` in the clock, above 0 and below 1."""
+        if msa_share not in self._by_msa_share:
             game, clock = self.game, self.game.judge.clock(msa_share)
             window = int(game.tables.limits[L_WINDOW])
             slack, patience = game.tables.rates[[R_SLACK, R_PATIENCE]].tolist()
-            self._clocks[msa_share] = _clocked(
+            self._by_msa_share[msa_share] = _plan_tables(
                 build_tables(game.program, game.target, clock, window, DEFAULT_TRIVIAL_SHARE, slack, patience)
             )
-        return self._clocks[msa_share]
+        return self._by_msa_share[msa_share]
 
-    def following_clock(self, msa_share: float, hints: NDArray[np.int64]) -> Clocked:
-        """Returns the same as `clock`, but games that prefer what `hints` say (`MallocGame`), and early windows: a
-        plan that follows a mapping loses little then."""
-        clocked = self.clock(msa_share)
-        access, rates = clocked.tables.access.copy(), clocked.tables.rates.copy()
+    def tables_following(self, msa_share: float, hints: NDArray[np.int64]) -> PlanTables:
+        """Returns the tables with a share of `msa` in the clock, hints `[A, 3]` of a mapping (`MallocGame`), and early
+        windows: a plan that follows the mapping loses little with them."""
+        plan_tables = self.tables_with(msa_share)
+        access, rates = plan_tables.tables.access.copy(), plan_tables.tables.rates.copy()
         access[:, HINTS] = hints
         rates[R_SLACK] = _SLACK
-        return clocked._replace(tables=clocked.tables._replace(access=access, rates=rates))
+        return plan_tables._replace(tables=plan_tables.tables._replace(access=access, rates=rates))
 
-    def take(self, clocked: Clocked) -> None:
-        """Has plans played on `clocked` from now on. A plan makes another game with another clock."""
-        self.clocked = clocked
-        self.tables, self.following, self.free = clocked
+    def use(self, plan_tables: PlanTables) -> None:
+        """Plays plans on these tables from now on. The same plan makes another game with another clock."""
+        self.plan_tables = plan_tables
+        self.tables, self.following, self.free = plan_tables
+
+    @property
+    def plan_game(self) -> PlanGame:
+        """The game for compiled searches, on the present tables."""
+        return PlanGame(self.tables, self.state, self.options, self.block, self.following, self.scoring)
 
     def part(self, share: float, stop: Callable[[], bool]) -> "Task":
-        """Returns a task on the same game, with a share of the budget, no offers yet, and chance of its own.
+        """Returns a task on the same game, with a share of the budget, no offers yet, and a generator of its own.
 
-        It plays on the state of this one, so the two take turns. `stop` may ask for an early end.
+        Both share one state, so they take turns. `stop` may ask for an early end.
         """
         part, budget = copy.copy(self), self.budget
         part.budget = replace(
@@ -217,8 +163,10 @@ class Task:
 
     @property
     def seconds_left(self) -> float:
-        """Seconds that the budget leaves; infinite without a limit of seconds. A library's own limit is of wall time,
-        which is never less than the processor time of one thread."""
+        """Seconds left of the budget; infinite without a limit of seconds.
+
+        A library's own limit counts wall time, which is never less than the processor time of one thread.
+        """
         return np.inf if self.budget.seconds is None else max(0.0, self.budget.seconds - self.seconds)
 
     @property
@@ -233,29 +181,28 @@ class Task:
 
     @property
     def done(self) -> bool:
-        """Whether to end: the budget is spent, or somebody asked for it. Also the place where progress is shown."""
+        """True once the budget is spent, or an early end was asked for. Reading it also reports the progress."""
         if self._progress is not None:
             self._progress(Status(self.seconds, self.evaluations, self.best_s, self.doing))
         return self.spent >= 1.0 or (self._stop is not None and self._stop())
 
     def games_per_look(self) -> int:
-        """Returns how many games to play before looking at `done` again: a tenth of a second's worth, less of a short
-        budget.
+        """Returns the number of games to play before the next look at `done`: about a tenth of a second's worth.
 
-        Without a limit of seconds the number depends on the program alone, so that runs repeat.
+        Without a limit of seconds it depends on the program alone, so that runs repeat.
         """
         if self.budget.seconds is None:
             games = max(1, _ACCESSES_PER_LOOK // len(self.tables.access))
         else:
             seconds = self.seconds / max(self.evaluations, 1)
             look_s = min(_SECONDS_PER_LOOK, _SHARE_PER_LOOK * self.budget.seconds)
-            games = max(1, int(min(look_s / max(seconds, 1e-9), _MOST_PER_LOOK)))
+            games = max(1, int(min(look_s / max(seconds, 1e-9), _MAX_GAMES_PER_LOOK)))
         left = games if self.budget.evaluations is None else self.budget.evaluations - self.evaluations
         return max(0, min(games, left))
 
     def play(self, plan: Plan) -> float:
         """Plays a game by `plan`, offers it, and returns its judged seconds."""
-        play_plan(self.tables, self.state, self.legal, self.following, plan, self._moves)
+        play_plan(self.tables, self.state, self.options, self.following, plan, self._moves)
         return self.finished(plan)
 
     def finished(self, plan: Plan) -> float:
@@ -266,24 +213,24 @@ class Task:
         return seconds
 
     def offer(self, plan: Plan, seconds: float) -> bool:
-        """Keeps `plan` if it is the best so far. It must make a game of `seconds`, already counted."""
+        """Keeps `plan` if its game, of `seconds` and already counted, is the best so far; returns whether it is."""
         if seconds >= self.best_s:
             return False
         self.best_s, self.best_plan, self._mapping = seconds, plan.copy(), None
-        self.best_clocked = self.clocked
+        self.best_tables = self.plan_tables
         return True
 
     @property
     def best(self) -> Best:
         """The best offer so far."""
-        return Best(self.best_s, self.best_plan, self.best_clocked, self._mapping)
+        return Best(self.best_s, self.best_plan, self.best_tables, self._mapping)
 
     def go_back(self, best: Best) -> None:
-        """Takes back what has been offered since `best` was the best offer."""
-        self.best_s, self.best_plan, self.best_clocked, self._mapping = best
+        """Withdraws the offers made since `best` was the best one."""
+        self.best_s, self.best_plan, self.best_tables, self._mapping = best
 
     def offer_mapping(self, mapping: Mapping) -> float:
-        """Judges a mapping that no plan has made, keeps it if it is the best so far; returns its judged seconds."""
+        """Judges a mapping that no plan has made, and keeps it if it is the best so far; returns its judged seconds."""
         self.evaluations += 1
         seconds = self.game.judge.judge(mapping)
         if seconds < self.best_s:
@@ -291,10 +238,10 @@ class Task:
         return seconds
 
     def mapping(self) -> Mapping | None:
-        """Returns the mapping of the best offer, with the room that is left filled; None if there was no offer."""
+        """Returns the mapping of the best offer, with its free memory filled; None if there was no offer."""
         if self._mapping is None and self.best_plan is not None:
-            self.take(self.best_clocked)
-            play_plan(self.tables, self.state, self.legal, self.following, self.best_plan, self._moves)
+            self.use(self.best_tables)
+            play_plan(self.tables, self.state, self.options, self.following, self.best_plan, self._moves)
             self.game.take_over()
             if not abs(self.game.latency_s - self.best_s) <= 1e-9 * self.best_s:
                 raise RuntimeError(
@@ -307,8 +254,8 @@ class Task:
         return None if self._mapping is None else fill(self.game.judge, self._mapping)
 
 
-def _clocked(tables: Tables) -> Clocked:
+def _plan_tables(tables: Tables) -> PlanTables:
     buffer = tables.buffer.copy()
     buffer[buffer[:, B_TRIVIAL] == 1, B_PLAYED] = 0
     tables = tables._replace(buffer=buffer)
-    return Clocked(tables, next_placeable(tables), free_accesses(tables))
+    return PlanTables(tables, next_placeable(tables), free_accesses(tables))

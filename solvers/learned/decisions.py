@@ -10,12 +10,18 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ...env.compiled.unowned import unowned
-from ...env.game.game import NUM_MOVES
+from ...env.game.columns import C_ACCESS
+from ...env.game.instructions import catch_up
+from ...env.game.legality import legal_moves
+from ...env.game.moves import NUM_MOVES
 from ...env.game.observation import OBSERVATION_SIZE, observe
-from ...env.game.rules import catch_up, legal_moves, play, reset
-from ...env.game.state import C_ACCESS, State, Tables
-from ..common.plan import choose, preference_of
-from ..common.task import Plan, Task
+from ...env.game.options import ANY_OFFSET, Options
+from ...env.game.play import play
+from ...env.game.rules import reset
+from ...env.game.state import State
+from ...env.game.tables import Tables
+from ..common.plan import Plan, choose, preference_of
+from ..common.task import Task
 
 # An access, and another preference for it.
 Change = tuple[int, int]
@@ -53,7 +59,7 @@ def decisions_along(task: Task, plan: Plan) -> Decisions:
         np.zeros((accesses, NUM_MOVES), np.bool_),
         np.zeros((accesses, NUM_MOVES), np.int8),
     )
-    count = _record(task.tables, task.state, task.legal, task.following, plan, *found)
+    count = _record(task.tables, task.state, task.options, task.following, plan, *found)
     return Decisions._make(part[:count] for part in found)
 
 
@@ -61,7 +67,7 @@ def decisions_along(task: Task, plan: Plan) -> Decisions:
 def _record(
     tables: Tables,
     state: State,
-    legal: np.ndarray,
+    options: Options,
     following: np.ndarray,
     plan: np.ndarray,
     accesses: np.ndarray,
@@ -79,15 +85,15 @@ def _record(
         if not catch_up(tables, state):
             return count
         access = state.counters[C_ACCESS]
-        decides = legal_moves(tables, state, legal) > 1
+        decides = legal_moves(tables, state, options, ANY_OFFSET, False) > 1
         if decides:
             accesses[count] = access
-            legals[count] = legal
-            observe(tables, state, legal, observations[count])
+            observe(tables, state, options, observations[count])
             for move in range(NUM_MOVES):
+                legals[count, move] = options.legal[move] == 1
                 preferences[count, move] = preference_of(tables, state, move)
-        move = choose(tables, state, legal, plan[access])
+        move = choose(tables, state, options, plan[access])
         if decides:
             moves[count] = move
             count += 1
-        play(tables, state, move)
+        play(tables, state, options, move)

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from ...env.game.game import NUM_MOVES
+from ...env.game.moves import NUM_MOVES
 from ...env.game.observation import OBSERVATION_SIZE
 from ...learner.networks.network import Network, Params
 from ...learner.networks.policy_head import log_policy

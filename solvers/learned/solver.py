@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 from ...learner.networks.network import Network, Params
 from ..anneal import SEARCH, first_temperature, scale_of
-from ..common.task import Plan, Task
+from ..common.plan import Plan
+from ..common.task import Task
 from .adaptation import STEPS, STEPS_SHARE, Adaptation, PolicyTrainer
 from .config import GuidedConfig
 from .proposer import Proposer
@@ -89,7 +90,7 @@ def _best_walk(
     for start in sorted(starts, key=lambda start: start.seconds)[:_WALKS]:
         if task.done:
             return None
-        task.take(start.clocked)
+        task.use(start.plan_tables)
         walks.append(_walk_from(task, start.plan, proposer))
     share = config.climb_share / len(walks)
     for walk in walks:

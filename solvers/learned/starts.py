@@ -2,13 +2,12 @@
 
 import itertools
 
-from ...env.game.state import R_PATIENCE, R_SLACK
+from ...env.game.columns import R_PATIENCE, R_SLACK
 from ...env.physics.objective import ROBUST
 from ...env.program.mapping import Mapping
-from ..common.follow import hints_of_mapping, plan_of_mapping, without_times
-from ..common.slack import PATIENCE, SLACKS
+from ..common.follow import PATIENCE, SLACKS, hints_of_mapping, plan_of_mapping, without_times
 from ..common.starts import Start, best_starts
-from ..common.task import Clocked, Task
+from ..common.task import PlanTables, Task
 from ..greedy.solver import random_knapsacks
 from .config import GuidedConfig
 from .orders import search_orders
@@ -39,11 +38,11 @@ def _following(task: Task, mapping: Mapping, until: float) -> list[Start]:
     ways = [(hints, SLACKS[0], True), *((without_times(hints), slack, False) for slack in SLACKS)]
     found: list[tuple[Start, bool]] = []
     task.doing = "following a mapping"
-    for (hinted, slack, timed), msa_share in itertools.product(ways, task.clocks):
+    for (hinted, slack, timed), msa_share in itertools.product(ways, task.msa_shares):
         if found and (task.done or task.spent >= until):
             break
-        task.take(_with_slack(task, task.following_clock(msa_share, hinted), slack))
-        found.append((Start(task.play(plan), task.clocked, plan), timed))
+        task.use(_with_slack(task, task.tables_following(msa_share, hinted), slack))
+        found.append((Start(task.play(plan), task.plan_tables, plan), timed))
     found.sort(key=lambda entry: entry[0].seconds)
     # The best start first, then the best of the other kind: a start with the mapping's own times is close to the
     # mapping but hard to improve.
@@ -53,10 +52,10 @@ def _following(task: Task, mapping: Mapping, until: float) -> list[Start]:
     return [start for start, _ in found[:_MAX_FOLLOWED]]
 
 
-def _with_slack(task: Task, clocked: Clocked, slack: float) -> Clocked:
-    """Returns `clocked` with another slack, and under `robust` with the patience that the agent plays with."""
-    rates = clocked.tables.rates.copy()
+def _with_slack(task: Task, plan_tables: PlanTables, slack: float) -> PlanTables:
+    """Returns `plan_tables` with another slack, and under `robust` with the patience that the agent plays with."""
+    rates = plan_tables.tables.rates.copy()
     rates[R_SLACK] = slack
     if task.game.judge.objective == ROBUST:
         rates[R_PATIENCE] = PATIENCE
-    return clocked._replace(tables=clocked.tables._replace(rates=rates))
+    return plan_tables._replace(tables=plan_tables.tables._replace(rates=rates))

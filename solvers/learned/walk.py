@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from ...env.compiled.block import copy_block
 from ...env.compiled.sorting import first_above
 from ...env.compiled.unowned import unowned
-from ...env.game.rules import catch_up, play
-from ...env.game.state import C_ACCESS, F_REWARD, State, Tables
-from ..common.outcome import Scoring, outcome
-from ..common.plan import choose
-from ..common.task import Plan, Task
-from ..common.walk import Search, Walk
+from ...env.game.columns import C_ACCESS, F_REWARD
+from ...env.game.instructions import catch_up
+from ...env.game.outcome import outcome
+from ...env.game.play import play
+from ..common.plan import Plan, PlanGame, choose
+from ..common.task import Task
+from ..common.walk import Checkpoints, Current, Search, Walk
 from .decisions import Change, Decisions, decisions_along
 from .proposer import Proposer
 
@@ -39,7 +40,7 @@ class GuidedWalk(Walk):
     def __init__(self, task: Task, plan: Plan, search: Search, proposer: Proposer) -> None:
         super().__init__(task, plan, search)
         self._proposer = proposer
-        self._by_stake = np.diff(self._drawn, prepend=0.0)
+        self._by_stake = np.diff(self._drawing.cumulative, prepend=0.0)
         self._shares = self._by_stake
         self._odds, self._trials = np.zeros(len(self._shares)), np.zeros(len(self._shares))
         self._proposals: list[Change] = []
@@ -59,7 +60,7 @@ class GuidedWalk(Walk):
 
     def query(self) -> None:
         """Asks the proposer about the current plan."""
-        self._task.take(self._clocked)
+        self._task.use(self._plan_tables)
         decisions = self._most_at_stake(decisions_along(self._task, self.plan))
         odds = self._proposer.odds(decisions)
         self._list(decisions, odds)
@@ -83,25 +84,13 @@ class GuidedWalk(Walk):
             return 0
         tried = self._proposals[-count:][::-1]
         del self._proposals[-count:]
-        task.take(self._clocked)
+        task.use(self._plan_tables)
         _try_changes(
-            task.tables,
-            task.scoring,
-            task.state,
-            task.block,
-            self._bank,
-            self._rewards,
-            self._slot,
-            self._points,
-            task.legal,
-            task.following,
+            task.plan_game,
+            self._kept,
+            self._current,
             np.array([access for access, _ in tried]),
             np.array([preference for _, preference in tried], np.int8),
-            self.plan,
-            self.best_plan,
-            self._moves,
-            self._trial_moves,
-            self._values,
         )
         task.evaluations += count
         task.offer(self.best_plan, self.best_s)
@@ -127,7 +116,7 @@ class GuidedWalk(Walk):
             return
         odds = self._odds / (1.0 + self._trials / _HALF_AFTER)
         self._shares = _ANNEALING_SHARE * self._by_stake + (1.0 - _ANNEALING_SHARE) * odds / odds.sum()
-        self._drawn = np.cumsum(self._shares) / self._shares.sum()
+        self._drawing.cumulative[:] = np.cumsum(self._shares) / self._shares.sum()
 
     def _list(self, decisions: Decisions, odds: NDArray[np.float64]) -> None:
         """Lists the moves that the policy prefers to the line's, the likeliest last."""
@@ -140,56 +129,40 @@ class GuidedWalk(Walk):
 
 @njit(cache=True, nogil=True)
 def _try_changes(
-    tables: Tables,
-    scoring: Scoring,
-    state: State,
-    block: np.ndarray,
-    bank: np.ndarray,
-    rewards: np.ndarray,
-    slot: np.ndarray,
-    points: np.ndarray,
-    legal: np.ndarray,
-    following: np.ndarray,
-    accesses: np.ndarray,
-    preferences: np.ndarray,
-    plan: np.ndarray,
-    best_plan: np.ndarray,
-    moves: np.ndarray,
-    trial_moves: np.ndarray,
-    values: np.ndarray,
+    game: PlanGame, kept: Checkpoints, current: Current, accesses: np.ndarray, preferences: np.ndarray
 ) -> None:
-    """Tries changes of one preference one after the other and keeps those that improve the game.
-
-    The banks of states are those of `Walk`.
-    """
-    tables, state = unowned(tables), unowned(state)
+    """Tries changes of one preference one after the other, and keeps those that improve the game."""
+    tables, state, options = unowned(game.tables), unowned(game.state), game.options
+    kept, current = unowned(kept), unowned(current)
+    points, bank, rewards, slot = kept.points, kept.bank, kept.rewards, kept.slot
+    plan, moves, trial_moves, seconds = current.plan, current.moves, current.trial_moves, current.seconds
     for number in range(len(accesses)):
         first = accesses[number]
         before = plan[first]
         plan[first] = preferences[number]
         point = first_above(points, first) - 1
-        copy_block(bank[slot[point], point], block)
+        copy_block(bank[slot[point], point], game.block)
         passed = point + 1
         while True:
-            state.counters[C_ACCESS] = following[state.counters[C_ACCESS]]
+            state.counters[C_ACCESS] = game.following[state.counters[C_ACCESS]]
             access = state.counters[C_ACCESS]
             while passed < len(points) and access >= points[passed]:
-                copy_block(block, bank[1 - slot[passed], passed])
+                copy_block(game.block, bank[1 - slot[passed], passed])
                 rewards[1 - slot[passed], passed] = state.sums[F_REWARD]
                 passed += 1
             if not catch_up(tables, state):
                 break
-            move = choose(tables, state, legal, plan[access])
+            move = choose(tables, state, options, plan[access])
             trial_moves[access] = move
-            play(tables, state, move)
-        seconds = outcome(tables, scoring, state)
-        if seconds >= values[0]:
+            play(tables, state, options, move)
+        judged = outcome(tables, game.scoring, state)
+        if judged >= seconds[0]:
             plan[first] = before
             continue
-        values[0] = seconds
+        seconds[0] = judged
         copy_block(trial_moves[points[point] :], moves[points[point] :])
         for k in range(point + 1, len(points)):
             slot[k] = 1 - slot[k]
-        if seconds < values[1]:
-            values[1] = seconds
-            copy_block(plan, best_plan)
+        if judged < seconds[1]:
+            seconds[1] = judged
+            copy_block(plan, current.best_plan)

@@ -8,7 +8,7 @@ from mallocmuzero.actors.search.search import SearchConfig
 from mallocmuzero.actors.self_play.actor import SelfPlayActor
 from mallocmuzero.actors.self_play.branch import BranchConfig
 from mallocmuzero.actors.self_play.config import ActorConfig
-from mallocmuzero.env.game.game import NUM_MOVES
+from mallocmuzero.env.game.moves import NUM_MOVES
 from mallocmuzero.env.game.observation import GRID, OBSERVATION_SIZE
 from mallocmuzero.env.program.program import Program, all_hbm
 from mallocmuzero.learner.networks.network import Network, NetworkConfig, Params

@@ -1,18 +1,41 @@
-"""A stand-in for the compiler's process, which fails in the ways of the real one."""
+"""Stand-ins for the compiler's process, which replay a recorded compilation and fail on demand."""
 
+import json
 import os
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
+from mallocmuzero.env.capture.assemble import Assembly
+from mallocmuzero.env.program.program import Program
+from mallocmuzero.env.program.target import GENERATIONS
+from programs import make_program
 
+# A real compilation of nine instructions: slices, a cross-program prefetch, a slice replaced by a copy.
 SMALL = Path(__file__).parents[1] / "env" / "capture" / "data" / "small"
+# Its scheduled module.
+BEFORE = "module.after_optimizations_before_buffer_assignment.txt"
+# An order of one value, as an option.
+TAKEN = 'overrides { hlo_position_matcher { instruction_name_regex: "a[.]1" } override_options { assign_value: -5 } }'
+
+
+def assembled(folder: Path) -> Program:
+    """Returns the program of a compilation."""
+    return Assembly(folder, GENERATIONS["v5e"], "small", "small").program()
+
+
+def truncate(path: Path, marker: str) -> None:
+    """Cuts a file off before the first occurrence of `marker`."""
+    text = path.read_text(encoding="utf-8")
+    assert marker in text
+    path.write_text(text[: text.index(marker)], encoding="utf-8")
 
 
 def interpreter(folder: Path, script: str) -> Path:
-    """Returns an executable that stands for a Python; it runs `worker.py FUNCTION TOPOLOGY FOLDER`."""
+    """Returns an executable that takes the place of a Python, run as `python worker.py FUNCTION TOPOLOGY FOLDER`."""
     path = folder / "python"
     path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
     path.chmod(0o755)
@@ -20,12 +43,14 @@ def interpreter(folder: Path, script: str) -> Path:
 
 
 def recorded(folder: Path, change: str = "") -> Path:
-    """Returns an executable that answers every request of the worker's protocol with the recorded compilation, and
-    dumps the options that it was given as the compiler does.
+    """Returns an executable that answers every request of the worker's protocol with the recorded compilation.
+
+    It dumps the options of a request as the compiler does.
 
     Args:
-      folder: for the executable, and for `requests.txt`, one line per request.
-      change: Python that sees `request`, `options`, and `made`, the folder that is filled; it may set `error`.
+      folder: takes the executable, and `requests.txt`; see `requests`.
+      change: Python that runs before each answer. It sees `request`, `options`, and `made`, the folder with the files
+        of the compilation; it may set `error`.
     """
     (folder / "recorded.py").write_text(
         f"""
@@ -45,15 +70,29 @@ for line in sys.stdin:
         dump = [f"{{k}} {{{{ {{v}} }}}}" if "{{" in v else f"{{k}}: {{v}}" for k, v in options.items()]
         (made / "module.tpu_comp_env.txt").write_text("\\n".join(dump))
 {textwrap.indent(change, "    ")}
-    print('capture-done: ' + json.dumps({{"error": error, "cpu_s": 20.0}}), flush=True)
+    print("a line that some module did not end", end="")
+    print('\\ncapture-done: ' + json.dumps({{"error": error, "cpu_s": 20.0}}), flush=True)
 """,
         encoding="utf-8",
     )
     return interpreter(folder, f"exec {sys.executable} {folder}/recorded.py $@")
 
 
+def requests(folder: Path) -> list[dict[str, Any]]:
+    """Returns the requests that a recorded compiler was given, in order."""
+    return [json.loads(line)[1] for line in (folder / "requests.txt").read_text(encoding="utf-8").splitlines()]
+
+
+def small_program() -> Program:
+    """Returns three instructions: an input used late, and an element of a tuple."""
+    return make_program(
+        [("a.1", 1.0, ["x"], ["y{1}"]), ("b", 2.0, ["y{1}"], ["z"]), ("c.2", 1.0, ["z", "x"], ["out"])],
+        {"x": {"size": 16, "input": True}, "y{1}": 24, "z": 32, "out": {"size": 8, "output": True}},
+    )
+
+
 def real_python() -> Path:
-    """Returns the interpreter with jax and libtpu that the user names for these tests; skips where there is none."""
+    """Returns the interpreter with jax and libtpu that the user names for these tests; skips if there is none."""
     named = os.environ.get("MALLOCMUZERO_CAPTURE_PYTHON")
     if not named:
         pytest.skip("MALLOCMUZERO_CAPTURE_PYTHON names no interpreter with jax and libtpu")

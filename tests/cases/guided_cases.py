@@ -5,7 +5,8 @@ import numpy as np
 from mallocmuzero.env.workloads import load
 from mallocmuzero.launch.config.config import TrainConfig
 from mallocmuzero.learner.networks.network import Network
-from mallocmuzero.solvers.common.task import Budget, Task
+from mallocmuzero.solvers.common.budget import Budget
+from mallocmuzero.solvers.common.task import Task
 from mallocmuzero.solvers.learned.decisions import Decisions
 from mallocmuzero.solvers.learned.proposer import Proposer
 from numpy.typing import NDArray

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.game.game import MallocGame
-from mallocmuzero.env.game.rules import COPY, DROP
+from mallocmuzero.env.game.moves import COPY, DROP
+from mallocmuzero.env.game.outcome import make_scoring, outcome
 from mallocmuzero.env.physics.cost import CYCLES, available_models
 from mallocmuzero.env.physics.objective import make_judge
 from mallocmuzero.env.program.program import all_hbm
@@ -20,12 +21,12 @@ from mallocmuzero.solvers import solve as solve_module
 from mallocmuzero.solvers.anneal import SEARCH
 from mallocmuzero.solvers.cem import play_policy
 from mallocmuzero.solvers.common import task as task_module
+from mallocmuzero.solvers.common.budget import PROCESSOR, Budget, Status
 from mallocmuzero.solvers.common.fill import fill, gather
 from mallocmuzero.solvers.common.follow import hints_of_mapping, plan_of_mapping
-from mallocmuzero.solvers.common.outcome import make_scoring, outcome
 from mallocmuzero.solvers.common.plan import WAIT, play_plan, random_plan
 from mallocmuzero.solvers.common.starts import best_starts, good_starts, random_rule_plan
-from mallocmuzero.solvers.common.task import PROCESSOR, Budget, Status, Task
+from mallocmuzero.solvers.common.task import Task
 from mallocmuzero.solvers.common.walk import PLAIN, Search, Walk
 from mallocmuzero.solvers.restarts import random_play
 from mallocmuzero.solvers.solve import SOLVERS, solve
@@ -68,7 +69,7 @@ def test_outcomes_on_real_programs(name: str, objective: str) -> None:
 def test_the_game_itself_has_the_same_outcome() -> None:
     # Also with trivial buffers played, as `MallocGame` does.
     game = MallocGame(load(PROGRAM), objective="msa")
-    scoring, generator = make_scoring(game), np.random.default_rng(0)
+    scoring, generator = make_scoring(game.judge), np.random.default_rng(0)
     while not game.done:
         game.step(int(generator.choice(np.flatnonzero(game.legal))))
     assert outcome(game.tables, scoring, game.state) == pytest.approx(game.latency_s, rel=1e-12)
@@ -77,7 +78,7 @@ def test_the_game_itself_has_the_same_outcome() -> None:
 @pytest.mark.parametrize(("search", "msa_share"), [(PLAIN, 0.5), (SEARCH, 0.5), (SEARCH, 0.15)])
 def test_a_walk_from_kept_states_is_a_walk_from_the_beginning(search: Search, msa_share: float) -> None:
     task = Task(load(PROGRAM), None, "robust", Budget(None, 10_000), 1)
-    task.take(task.clock(msa_share))
+    task.use(task.tables_with(msa_share))
     walk = Walk(task, random_plan(task.tables, task.generator), search)
     for temperature in (1e-4, 1e-5, 0.0):
         walk.step(150, temperature)
@@ -94,7 +95,7 @@ def test_a_walk_by_hinted_times_is_a_walk_from_the_beginning() -> None:
     # A preference to wait may change when a prefetch runs, and with it what fits later, but not the move.
     program = load("alexnet-train-b128")
     task = Task(program, None, "robust", Budget(None, 10_000), 0)
-    task.take(task.following_clock(task.clocks[0], hints_of_mapping(program, program.production)))
+    task.use(task.tables_following(task.msa_shares[0], hints_of_mapping(program, program.production)))
     walk = Walk(task, plan_of_mapping(program, program.production), SEARCH)
     for _ in range(400):
         walk.step(1, 1e-9)
@@ -115,7 +116,7 @@ def test_a_restored_walk_goes_on_as_before() -> None:
     np.testing.assert_array_equal(other.plan, walk.plan)
 
 
-def test_what_the_game_forbids_to_wait_for_may_be_wished_for() -> None:
+def test_a_plan_may_prefer_a_wait_that_the_game_forbids() -> None:
     # x takes 8 s to fetch, gains 6 s, and nothing runs before: by the game's rules it stays in HBM.
     program = make_program(
         [("a", 0.0, ["i"], ["y"]), ("b", 0.0, ["x", "y"], ["z"])],
@@ -138,12 +139,12 @@ def test_what_the_game_forbids_to_wait_for_may_be_wished_for() -> None:
 def test_plans_keep_the_clock_they_were_made_by() -> None:
     program = load(PROGRAM)
     task = Task(program, None, None, Budget(None, 200), 0)
-    assert task.clocks[0] == 0.5
-    assert len(Task(program, None, "msa", Budget(None, 200), 0).clocks) == 1
+    assert task.msa_shares[0] == 0.5
+    assert len(Task(program, None, "msa", Budget(None, 200), 0).msa_shares) == 1
     starts = best_starts(task, 1.0)
-    assert len(starts) == len(task.clocks)
+    assert len(starts) == len(task.msa_shares)
     best_s = task.best_s
-    task.take(task.clock(0.5))
+    task.use(task.tables_with(0.5))
     mapping = task.mapping()
     assert mapping is not None
     assert task.game.judge.judge(mapping) <= best_s * (1 + 1e-9)
@@ -273,10 +274,10 @@ def test_a_policys_plan_makes_the_policys_game(name: str) -> None:
     plan = np.zeros(len(task.tables.access), np.int8)
     for _ in range(5):
         weights = task.generator.standard_normal((3, 11))
-        play_policy(task.tables, task.state, task.legal, weights, plan)
+        play_policy(task.tables, task.state, task.options, weights, plan)
         played = task.finished(plan)
         moves = np.zeros(len(plan), np.int8)
-        play_plan(task.tables, task.state, task.legal, task.following, plan, moves)
+        play_plan(task.tables, task.state, task.options, task.following, plan, moves)
         assert outcome(task.tables, task.scoring, task.state) == pytest.approx(played, rel=1e-12)
     rule_plan = random_rule_plan(task)
     played = task.finished(rule_plan)

@@ -1,4 +1,4 @@
-"""The ablations: what counts as run, what is compared with what, and that the page says what the runs say."""
+"""The ablations: the runs that count, the pairs that are compared, and the page beside its results."""
 
 import argparse
 from pathlib import Path
@@ -13,14 +13,22 @@ from benchmarks.ablations import measure as ablations_command
 from benchmarks.ablations import page as ablation_page
 from benchmarks.ablations import records as ablation_records
 from benchmarks.ablations import tables as ablation_tables
-from benchmarks.common import json_lines, source_hash, timed_training
+from benchmarks.common import json_lines, timed_training
 
 REFERENCE = {"tuned": 0.98, "bound": 0.9, "program_sha256": "h", "judged_by": "j"}
 
 
 def run_of(row: str, program: str, seed: int, best: float, **other: Any) -> json_lines.Record:
-    record = {"program": program, "program_sha256": "h", "judged_by": "j", "row": row, "settings": {}, "config": row}
-    record |= {"budget_s": 60.0, "seed": seed, "code": "c", "machine": "a", "updates": 10, "moves": 100, "first": 1.0}
+    record = {"program": program, "program_sha256": "h", "judged_by": "j", "row": row, "settings": {}}
+    record |= {
+        "budget_s": 60.0,
+        "seed": seed,
+        "versions": {"training": 1},
+        "machine": "a",
+        "updates": 10,
+        "moves": 100,
+        "first": 1.0,
+    }
     return record | {"best": best, "policy": 1.1, "search": 1.05} | other
 
 
@@ -57,7 +65,6 @@ def test_programs_are_of_the_train_split() -> None:
 def test_a_run_is_a_record_and_is_not_made_twice(tmp_path: Path) -> None:
     job = ablations_command.Job("tiny", "default", SMALL, 0.5, 0, "a")
     out = tmp_path / "runs.jsonl"
-    assert ablations_command.missing(job, [out])
     record = ablations_command.perform(job)
     assert isinstance(record, dict), record
     assert record["spent_s"] >= 0.5
@@ -67,12 +74,17 @@ def test_a_run_is_a_record_and_is_not_made_twice(tmp_path: Path) -> None:
     assert bound < record["best"] <= record["first"] <= 1.1
     assert record["policy"] > bound
     json_lines.append(out, record)
-    assert not ablations_command.missing(job, [out])
-    for other in (job._replace(seed=1), job._replace(seconds=1.0), job._replace(row="paper")):
-        assert ablations_command.missing(other, [out])
-    assert ablations_command.missing(job._replace(settings=SMALL | {"actor.branch.kick": 0.25}), [out])
-    json_lines.append(tmp_path / "old.jsonl", record | {"code": "of old"})
-    assert ablations_command.missing(job, [tmp_path / "old.jsonl"])
+    known = ablation_records.read([out])
+
+    def key_of(job: ablations_command.Job) -> json_lines.Key:
+        return ablation_records.key_of(job.identity)
+
+    assert list(known) == [key_of(job)]
+    more = SMALL | {"actor.branch.kick": 0.25}
+    others = [job._replace(seed=1), job._replace(seconds=1.0), job._replace(row="paper"), job._replace(settings=more)]
+    assert not known.keys() & {key_of(other) for other in others}
+    json_lines.append(tmp_path / "old.jsonl", record | {"versions": {"game": 0, "training": 1}})
+    assert key_of(job) not in ablation_records.read([tmp_path / "old.jsonl"])
     assert "Traceback" in ablations_command.perform(job._replace(settings={"actor.nothing": 1}))
 
 
@@ -91,19 +103,14 @@ def test_jobs_complete_rows_before_seeds() -> None:
     assert [seed for seed, _, _ in jobs] == [0] * 6 + [1] * 6
 
 
-def test_code_of_the_agent_is_what_it_plays_and_learns_by() -> None:
-    found = source_hash.dependencies("launch.process", source_hash.IDLE)
-    assert {"actors.branch", "actors.search", "learner.loss", "replay.local", "env.core", "env.observation"} <= found
-    assert "actors.solvers.milp" not in found
-
-
 def test_a_difference_is_between_equals() -> None:
     runs = [run_of("default", "p0", 0, 0.95), run_of("other", "p0", 0, 0.94)]
     (pair,) = board(runs).pairs("other")
     assert (pair.run["best"], pair.default["best"]) == (0.94, 0.95)
-    for other in ({"code": "d"}, {"budget_s": 90.0}, {"machine": "b"}, {"seed": 1}, {"program": "p1"}):
+    for other in ({"versions": {"training": 2}}, {"budget_s": 90.0}, {"machine": "b"}, {"seed": 1}, {"program": "p1"}):
         assert board([runs[0], runs[1] | other]).pairs("other") == []
-    newer = [run_of("default", "p0", 0, 0.93, code="d"), run_of("other", "p0", 0, 0.9, code="d")]
+    later = {"versions": {"training": 2}}
+    newer = [run_of("default", "p0", 0, 0.93, **later), run_of("other", "p0", 0, 0.9, **later)]
     assert [pair.run["best"] for pair in board(runs + newer).pairs("other")] == [0.9]
     assert [pair.default["best"] for pair in board(runs + newer).pairs("other")] == [0.93]
 

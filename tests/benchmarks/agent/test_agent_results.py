@@ -1,4 +1,4 @@
-"""The agent's targets: what counts as reached, and that the page says what the files of results say."""
+"""The targets of the agent: the rule by which they are reached, and the page beside its results."""
 
 import argparse
 import json
@@ -33,7 +33,7 @@ REFERENCES = {e["program"]: e for e in (entry(CONTROL, "control", 1.0), entry(HE
 
 def run_of(mode: str, program: str, seconds: float, ratio: float, seed: int = 0, **other: Any) -> dict[str, Any]:
     record = {"mode": mode, "program": program, "program_sha256": "h", "judged_by": "j", "budget_s": seconds}
-    record |= {"seed": seed, "code": "c", "policy_sha256": None if mode == TRAINED else "p", "ratio": ratio}
+    record |= {"seed": seed, "versions": {"game": 0}, "policy_sha256": None if mode == TRAINED else "p", "ratio": ratio}
     return record | {"first": 1.0, "policy": 1.1, "search": 1.05} | other
 
 
@@ -118,7 +118,7 @@ def test_targets_of_training() -> None:
     assert found(in_less, "10 minutes of 30", "better than tuned").reached is True
     not_yet = standing([{**run, "budget_s": 600.0} for run in bad])
     assert found(not_yet, "10 minutes of 30", "better than tuned").reached is None
-    later = [*bad, run_of(TRAINED, HELD, 1800, 0.92, code="d"), run_of(TRAINED, HELD, 1800, 0.94, seed=1)]
+    later = [*bad, run_of(TRAINED, HELD, 1800, 0.92, versions={"game": 1}), run_of(TRAINED, HELD, 1800, 0.94, seed=1)]
     assert standing(later).ratio(TRAINED, HELD, 1800) == pytest.approx(0.93)
 
 
@@ -167,16 +167,17 @@ def test_tables() -> None:
     of = standing(runs, [solver("anneal", HELD, 1, 0.93)])
     text = "\n".join(agent_tables.held_out(of))
     assert "| `h` | 98.00 | 95.00 | 90.00 | 95.00 | - | **93.00** | - |" in text
-    assert "| `muzero`, 1 s, seed 0 | 95.00 |" in "\n".join(agent_tables.drawn(of, HELD))
+    assert "| `guided`, 1 s, seed 0 | 95.00 |" in "\n".join(agent_tables.drawn(of, HELD))
     assert "| not known yet |" in "\n".join(agent_tables.target_list(of))
-    assert "1 per-program, 1 held-out, 0 unguided" in agent_tables.overview(of)[0]
+    said = agent_tables.overview(of)[0]
+    assert (
+        "1 per-program (0 of 1 by the present version), 1 held-out (0 of 1 by the present version), 0 unguided" in said
+    )
 
 
 def test_orders_take_their_share_of_a_training() -> None:
     few, many = agent_records.settings_of(180.0), agent_records.settings_of(1800.0)
     assert many["actor.orders"] == 10 * few["actor.orders"]
-    assert agent_records.code_of(TRAINED, 180.0) != agent_records.code_of(TRAINED, 1800.0)
-    assert agent_records.code_of(SOLVED, 1.0) == agent_records.code_of(SOLVED, 10.0)
 
 
 def test_a_training_is_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,7 +187,7 @@ def test_a_training_is_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert isinstance(record, dict), record
     assert 0.898 < record["ratio"] <= record["best"] <= record["first"]
     assert record["policy_sha256"] is None
-    assert agent_records.key_of(record) == agent_command.key_for(job)
+    assert agent_records.key_of(record) == agent_records.key_of(job.identity)
     table = agent_tables.trained(Standing([record], [], {"tiny": entry("tiny", "train")}, {"tiny": 0.95}))
     assert f"{100 * record['ratio']:.2f}" in table[-1]
 
@@ -199,7 +200,7 @@ def test_a_solution_is_a_record(mode: str) -> None:
     assert 0.898 < record["ratio"] <= 1.0
     assert record["evaluations"] > 0
     assert (record["policy_sha256"] is None) == (mode == UNGUIDED)
-    assert agent_records.key_of(record) == agent_command.key_for(job)
+    assert agent_records.key_of(record) == agent_records.key_of(job.identity)
 
 
 def test_a_mapping_gives_way_to_better_ones_only(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The worth of the policy with less fast memory: runs are records, and the table says what they say."""
+"""Held-out programs with less fast memory: the records of runs, and the statistics of the tables."""
 
 import argparse
 import sys
@@ -18,7 +18,7 @@ def run_of(mode: str, program: str, ratio: float, seed: int = 0, seconds: float 
 
 
 def table(*runs: dict[str, Any]) -> list[str]:
-    return guidance_table.guidance({guidance_table._place_of(run): run for run in runs})
+    return guidance_table.guidance({guidance_table.place_of(run): run for run in runs})
 
 
 def test_runs_of_equal_seeds_are_held_against_each_other() -> None:
@@ -49,8 +49,8 @@ def test_other_solvers_are_held_against_ours_by_seeds_that_all_have() -> None:
         run_of(HELD_OUT, "q", 0.50),
         run_of(HELD_OUT, "p", 0.70, seconds=5.0),
     ]
-    lines = guidance_table.rivals({guidance_table._place_of(run): run for run in runs})
-    assert lines[0] == "| 1 s | `muzero` | `anneal` | `cem` |"
+    lines = guidance_table.rivals({guidance_table.place_of(run): run for run in runs})
+    assert lines[0] == "| 1 s | `guided` | `anneal` | `cem` |"
     assert lines[2] == "| `p@0.5` | 80.00 | 90.00 | 80.00 |"
     assert lines[3].startswith("| *all* | | -11.")
     assert len(lines) == 4
@@ -65,15 +65,14 @@ def test_a_solution_of_a_smaller_memory_is_a_record(mode: str) -> None:
     assert 0.5 < record["ratio"] <= 1.0
     assert record["program_sha256"] != workloads.load("resnet50-b32-v4").sha256[:12]
     assert (record["policy_sha256"] is None) == (mode != HELD_OUT)
-    assert guidance_command._key_of(record) == guidance_command._key_for(job)
+    assert guidance_command.key_of(record) == guidance_command.key_of(job.identity)
 
 
-def test_no_program_of_the_policy_s_is_asked_by_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_no_program_that_the_policy_knows_is_asked_by_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     seen: list[guidance_command.Job] = []
     monkeypatch.setattr(sys, "argv", ["guidance.py", "--out", str(tmp_path / "runs.jsonl"), "--seeds", "1"])
-    monkeypatch.setattr(guidance_command, "_key_for", lambda job: seen.append(job))
-    monkeypatch.setattr(guidance_command, "run_jobs", lambda *_: 0)
-    assert guidance_command.main() == 0
+    monkeypatch.setattr(guidance_command, "run_missing", lambda jobs, *_, **__: seen.extend(jobs))
+    guidance_command.main()
     assert {workloads.split(job.program) for job in seen} == {"heldout"}
     assert {job.mode for job in seen} == {HELD_OUT, UNGUIDED}
     arguments = argparse.Namespace(share=0.5, seconds=[1.0, 5.0], seeds=2, policy=None, machine="a", solvers=["cem"])

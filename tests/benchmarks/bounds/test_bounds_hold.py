@@ -1,4 +1,4 @@
-"""Recorded bounds beside what games came to."""
+"""Recorded bounds beside the results of games: no game is better than a bound."""
 
 import json
 

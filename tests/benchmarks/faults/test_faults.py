@@ -1,4 +1,4 @@
-"""A sample of the faults that benchmarks/faults/measure.py does to a run, and the page of their outcomes."""
+"""A sample of the faults that benchmarks/faults/measure.py does to a run, and the page of faults beside its results."""
 
 import importlib.util
 import random
@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
-
-from benchmarks.faults import measure as faults  # noqa: E402
-from benchmarks.faults import page as faults_page  # noqa: E402
-from benchmarks.faults import run as fault_run  # noqa: E402
+from benchmarks.faults import measure as faults
+from benchmarks.faults import page as faults_page
+from benchmarks.faults import run as fault_run
 
 _CALL_TIMEOUT_S = 10.0
 _GONE_S = 60.0

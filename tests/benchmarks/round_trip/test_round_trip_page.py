@@ -1,12 +1,9 @@
-"""The page of the round trip says what the runs say."""
+"""The page of the round trip beside its results, and the losses in its summary."""
 
 import re
-from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
-
-from benchmarks.round_trip.page import PAGE, beats_flags, render, summary  # noqa: E402
-from benchmarks.round_trip.records import RESULTS, programs, read  # noqa: E402
+from benchmarks.round_trip.page import PAGE, beats_flags, render, summary
+from benchmarks.round_trip.records import RESULTS, programs, read
 
 
 def test_the_page_is_of_the_runs() -> None:

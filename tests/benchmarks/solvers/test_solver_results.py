@@ -1,4 +1,4 @@
-"""The benchmark of solvers: what counts as run, and that its page says what the files of results say."""
+"""The benchmark of solvers: the runs that count, the statistics of the tables, and the page beside its results."""
 
 import json
 from pathlib import Path
@@ -7,27 +7,37 @@ from typing import Any
 import pytest
 from mallocmuzero.env.workloads import load
 
-ROOT = Path(__file__).parents[3]
-
-from benchmarks.common import source_hash  # noqa: E402
-from benchmarks.solvers import measure as solvers_command  # noqa: E402
-from benchmarks.solvers import page as solver_page  # noqa: E402
-from benchmarks.solvers import records as solver_records  # noqa: E402
-from benchmarks.solvers import references as solver_references  # noqa: E402
-from benchmarks.solvers import tables as solver_tables  # noqa: E402
+from benchmarks.common import json_lines, versions
+from benchmarks.solvers import measure as solvers_command
+from benchmarks.solvers import page as solver_page
+from benchmarks.solvers import records as solver_records
+from benchmarks.solvers import references as solver_references
+from benchmarks.solvers import tables as solver_tables
 
 
-def run_of(key: solver_records.Key, **other: Any) -> solver_records.Record:
-    names = ("program", "program_sha256", "judged_by", "objective", "solver", "budget_s", "seed")
-    record = dict(zip(names, key, strict=True))
-    record |= {"code": solver_records.code_of(key[4]), "ratio": 0.9, "ended": False, "seconds": key[5], "machine": "a"}
+def key_for(solver: str, seconds: float, seed: int = 0) -> json_lines.Key:
+    return solver_records.key_of(solver_records.identity(load("tiny"), solver, None, seconds, seed))
+
+
+def run_of(key: json_lines.Key, **other: Any) -> json_lines.Record:
+    record = dict(zip(solver_records.FIELDS, key, strict=True))
+    record |= {
+        "versions": versions.versions_of(key[4]),
+        "ratio": 0.9,
+        "ended": False,
+        "seconds": key[5],
+        "machine": "a",
+    }
     return record | other
+
+
+OLD = {"versions": {"game": 0, "anneal": 1}}
 
 
 def test_the_page_says_what_the_results_say() -> None:
     known = json.loads(solver_page.REFERENCES.read_text(encoding="utf-8"))
     runs = solver_records.read([solver_records.RESULTS])
-    board = solver_page.make_board(runs, known["programs"], known["old_code"])
+    board = solver_page.make_board(runs, known["programs"])
     page = solver_page.PAGE.read_text(encoding="utf-8")
     assert solver_page.render(page, board) == page, "python -m benchmarks.solvers.page renders it"
 
@@ -39,15 +49,14 @@ def test_references_are_those_of_the_programs() -> None:
 
 
 def test_runs_are_kept_read_and_joined(tmp_path: Path) -> None:
-    program = load("tiny")
-    key = solver_records.key_for(program, "anneal", None, 10, 0)
+    key = key_for("anneal", 10)
     assert key[0] == "tiny"
     assert key[3] == "robust"
-    old, new = run_of(key, code="of old"), run_of(key, ratio=0.8)
+    old, new = run_of(key, **OLD), run_of(key, ratio=0.8)
     one, other = tmp_path / "one.jsonl", tmp_path / "other.jsonl"
     for path, record in ((one, new), (other, old)):
-        solver_records.append(path, record)
-    assert solver_records.read([one, other]) == {key: new}  # not the last, but the one of today's code
+        json_lines.append(path, record)
+    assert solver_records.read([one, other]) == {key: new}  # not the last one, but the one of the present version
     assert solver_records.read([other, tmp_path / "none"]) == {key: old}
     solver_records.write_sorted(one, solver_records.read([one, other]))
     assert solver_records.read([one]) == {key: new}
@@ -56,18 +65,17 @@ def test_runs_are_kept_read_and_joined(tmp_path: Path) -> None:
         solver_records.read([one])
 
 
-def test_what_has_ended_stands_for_larger_budgets() -> None:
-    program = load("tiny")
-    short, long = (solver_records.key_for(program, "anneal", None, seconds, 0) for seconds in (10, 60))
+def test_a_run_that_ended_stands_for_larger_budgets() -> None:
+    short, long = (key_for("anneal", seconds) for seconds in (10, 60))
     assert solver_records.lookup({short: run_of(short)}, long) is None
     assert solver_records.lookup({short: run_of(short, ended=True)}, long) is not None
     assert solver_records.lookup({long: run_of(long, ended=True)}, short) is None
-    greedy, other_seed = (solver_records.key_for(program, "greedy", None, 10, seed) for seed in (0, 1))
+    greedy, other_seed = (key_for("greedy", 10, seed) for seed in (0, 1))
     assert solver_records.lookup({greedy: run_of(greedy, ended=True)}, other_seed) is not None
     job = solvers_command.Job("tiny", "anneal", None, 60.0, 0, "a")
     assert solvers_command.missing(job, {short: run_of(short)}, False)
-    assert solvers_command.missing(job, {long: run_of(long, code="of old")}, False)
-    assert not solvers_command.missing(job, {long: run_of(long, code="of old")}, True)
+    assert solvers_command.missing(job, {long: run_of(long, **OLD)}, False)
+    assert not solvers_command.missing(job, {long: run_of(long, **OLD)}, True)
     assert not solvers_command.missing(job, {long: run_of(long)}, False)
 
 
@@ -76,35 +84,9 @@ def test_a_run_is_a_record(tmp_path: Path) -> None:
     assert isinstance(record, dict), record
     assert record["ended"]
     assert 0.8 < record["ratio"] < 1.0
-    assert solver_records.key_of(record) == solver_records.key_for(load("tiny"), "greedy", None, 60.0, 0)
-    assert solver_records.is_current(record)
+    assert solver_records.key_of(record) == key_for("greedy", 60.0)
+    assert versions.is_current(record)
     assert "Traceback" in solvers_command.perform(solvers_command.Job("tiny", "nobody", None, 1.0, 0, "a"))
-
-
-def test_a_solvers_code_is_its_own() -> None:
-    of = {name: source_hash.dependencies(f"actors.solvers.{name}") for name in ("anneal", "cem")}
-    assert {"actors.solvers.anneal", "actors.solvers.task", "env.core", "env.space"} <= of["anneal"]
-    assert "actors.solvers.cem" not in of["anneal"]
-    assert "actors.solvers.anneal" not in of["cem"]
-    assert "env.observation" not in of["cem"]
-
-
-@pytest.mark.parametrize(
-    ("after", "same"),
-    [
-        ('"""Says it otherwise."""\nx = f(1,\n  2)  # why\n', True),
-        ("x = f(1, 3)\n", False),
-    ],
-)
-def test_only_code_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: str, same: bool) -> None:
-    def digest(text: str) -> str:
-        (tmp_path / "module.py").write_text(text, encoding="utf-8")
-        source_hash._code_of.cache_clear()
-        source_hash._imports.cache_clear()
-        return source_hash.source_hash("module")
-
-    monkeypatch.setattr(source_hash, "ROOT", tmp_path)
-    assert (digest('"""Doc."""\nx = f(1, 2)\n') == digest(after)) is same
 
 
 def test_means_wins_and_shares() -> None:
@@ -123,7 +105,7 @@ def test_means_wins_and_shares() -> None:
         run("q", "greedy", 0.9, 10.0, ended=True),
         run("p", "anneal", 0.92, 60.0),
     ]
-    board = solver_tables.Board(runs, references, 0)
+    board = solver_tables.Board(runs, references)
     assert board.ratio("anneal", "p", 10.0) == pytest.approx(0.94)
     assert board.ratio("greedy", "p", 60.0) == 1.1  # had ended before
     assert board.ratio("anneal", "q", 60.0) is None
@@ -134,4 +116,5 @@ def test_means_wins_and_shares() -> None:
     assert "| `anneal` | 1 | 1 | 0 | 40 % (20-60) |" in text
     assert "| `greedy` | 1 | 0 | 1 | 50 % (0-100) |" in text
     assert "| `p` | train | 98.00 | 90.00 | **94.00** | 110.00 | 60 % |" in "\n".join(solver_tables.programs(board))
+    assert "; 0 of them by a solver's earlier version." in solver_tables.overview(board)[0]
     assert "`anneal` 95.98" in "\n".join(solver_tables.picks(board))

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mallocmuzero.env.bounds.bound import PROVED_GAP, SCOPES, bound, relaxation
-from mallocmuzero.env.bounds.linear import LinearProgram
+from mallocmuzero.env.bounds.bound import PROVED_GAP, bound
+from mallocmuzero.env.bounds.linear_program import LinearProgram
 from mallocmuzero.env.bounds.placement import Rules
+from mallocmuzero.env.bounds.relaxation import SCOPES, build_relaxation
 from mallocmuzero.env.bounds.solve import dual_bound, solve_integer, solve_relaxation
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.game.game import MallocGame
@@ -184,7 +185,7 @@ def rebuilt(mapping: Mapping, residencies: list[list[int]], copies: list[list[in
 
 def bounds_of(judge: Judge, scope: str) -> list[float]:
     """Returns the bounds of the linear and of the mixed-integer relaxation, in the judge's seconds."""
-    linear, _, unit_s = relaxation(judge, SCOPES[scope], 0.0, 10**6)
+    linear, _, unit_s = build_relaxation(judge, SCOPES[scope], 0.0, 10**6)
     relaxed, mixed = solve_relaxation(linear, 60.0), solve_integer(linear, 60.0)
     assert relaxed.optimal
     assert mixed.optimal
@@ -328,7 +329,7 @@ def test_parts_may_stay_where_the_whole_does_not_fit() -> None:
         {"w": one(100, input=True), "x": 80},
     )
     part, whole = (
-        solve_integer(relaxation(make_judge(program, MSA), rules, 0.0, 10**6)[0], 60.0)
+        solve_integer(build_relaxation(make_judge(program, MSA), rules, 0.0, 10**6)[0], 60.0)
         for rules in (Rules(), Rules(whole=True))
     )
     optimum = 1.0 + 0.1 + 0.08 + 0.6 + 0.1 + 0.1
@@ -341,7 +342,7 @@ def test_parts_may_stay_where_the_whole_does_not_fit() -> None:
 
 def test_a_bound_from_any_duals_holds() -> None:
     """However bad the duals: that is what makes a bound independent of the solver."""
-    linear, _, _ = relaxation(make_judge(CHAIN, MSA), SCOPES["legal"], 0.0, 10**6)
+    linear, _, _ = build_relaxation(make_judge(CHAIN, MSA), SCOPES["legal"], 0.0, 10**6)
     best = solve_relaxation(linear, 60.0)
     rng = np.random.default_rng(1)
     assert best.bound == pytest.approx(best_value(linear), rel=1e-6)

@@ -43,7 +43,7 @@ def _owner(typingctx: Any, array: Any) -> Any:
 
 @njit
 def _owner_of_square(record: Outer, borrows: bool) -> int:
-    """Where it is noted who refers to an array; 0 for nowhere."""
+    """Returns the address at which references to an array are counted; 0 for none."""
     if borrows:
         record = unowned(record)
     return int(_owner(record.square))

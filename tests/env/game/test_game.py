@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mallocmuzero.env.errors import UserError
-from mallocmuzero.env.game.game import COPY, DROP, NO_COPY, MallocGame, play_line
+from mallocmuzero.env.game.columns import D_WAIT, NEVER, S_OFFSET
+from mallocmuzero.env.game.game import MallocGame, play_line
+from mallocmuzero.env.game.moves import COPY, DROP, NO_COPY
 from mallocmuzero.env.game.observation import GRID, GRID_SIZE, OBSERVATION_SIZE
-from mallocmuzero.env.game.state import D_WAIT, NEVER, S_OFFSET
 from mallocmuzero.env.physics.cost import CYCLES, MODELS, MSA, all_hbm_latency, instruction_times
 from mallocmuzero.env.physics.objective import OBJECTIVES
 from mallocmuzero.env.physics.simulator import simulate
@@ -104,7 +105,7 @@ def test_rewards_are_the_saving_that_the_objective_counts(
 @settings(max_examples=150, deadline=None)
 @given(programs_with_cycles(), st.sampled_from(OBJECTIVES), st.integers(0, 2**16))
 def test_the_games_account_of_its_instructions_is_the_cost_models(program: Program, objective: str, seed: int) -> None:
-    """What the game counts move by move, waits aside, is what the cost models say of its placement as a whole."""
+    """The game's seconds, move by move and without waits, sum to those of the cost models for its placement."""
     game = MallocGame(program, objective=objective, trivial_share=0.0, msa_share=0.3)
     play_randomly(game, seed)
     clock = game.judge.clock(0.3)

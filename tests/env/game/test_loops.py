@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from mallocmuzero.env.game.game import COPY, DROP, NO_COPY, MallocGame
+from mallocmuzero.env.game.game import MallocGame
+from mallocmuzero.env.game.moves import COPY, DROP, NO_COPY
 from mallocmuzero.env.game.replay_mapping import follow
 from mallocmuzero.env.physics.simulator import simulate
 from mallocmuzero.env.program.mapping import CROSS_PROGRAM, PREFETCH, WRITE_BACK

@@ -1,4 +1,4 @@
-"""Residencies that the compiler lists in pieces, put together."""
+"""Residencies: pieces are joined, and none crosses the border of a loop."""
 
 from collections import Counter
 
@@ -19,6 +19,8 @@ LOOP = make_program(
     {"w": {"size": 16, "input": True}, "s": 16, "h": 16, "m": 16, "out": {"size": 16, "output": True}},
     loops=[(1, 3, 5)],
 )
+
+
 W, H = (LOOP.buffer_names.index(name) for name in "wh")
 
 
@@ -59,3 +61,13 @@ def test_a_source_listed_into_a_loop_that_does_not_use_it_ends_before_the_loop()
     fitted = fit_to_loops(rows, LOOP, inexpressible, {(W, 0), (H, 3)})
     assert fitted.tolist() == [[W, 0, 0, 64, 0, 16], [H, 3, 3, 72, 0, 16]]
     assert not inexpressible
+
+
+def test_residencies_of_one_buffer_are_merged():
+    parts = [[0, 1, 5, 4096, 0, 64], [0, 2, 5, 4096, 64, 128]]
+    result = [0, 5, 7, 4096, 0, 128]  # an operation works in place on what two slices brought
+    other = [1, 5, 6, 0, 0, 64]
+    merged = merge_residencies(np.array([result, other, *parts]))
+    assert merged.tolist() == [[0, 1, 7, 4096, 0, 64], [0, 2, 7, 4096, 64, 128], other]
+    twice = merge_residencies(np.array([[0, 1, 3, 0, 0, 64], [0, 3, 9, 0, 0, 64], [0, 12, 13, 0, 0, 64]]))
+    assert twice.tolist() == [[0, 1, 9, 0, 0, 64], [0, 12, 13, 0, 0, 64]]

@@ -7,11 +7,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from compiler_cases import interpreter, real_python, recorded
+from compiler_cases import interpreter, real_python, recorded, requests
 from launch_cases import call
 from mallocmuzero.env.capture import worker
-from mallocmuzero.env.program.compiler_flags import BANDWIDTH, flag_grid
 from mallocmuzero.env.errors import UserError
+from mallocmuzero.env.program.compiler_flags import BANDWIDTH, flag_grid
 from mallocmuzero.env.program.program_file import read_module, read_program
 from mallocmuzero.roundtrip.tune import tune
 
@@ -26,11 +26,6 @@ def step():
     there = jax.sharding.SingleDeviceSharding(device)
     return f, jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=there), arguments)
 """
-
-
-def requests(folder: Path) -> list[dict[str, object]]:
-    """Returns what the compiler was asked for."""
-    return [json.loads(line)[1] for line in (folder / "requests.txt").read_text(encoding="utf-8").splitlines()]
 
 
 def test_all_in_one(tmp_path: Path) -> None:

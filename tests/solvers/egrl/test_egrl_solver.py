@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mallocmuzero.env.game.rules import COPY, DROP, NO_COPY
+from mallocmuzero.env.game.moves import COPY, DROP, NO_COPY
 from mallocmuzero.env.program.program import OPERAND, all_hbm
 from mallocmuzero.env.workloads import load
+from mallocmuzero.solvers.common.budget import Budget
 from mallocmuzero.solvers.common.plan import CROSS_PROGRAM_FETCH
-from mallocmuzero.solvers.common.task import Budget, Task
+from mallocmuzero.solvers.common.task import Task
 from mallocmuzero.solvers.egrl.play import Player, ReplayBuffer, RewardConfig
 from mallocmuzero.solvers.egrl.solver import METHODS, EgrlConfig, greedy_dp, play_method
 from mallocmuzero.solvers.egrl.tensors import BOTH, FAST, HBM, NUM_HOMES, make_tensors

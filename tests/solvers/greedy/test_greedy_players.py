@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mallocmuzero.env.game.rules import COPY, DROP, NO_COPY
+from mallocmuzero.env.game.moves import COPY, DROP, NO_COPY
 from mallocmuzero.env.workloads import load
+from mallocmuzero.solvers.common.budget import Budget, Status
 from mallocmuzero.solvers.common.plan import CROSS_PROGRAM_FETCH
-from mallocmuzero.solvers.common.task import Budget, Status, Task
+from mallocmuzero.solvers.common.task import Task
 from mallocmuzero.solvers.greedy.solver import greedy, look_ahead, make_stays, plan_of_stays, take
 from programs import make_program, programs
 
@@ -69,7 +70,7 @@ def test_what_is_taken_fits_and_nothing_more_does(data) -> None:
         assert (used[span] + size[stay] > free[span]).any()
 
 
-def test_one_input_at_most_wishes_to_come_across() -> None:
+def test_one_input_at_most_prefers_to_come_across() -> None:
     task = task_of(load("resnet50-b32-v4"))
     stays = make_stays(task.tables, 0.1)
     plan = plan_of_stays(task, stays, np.ones(len(stays.size), bool))

@@ -8,7 +8,8 @@ from mallocmuzero.env.program.program import Program
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.env.workloads import load
 from mallocmuzero.learner.fine_tune import FineTuner
-from mallocmuzero.solvers.common.task import Budget, Task
+from mallocmuzero.solvers.common.budget import Budget
+from mallocmuzero.solvers.common.task import Task
 from mallocmuzero.solvers.learned import solver as solver_module
 from mallocmuzero.solvers.learned.solver import guided, make_guided
 from mallocmuzero.solvers.solve import Solution, solve

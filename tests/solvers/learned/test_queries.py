@@ -6,7 +6,8 @@ from guided_cases import NETWORK, PARAMS, Favouring, make_task, plan_of
 from mallocmuzero.env.workloads import load
 from mallocmuzero.solvers.anneal import SEARCH
 from mallocmuzero.solvers.common import task as task_module
-from mallocmuzero.solvers.common.task import Budget, Task
+from mallocmuzero.solvers.common.budget import Budget
+from mallocmuzero.solvers.common.task import Task
 from mallocmuzero.solvers.learned.config import GuidedConfig
 from mallocmuzero.solvers.learned.decisions import Decisions
 from mallocmuzero.solvers.learned.proposer import Proposer

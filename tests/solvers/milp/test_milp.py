@@ -6,17 +6,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mallocmuzero.env.bounds.bound import SCOPES, relaxation
-from mallocmuzero.env.bounds.construct import _Builder, constructed
+from mallocmuzero.env.bounds.construct import constructed
+from mallocmuzero.env.bounds.mapping_builder import MappingBuilder
+from mallocmuzero.env.bounds.relaxation import SCOPES, build_relaxation
 from mallocmuzero.env.bounds.solve import solve_integer, solve_relaxation
-from mallocmuzero.env.game.rules import COPY, DROP
+from mallocmuzero.env.game.moves import COPY, DROP
 from mallocmuzero.env.packing.best_fit import best_fit
 from mallocmuzero.env.packing.repack import packing_of
 from mallocmuzero.env.physics.objective import make_judge
 from mallocmuzero.env.program.program import all_hbm
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.env.workloads import load
-from mallocmuzero.solvers.common.task import Budget, Status, Task
+from mallocmuzero.solvers.common.budget import Budget, Status
+from mallocmuzero.solvers.common.task import Task
 from mallocmuzero.solvers.milp import solver as milp
 from mallocmuzero.solvers.milp.rounding import cross, rounded, shares_of
 from mallocmuzero.solvers.solve import solve
@@ -31,7 +33,7 @@ def test_models_for_mappings_promise_no_more_than_the_bound(program, objective: 
         return
     values = {}
     for name, changes in {"bound": {}, "in flight": {"in_flight": True}, "slow": {"copy_rate": 0.5}}.items():
-        linear, _, _ = relaxation(judge, replace(SCOPES["unreplaced"], **changes), None, 400)
+        linear, _, _ = build_relaxation(judge, replace(SCOPES["unreplaced"], **changes), None, 400)
         values[name] = solve_relaxation(linear, 10.0).bound
     assert values["in flight"] >= values["bound"] - 1e-4
     assert values["slow"] >= values["bound"] - 1e-4
@@ -49,7 +51,7 @@ def test_reaches_what_is_known_to_be_near_the_best() -> None:
 
 def test_thresholds_round_as_they_say() -> None:
     task = Task(load("tiny"), None, "msa", Budget(None, 100), 0)
-    linear, placement, _ = relaxation(task.game.judge, SCOPES["unreplaced"], None, 400)
+    linear, placement, _ = build_relaxation(task.game.judge, SCOPES["unreplaced"], None, 400)
     values = solve_integer(linear, 20.0).values
     assert values is not None
     shares = shares_of(task, placement, values)
@@ -67,7 +69,7 @@ def test_thresholds_round_as_they_say() -> None:
 
 def test_crossings_only_better_what_is_known() -> None:
     task = Task(load("tiny"), None, "msa", Budget(None, 10_000), 0)
-    linear, placement, _ = relaxation(task.game.judge, SCOPES["unreplaced"], None, 400)
+    linear, placement, _ = build_relaxation(task.game.judge, SCOPES["unreplaced"], None, 400)
     values = solve_relaxation(linear, 20.0).values
     assert values is not None
     pool = [shares_of(task, placement, values)]
@@ -84,10 +86,10 @@ def test_crossings_only_better_what_is_known() -> None:
 def test_what_does_not_pack_is_given_up_until_the_rest_does() -> None:
     judge = make_judge(load("resnet18-train-b64"), "msa")
     program, target = judge.program, judge.target
-    linear, placement, _ = relaxation(judge, SCOPES["unreplaced"], None, 400)
+    linear, placement, _ = build_relaxation(judge, SCOPES["unreplaced"], None, 400)
     values = solve_relaxation(linear, 20.0).values
     assert values is not None
-    builder = _Builder(program, target, placement, values, 0.2, True)
+    builder = MappingBuilder(program, target, placement, values, 0.2, True)
     builder.fit(1.0)
     full = builder.mapping()
     assert best_fit(packing_of(program, full, target)[0]).peak > target.fast_bytes  # it fits by load, not by offsets
@@ -104,7 +106,7 @@ def test_whatever_is_constructed_verifies(program, seed: int) -> None:
     judge = make_judge(program, "msa")
     if not judge.judge(all_hbm(program)) > 0:
         return
-    linear, placement, _ = relaxation(judge, SCOPES["unreplaced"], 0.0, 400)
+    linear, placement, _ = build_relaxation(judge, SCOPES["unreplaced"], 0.0, 400)
     values = np.random.default_rng(seed).uniform(0.0, 1.0, len(linear.cost))
     for found in constructed(judge, placement, values, None, 500):
         assert verify(program, judge.target, found) == []
@@ -136,5 +138,5 @@ def test_can_be_ended_at_any_stage(stage: str) -> None:
 def test_every_pass_is_of_mappings_the_ways_can_make() -> None:
     for way in milp.PASSES:
         assert not way.rules.replacements
-        assert 0 < way.rules.room <= 1
+        assert 0 < way.rules.capacity_share <= 1
         assert 0 < way.rules.copy_rate <= 1

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from mallocmuzero.env.program.compiler_flags import flag_grid
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.env.workloads import load
-from mallocmuzero.solvers.common.task import Budget, Task
+from mallocmuzero.solvers.common.budget import Budget
+from mallocmuzero.solvers.common.task import Task
 from mallocmuzero.solvers.flags import flags
 from mallocmuzero.solvers.order.individual import Evaluator, Flags
 from mallocmuzero.solvers.order.solver import POPULATION, OrderSearch, grid_settings, order_search

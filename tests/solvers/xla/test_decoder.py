@@ -16,7 +16,7 @@ from mallocmuzero.env.program.program import OPERAND, RESULT, Program
 from mallocmuzero.env.program.target import GENERATIONS
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.env.workloads import load
-from mallocmuzero.solvers.common.task import Budget
+from mallocmuzero.solvers.common.budget import Budget
 from mallocmuzero.solvers.solve import solve
 from mallocmuzero.solvers.xla.decoder import Decoder
 from mallocmuzero.solvers.xla.options import Options, from_flags, production

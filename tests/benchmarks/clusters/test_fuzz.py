@@ -1,4 +1,4 @@
-"""A sample of `benchmarks/faults/fuzz.py`, and hostile files made by hand: every reader reads or refuses them."""
+"""A sample of benchmarks/clusters/fuzz.py, and hostile files made by hand: every reader reads or refuses them."""
 
 import gzip
 import json
@@ -16,8 +16,8 @@ from mallocmuzero.learner.checkpoints.policy_file import read_policy, write_poli
 from mallocmuzero.learner.checkpoints.stored_network import stored_network
 from mallocmuzero.learner.networks.network import Network, NetworkConfig
 
-from benchmarks.faults import fuzz_targets
-from benchmarks.faults.fuzz import fuzz
+from benchmarks.clusters import fuzz_targets
+from benchmarks.clusters.fuzz import fuzz
 
 NETWORK = Network(NetworkConfig(observation_size=6, width=8, projection_width=8))
 # As many as a second allows: the last two trace networks.
@@ -55,7 +55,7 @@ def _document() -> dict[str, object]:
 
 
 def test_a_policy_that_unpacks_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mallocmuzero.learner.policy_file._MOST_BYTES", 2**20)
+    monkeypatch.setattr("mallocmuzero.learner.checkpoints.policy_file._MOST_BYTES", 2**20)
     path = tmp_path / "bomb.policy"
     path.write_bytes(gzip.compress(bytes(2**24)))
     assert path.stat().st_size < 2**16

@@ -1,19 +1,22 @@
-"""How much of a mapping, and of the gain that it promised, came true."""
+"""Compares mappings: how much of a mapping, and of the gain that it promised, came true; latencies in microseconds."""
 
 from collections import Counter
 from typing import Any
 
-from ..env.physics.objective import latencies
+from ..env.physics.cost import MODELS
+from ..env.physics.objective import latencies, make_judge
 from ..env.program.mapping import COPY_FIELDS, Mapping
 from ..env.program.program import Program
+from .candidates import best_variant
 
 
 def realised(program: Program, wanted: Mapping, found: Mapping) -> dict[str, float]:
-    """Returns how much of a mapping another one has: shares from 0 to 1.
+    """Returns how much of mapping `wanted` mapping `found` has, as shares from 0 to 1.
 
-    `bytes` and `uses`: accesses served from the same memory, by their bytes (times trips) and by number. `copies`:
-    those of the same buffer in the same direction, done before the same instruction, of all that either has; the slices
-    of a prefetch count as one.
+    Returns:
+      `bytes`, `uses`: the accesses that both serve from the same memory, by bytes (times trips) and by number.
+      `copies`: the copies that both have, of all that either has. Copies are the same if they move the same buffer in
+      the same direction and are done before the same instruction; the slices of a prefetch count as one.
     """
     alike = wanted.access_fast == found.access_fast
     moved = program.access_bytes * program.weight[program.access_instruction]
@@ -32,8 +35,15 @@ def _copies(mapping: Mapping) -> "Counter[tuple[int, int, int]]":
 
 
 def gains(default: dict[str, Any], promised: dict[str, Any], confirmed: dict[str, Any]) -> dict[str, Any]:
-    """Returns, by cost model, the gain over the default that was promised and confirmed, in percent of the default, and
-    the share of the promise that came true; None where a figure is not known or nothing was promised."""
+    """Compares the gain that a mapping promised with the gain that the compiler confirmed.
+
+    Args:
+      default, promised, confirmed: latencies by cost model, in any unit; None if a model cannot price the mapping.
+
+    Returns:
+      By cost model: `promised_percent` and `confirmed_percent`, the gains in percent of the default, and `share`, the
+      part of the promise that came true. None if a latency is None; `share` also if nothing was promised.
+    """
     found: dict[str, Any] = {}
     for model, before in default.items():
         hoped, real = promised[model], confirmed[model]
@@ -50,5 +60,13 @@ def gains(default: dict[str, Any], promised: dict[str, Any], confirmed: dict[str
 
 
 def in_us(program: Program, mapping: Mapping) -> dict[str, float | None]:
-    """Returns the steady latency of a mapping in microseconds by cost model; None where one cannot price it."""
+    """Returns the steady latency of a mapping in microseconds by cost model; None if a model cannot price it."""
     return {model: None if s is None else s * 1e6 for model, s in latencies(program, mapping).items()}
+
+
+def flags_us(program: Program, objective: str | None = None) -> dict[str, float | None] | None:
+    """Returns the latency of the best of the flag grid in microseconds by cost model; None if it was not captured."""
+    best = best_variant(make_judge(program, objective))
+    if best is None:
+        return None
+    return {model: None if (s := best.latency_s[model]) is None else s * 1e6 for model in MODELS}

@@ -1,4 +1,4 @@
-"""The round trip: a program is compiled again with options; what the compiler did is read back."""
+"""Asks the real compiler: compiles a program again with options, and reads back the mapping that it chose."""
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -19,17 +19,17 @@ from .source import Source
 
 
 @dataclass(frozen=True, eq=False)
-class Imposed:
-    """What the compiler made of the options.
+class Compiled:
+    """One compilation with options, read back.
 
     Attributes:
-      program: the program as it was given, its cycle table with the pairs that this compilation showed.
-      mapping: what the compiler chose.
-      printed_s: the compiler's own estimate; it is no referee (docs/physics-of-extraction.md).
-      new_pairs: pairs of instruction and placement that the table did not have.
+      program: the program as it was given; its cycle table also has the pairs that this compilation showed.
+      mapping: the mapping that the compiler chose.
+      printed_s: the compiler's own estimate of it, in seconds; it is no referee (docs/physics-of-extraction.md).
+      new_pairs: number of pairs of instruction and placement that the table did not have.
       versions: of jax and libtpu.
-      cpu_s: processor time of the compilation.
-      inexpressible: what of the compiler's mapping could not be read back, by reason.
+      cpu_s: seconds of processor time.
+      inexpressible: count, by reason, of what of the compiler's mapping could not be read back.
     """
 
     program: Program
@@ -41,8 +41,12 @@ class Imposed:
     inexpressible: dict[str, int]
 
 
-class Imposer:
-    """Compiles one program under one set of options after another; see `imposer`."""
+class RealCompiler:
+    """Compiles one program under one set of options after another; made by `real_compiler`.
+
+    Attributes:
+      source: the program's source.
+    """
 
     def __init__(
         self, source: Source, compiler: Compiler, folder: Path, keep: bool, progress: Callable[[str], None]
@@ -51,20 +55,26 @@ class Imposer:
         self._progress = progress
         self._compilations, self._time_limit_s = 0, compiler.time_limit_s
 
-    def impose(
-        self, program: Program, options: Mapping[str, str], quick: bool = False, time_limit_s: float | None = None
-    ) -> Imposed:
-        """Compiles with options and reads back what came of it.
+    def compile(
+        self,
+        program: Program,
+        options: Mapping[str, str],
+        *,
+        quick: bool = False,
+        time_limit_s: float | None = None,
+    ) -> Compiled:
+        """Compiles with options and reads back the mapping.
 
         Args:
           program: the program, with the cycle table to add to.
-          options: compiler options; those of the capture go before them.
-          quick: end the compilation once memory is assigned, so that the code generator tells no cycles.
-          time_limit_s: seconds after which it is given up; None for the usual.
+          options: compiler options, beside those of the capture.
+          quick: end the compilation once memory is assigned; it then shows no cycles.
+          time_limit_s: seconds after which the compilation is given up; None for the compiler's own limit.
 
         Raises:
-          UserError: it cannot be compiled, an option was refused or dropped, or it is not what was captured.
-          FormatError: the compiler's output is not what capture understands.
+          UserError: the program cannot be compiled, an option was refused or dropped, or the source compiles to
+            another program than the captured one.
+          FormatError: capture does not understand the compiler's output.
         """
         made = self._folder / f"imposed-{self._compilations}"
         self._compilations += 1
@@ -74,7 +84,7 @@ class Imposer:
         except OSError as error:
             raise UserError(f"{made}: cannot be made ({error.strerror or error}); free some space") from error
         try:
-            return self._impose(program, {**self.source.options, **options}, quick, made)
+            return self._compile(program, {**self.source.options, **options}, quick, made)
         except FormatError as error:
             raise FormatError(f"{error} ({self._told_versions()})") from error
         except OSError as error:
@@ -85,7 +95,7 @@ class Imposer:
             if not self._keep:
                 shutil.rmtree(made, ignore_errors=True)
 
-    def _impose(self, program: Program, options: Mapping[str, str], quick: bool, made: Path) -> Imposed:
+    def _compile(self, program: Program, options: Mapping[str, str], quick: bool, made: Path) -> Compiled:
         try:
             cpu_s = self._compiler.compile(made, options, ASSIGNMENT if quick else CODE, dump=True)
         except UserError as error:
@@ -106,9 +116,9 @@ class Imposer:
             reasons = ", ".join(f"{reason} ({count})" for reason, count in inexpressible.items())
             raise UserError(f"{self.source.function}: what the compiler chose cannot be read back: {reasons}")
         cycles, new_pairs = (
-            (program.cycles, 0) if program.cycles is None else merged(program.cycles, assembly.pairs.table())
+            (program.cycles, 0) if program.cycles is None else merge_tables(program.cycles, assembly.pairs.table())
         )
-        return Imposed(
+        return Compiled(
             program=replace(program, cycles=cycles),
             mapping=replace(
                 compiled.production,
@@ -123,7 +133,7 @@ class Imposer:
         )
 
     def _told_versions(self) -> str:
-        """Returns which versions compiled and which captured: what explains output that nobody understands."""
+        """Returns the versions that compiled and that captured: other versions explain unknown output."""
         try:
             found = self._compiler.versions()
         except FormatError:
@@ -135,7 +145,10 @@ class Imposer:
         return f"compiled with {ours}; the program was captured with {theirs}"
 
     def versions(self) -> dict[str, str]:
-        """Returns the versions of jax and libtpu that compiled; says where they are not those of the capture."""
+        """Returns the versions of jax and libtpu that compiled.
+
+        After the first compilation it reports, as progress, versions that differ from those of the capture.
+        """
         versions = self._compiler.versions()
         if self._compilations == 1:
             for name, version in self.source.versions.items():
@@ -145,20 +158,20 @@ class Imposer:
 
 
 @contextmanager
-def imposer(
+def real_compiler(
     source: Source,
     python: Path,
     *,
     keep: Path | None = None,
     time_limit_s: float = TIME_LIMIT_S,
     progress: Callable[[str], None] = print,
-) -> Iterator[Imposer]:
-    """Yields what compiles a program again and again.
+) -> Iterator[RealCompiler]:
+    """Yields a compiler of one program; its process lives as long as the context.
 
     Args:
       source: see `find_source`.
-      python: interpreter with jax, libtpu and, where the source has no module, whatever the function needs.
-      keep: folder to leave dumps and logs in; by default they are temporary.
+      python: interpreter with jax, libtpu and, if the source has no module, the packages that the function needs.
+      keep: folder that keeps dumps and logs; None for a temporary folder.
       time_limit_s: seconds after which one compilation is given up.
       progress: takes one line at a time.
 
@@ -183,13 +196,16 @@ def imposer(
             time_limit_s=time_limit_s,
             name=source.function,
         ) as compiler:
-            yield Imposer(source, compiler, folder, keep is not None, progress)
+            yield RealCompiler(source, compiler, folder, keep is not None, progress)
 
 
-def merged(known: CycleTable, seen: CycleTable) -> tuple[CycleTable, int]:
-    """Returns a table with the pairs that another compilation of the same program showed, and how many are new.
+def merge_tables(known: CycleTable, seen: CycleTable) -> tuple[CycleTable, int]:
+    """Adds the pairs that another compilation of the same program showed to a cycle table.
 
-    Rows are joined by the instructions that have them. Of two values for a pair the smaller is kept.
+    Rows of the two tables are the same if they share an instruction. Of two values for a pair the smaller is kept.
+
+    Returns:
+      The table, and the number of new pairs.
     """
     rows: dict[int, set[int]] = {}
     for ours, theirs in zip(known.row.tolist(), seen.row.tolist(), strict=True):

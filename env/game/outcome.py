@@ -1,8 +1,8 @@
-"""What a finished game comes to, in compiled code: the same figures as `Judge.judge(game.mapping())`, much sooner.
+"""The outcome of a finished game: its mapping, and the seconds by which the objective judges it.
 
-The mapping is not built: its copies are taken from the state as `MallocGame.mapping` takes them (write-backs that
-nothing reads left out, the others as late as their readers allow), and the simulator's event loop runs over them. A
-test holds both together.
+`outcome` comes to the same figure as `Judge.judge` of the game's mapping without building that mapping: it takes the
+copies from the state as `mapping_of` does, prices instructions as the cost models do, and runs the simulator's event
+loop. Compiled searches call it once per game.
 """
 
 from typing import NamedTuple
@@ -11,11 +11,15 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ...env.compiled.sorting import ascending
-from ...env.compiled.unowned import unowned
-from ...env.game.game import MallocGame
-from ...env.game.rules import _cycles_seconds, _msa_seconds
-from ...env.game.state import (
+from ..compiled.sorting import ascending
+from ..compiled.unowned import unowned
+from ..physics.cost import CYCLES, MSA
+from ..physics.objective import Judge
+from ..physics.simulator import copy_trips, loops_of, run_schedule
+from ..program.mapping import COPY_FIELDS, CROSS_PROGRAM, PREFETCH, RESIDENCY_FIELDS, WRITE_BACK, Mapping
+from ..program.program import OPERAND, Program
+from .clock import cycles_run_seconds, msa_run_seconds
+from .columns import (
     A_BUFFER,
     A_DUE,
     A_INSTRUCTION,
@@ -39,24 +43,21 @@ from ...env.game.state import (
     R_HBM,
     RESIDENCY_BUFFER,
     RESIDENCY_END,
+    RESIDENCY_OFFSET,
     RESIDENCY_START,
-    State,
-    Tables,
 )
-from ...env.physics.cost import CYCLES, MSA
-from ...env.physics.simulator import _run
-from ...env.program.mapping import CROSS_PROGRAM, PREFETCH, WRITE_BACK
-from ...env.program.program import OPERAND
+from .state import State
+from .tables import Tables
 
 
 class Scoring(NamedTuple):
-    """How a finished game is judged. Shapes: `T` instructions, `L` loops.
+    """The objective in the form that `outcome` takes. Shapes: `T` instructions, `L` loops.
 
     Attributes:
       baseline: `[2]` seconds of the baseline under `msa` and `cycles`; 0 for a model that does not count.
-      unit_s: what the worse ratio is multiplied by.
-      loop: `[T + 1]` innermost loop, -1 outside.
-      loop_parent: `[L]`.
+      unit_s: `[1]` seconds by which the worse ratio is multiplied.
+      loop: `[T + 1]` the innermost loop, -1 outside all loops.
+      loop_parent: `[L]` the enclosing loop, or -1.
     """
 
     baseline: NDArray[np.float64]
@@ -65,20 +66,40 @@ class Scoring(NamedTuple):
     loop_parent: NDArray[np.int64]
 
 
-def make_scoring(game: MallocGame) -> Scoring:
-    """Returns how `game` is judged."""
-    judge = game.judge
+def make_scoring(judge: Judge) -> Scoring:
+    """Returns the objective of a judge."""
     baseline = np.array([judge.baseline[model] if model in judge.models else 0.0 for model in (MSA, CYCLES)])
-    loop = np.append(game.program.loop, [-1]).astype(np.int64)
-    unit_s = judge.baseline[judge.models[0]]
-    return Scoring(baseline, np.array([unit_s]), loop, game.program.loop_parent.astype(np.int64))
+    return Scoring(baseline, np.array([judge.baseline[judge.models[0]]]), *loops_of(judge.program))
+
+
+def mapping_of(program: Program, tables: Tables, state: State) -> Mapping:
+    """Returns the mapping of a finished game."""
+    rows = state.residency[: state.counters[C_RESIDENCIES]]
+    residencies = np.zeros((len(rows), len(RESIDENCY_FIELDS)), np.int64)
+    residencies[:, 0] = rows[:, RESIDENCY_BUFFER]
+    residencies[:, 1] = rows[:, RESIDENCY_START]
+    residencies[:, 2] = rows[:, RESIDENCY_END]
+    residencies[:, 3] = rows[:, RESIDENCY_OFFSET]
+    residencies[:, 5] = program.size[rows[:, RESIDENCY_BUFFER]]
+    residencies = residencies[np.lexsort((residencies[:, 0], residencies[:, 1]))]
+
+    rows = copies_of(tables, state, len(program.loop_trips) > 0)
+    copies = np.zeros((len(rows), len(COPY_FIELDS)), np.int64)
+    copies[:, 0] = rows[:, COPY_BUFFER]
+    copies[:, 1] = rows[:, COPY_DIRECTION]
+    copies[:, 2] = rows[:, COPY_START]
+    copies[:, 3] = rows[:, COPY_END]
+    copies[:, 5] = program.size[rows[:, COPY_BUFFER]]
+    copies[:, 6] = rows[:, COPY_BUFFER]
+    copies[:, 7] = -1
+    return Mapping(program.sha256, state.access_fast.astype(bool), residencies, copies, {"solver": "game"})
 
 
 @njit(cache=True, nogil=True)
 def outcome(tables: Tables, scoring: Scoring, state: State) -> float:
-    """Returns the seconds that the judge sees in a finished game."""
+    """Returns the seconds by which the objective judges a finished game."""
     tables, state = unowned(tables), unowned(state)
-    copies = _copies(tables, scoring, state)
+    copies = copies_of(tables, state, len(scoring.loop_parent) > 0)
     steps = tables.limits[L_INSTRUCTIONS]
     run_s, hbm_s = np.empty(steps), np.empty(steps)
     weight = tables.instruction_f[:steps, IF_WEIGHT]
@@ -86,9 +107,11 @@ def outcome(tables: Tables, scoring: Scoring, state: State) -> float:
     for row in range(len(copies)):
         work_s[row] = tables.buffer[copies[row, COPY_BUFFER], B_SIZE] / tables.rates[R_HBM]
         if copies[row, COPY_DIRECTION] == CROSS_PROGRAM:
-            work_s[row] = 0.0  # steady: the previous execution has paid
+            work_s[row] = 0.0  # steady: the previous execution has issued it
         if len(scoring.loop_parent) > 0:
-            copy_weight[row] = _trips(scoring, weight, copies[row, COPY_START], copies[row, COPY_END])
+            copy_weight[row] = copy_trips(
+                scoring.loop, scoring.loop_parent, weight, copies[row, COPY_START], copies[row, COPY_END]
+            )
     is_write = copies[:, COPY_DIRECTION] == WRITE_BACK
     worst = 0.0
     for model in range(2):
@@ -97,48 +120,32 @@ def outcome(tables: Tables, scoring: Scoring, state: State) -> float:
         for t in range(steps):
             hbm_s[t] = max(0.0, tables.instruction_f[t, IF_BYTES] - state.step_f[t, D_FAST]) / tables.rates[R_HBM]
             if model == 0:
-                run_s[t] = _msa_seconds(tables, t, state.step_f[t, D_FAST])
+                run_s[t] = msa_run_seconds(tables, t, state.step_f[t, D_FAST])
             else:
-                run_s[t] = _cycles_seconds(tables, t, state.step[t, D_KEY], state.step_f[t, D_SAVING])
+                run_s[t] = cycles_run_seconds(tables, t, state.step[t, D_KEY], state.step_f[t, D_SAVING])
                 hbm_s[t] = min(hbm_s[t], run_s[t])
-        seconds = _run(
+        seconds = run_schedule(
             run_s, hbm_s, weight, is_write, copies[:, COPY_START], copies[:, COPY_END], work_s.copy(), copy_weight
         )[0]
         worst = max(worst, seconds / scoring.baseline[model])
     return worst * scoring.unit_s[0]
 
 
-@njit(cache=True, nogil=True, forceinline=True)
-def _trips(scoring: Scoring, weight: np.ndarray, start: int, end: int) -> float:
-    """Returns how often a copy runs: the trips of the innermost loop around both its ends."""
-    outer = scoring.loop[end]
-    while outer >= 0:
-        inner = scoring.loop[start] if start >= 0 else -1
-        while inner >= 0 and inner != outer:
-            inner = scoring.loop_parent[inner]
-        if inner >= 0:
-            least = np.inf
-            for t in range(len(weight)):
-                loop = scoring.loop[t]
-                while loop >= 0 and loop != outer:
-                    loop = scoring.loop_parent[loop]
-                if loop == outer:
-                    least = min(least, weight[t])
-            return least
-        outer = scoring.loop_parent[outer]
-    return 1.0
+@njit(cache=True, nogil=True)
+def copies_of(tables: Tables, state: State, has_loops: bool) -> np.ndarray:
+    """Returns `[C, 4]` the copies of a finished game's mapping in the order of issue, columns as in `State.copy`.
 
-
-@njit(cache=True, nogil=True, forceinline=True)
-def _copies(tables: Tables, scoring: Scoring, state: State) -> np.ndarray:
-    """Returns the copies of the mapping in order of issue, columns as in `State.copy`."""
+    Write-backs whose copy in HBM nothing reads are left out. Without loops the due instructions of the others are moved
+    as late as possible (`_relax`).
+    """
+    tables, state = unowned(tables), unowned(state)
     count = state.counters[C_COPIES]
     accesses = len(tables.access)
     needed = np.ones(count, np.bool_)
     access_of = np.full(count, -1, np.int64)
     prefetch_of = np.full(accesses, -1, np.int64)
     pending = np.full(len(tables.buffer), -1, np.int64)
-    row = 0  # copies were booked in order of access, those of what a loop carried after its last instruction
+    row = 0  # copies were booked in the order of accesses, those of carried buffers after the loop
     for access in range(accesses):
         owner, t = tables.access[access, A_BUFFER], tables.access[access, A_INSTRUCTION]
         while _leaves_loop(state, row, t):
@@ -172,15 +179,15 @@ def _copies(tables: Tables, scoring: Scoring, state: State) -> np.ndarray:
     kept = np.flatnonzero(needed)
     order = kept[ascending(state.copy[kept, COPY_START])]
     copies = state.copy[order].copy()
-    if len(scoring.loop_parent) == 0:
+    if not has_loops:
         _relax(tables, state, copies, order, access_of, prefetch_of)
     return copies
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _leaves_loop(state: State, row: int, until: int) -> bool:
-    """Returns whether a copy is a write-back that was issued before instruction `until`. Asked at the next copy that an
-    access may have booked, that is one of what a loop carried."""
+    """Returns whether copy `row` is the write-back of a carried buffer, issued after a loop and before instruction
+    `until`. No earlier access has booked it."""
     if row == state.counters[C_COPIES] or state.copy[row, COPY_DIRECTION] != WRITE_BACK:
         return False
     return bool(state.copy[row, COPY_START] < until)
@@ -195,7 +202,11 @@ def _relax(
     access_of: np.ndarray,
     prefetch_of: np.ndarray,
 ) -> None:
-    """Moves the due instruction of each write-back as late as its readers, its residency and the limit allow."""
+    """Moves the due instruction of each write-back as late as its readers, its residency and the limit in flight allow.
+
+    The game takes a write-back as complete once idle HBM time has covered it. Where prefetches compete for that time it
+    completes later, and a due instruction with slack spares the wait.
+    """
     head = np.full(len(tables.buffer), -1, np.int64)
     following = np.empty(state.counters[C_RESIDENCIES], np.int64)
     for row in range(state.counters[C_RESIDENCIES]):

@@ -1,0 +1,1 @@
+"""Speed of the parts: `game`, `search` and `replay` each print a table."""

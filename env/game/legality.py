@@ -1,0 +1,275 @@
+"""Legal moves at an access, and the plan of the move that needs free memory: offset, prefetch window, wait.
+
+Nothing here changes the state. `legal_moves` fills a record of options (`options.py`); `play.py` carries a move out.
+"""
+
+import numpy as np
+from numba import njit
+
+from ..program.program import OPERAND
+from .columns import (
+    A_BUFFER,
+    A_CARRIED,
+    A_DUE,
+    A_EARLIEST,
+    A_HINT,
+    A_INSTRUCTION,
+    A_KIND,
+    A_NEXT,
+    A_SINCE,
+    A_TIED_TO,
+    AF_AHEAD,
+    AF_ONCE,
+    B_CROSS,
+    B_LAST_RESULT,
+    B_OUTPUT,
+    B_PLAYED,
+    B_SIZE,
+    B_TRIVIAL,
+    C_ACCESS,
+    C_CROSS,
+    C_QUEUE_HEAD,
+    C_QUEUE_TAIL,
+    D_FREE,
+    D_PREFETCHES,
+    I_WRITES_BACK,
+    IF_WEIGHT,
+    L_PREFETCHES,
+    L_WINDOW,
+    R_HBM,
+    R_PATIENCE,
+    READ_LATER,
+    S_GONE,
+    S_RESIDENT,
+    S_SOURCE,
+    S_TOUCH,
+    S_VALID,
+)
+from .moves import COPY, DROP, NO_COPY
+from .offsets import find_offset, find_untouched, free_after, overwritten, seconds_until_out
+from .options import Options
+from .state import State
+from .tables import Tables
+from .windows import find_window, stall_seconds
+
+# Windows that a prefetch tries when the one that hides it finds no free offset.
+_WINDOW_TRIES = 4
+
+
+@njit(cache=True)
+def legal_moves(tables: Tables, state: State, options: Options, named: int, any_wait: bool) -> int:
+    """Fills `options` for the access to decide next; returns how many moves are legal.
+
+    Args:
+      tables, state: the game.
+      options: the record to fill.
+      named: the offset at which the move is to place the buffer, or `options.ANY_OFFSET`.
+      any_wait: a move is legal however long its instruction waits.
+    """
+    access = state.counters[C_ACCESS]
+    owner = tables.access[access, A_BUFFER]
+    t = tables.access[access, A_INSTRUCTION]
+    tied_to = tables.access[access, A_TIED_TO]
+    resident = state.buffer[owner, S_RESIDENT] == 1
+    legal = options.legal
+    legal[:] = 0
+    options.offset = -1
+    options.cross_offset = -1
+    options.stall_s = 0.0
+    options.victims = 0.0
+    options.supply_s = 0.0
+    if tables.access[access, A_KIND] == OPERAND:
+        if tied_to >= 0:
+            legal[NO_COPY if state.access_fast[tied_to] else DROP] = True
+        else:
+            legal[NO_COPY] = resident
+            legal[DROP] = state.buffer[owner, S_VALID] <= t
+            if resident:
+                if not legal[DROP] and tables.buffer[owner, B_TRIVIAL] == 0:
+                    wait = seconds_until_out(tables, state, owner, t)
+                    if wait < np.inf:
+                        legal[DROP] = True
+                        options.stall_s = wait
+                legal[COPY] = tables.access[access, A_CARRIED] == READ_LATER
+            elif tables.buffer[owner, B_PLAYED] and legal[DROP]:
+                gain = np.inf if any_wait else tables.rates[R_PATIENCE] * tables.access_f[access, AF_AHEAD]
+                legal[COPY] = _plan_prefetch(tables, state, options, named, gain, access, owner, t)
+                if tables.buffer[owner, B_CROSS] and state.counters[C_CROSS] < 0 and state.buffer[owner, S_TOUCH] < 0:
+                    options.cross_offset = find_untouched(tables, state, owner, access, named)
+                    legal[NO_COPY] = options.cross_offset >= 0
+    elif tied_to >= 0 and not state.access_fast[tied_to]:
+        legal[DROP] = True  # written in place over an operand that was read from HBM, or carried in HBM
+    else:
+        legal[DROP] = tied_to < 0
+        if tables.buffer[owner, B_PLAYED]:
+            fits = resident
+            if not fits:
+                gain = np.inf if any_wait else tables.rates[R_PATIENCE] * tables.access_f[access, AF_AHEAD]
+                fits = _plan_result(tables, state, options, named, gain, access, owner, t)
+            following = tables.access[access, A_NEXT]
+            again = following >= 0 and tables.access[following, A_INSTRUCTION] == t
+            # The last result of an output must reach HBM; a result that is overwritten within its instruction need not.
+            must_reach = tables.buffer[owner, B_OUTPUT] and access == tables.buffer[owner, B_LAST_RESULT]
+            wanted = must_reach or (following >= 0 and tables.access[following, A_KIND] == OPERAND)
+            legal[NO_COPY] = fits and not must_reach
+            legal[COPY] = fits and wanted and not again and tables.instruction[t, I_WRITES_BACK]
+            # A buffer that a loop carries is written back after the loop, if its first access says so or it must be.
+            if tables.access[access, A_CARRIED]:
+                legal[NO_COPY] = fits
+                legal[COPY] = fits and tied_to < 0 and tables.access[access, A_CARRIED] == READ_LATER
+    return legal[0] + legal[1] + legal[2]
+
+
+@njit(cache=True, forceinline=True)
+def _plan_result(
+    tables: Tables, state: State, options: Options, named: int, gain: float, access: int, owner: int, t: int
+) -> bool:
+    """Plans an offset for a result: free, or taken from residents that HBM holds too, or after a wait for write-backs.
+
+    A buffer that a loop carries takes its offset from the loop's first instruction on, since the next iteration reads
+    it there. Returns False if there is no offset, or only one whose wait costs more than `gain` weighted seconds.
+    """
+    may_evict = tables.buffer[owner, B_TRIVIAL] == 0
+    due = tables.access[access, A_DUE]
+    offset, victims = find_offset(tables, state, owner, due, t, access, may_evict, False, named)
+    if offset < 0 and may_evict and due == t and state.counters[C_QUEUE_HEAD] < state.counters[C_QUEUE_TAIL]:
+        offset, victims = find_offset(tables, state, owner, t, t, access, True, True, named)
+        if offset >= 0:
+            victims, wait = overwritten(tables, state, owner, offset, t, t, access)
+            if named < 0 and wait * tables.instruction_f[t, IF_WEIGHT] >= gain:
+                return False
+            options.stall_s = wait
+    options.offset = offset
+    options.victims = victims
+    return bool(offset >= 0)
+
+
+@njit(cache=True, forceinline=True)
+def _plan_prefetch(
+    tables: Tables, state: State, options: Options, named: int, gain: float, access: int, owner: int, t: int
+) -> bool:
+    """Plans a prefetch for a read at `t`: over the latest window that hides it, with slack where memory is free; else
+    over one whose wait costs less than `gain` weighted seconds.
+
+    It is due at `t`, or before a loop that only reads the buffer. A window that the tables hint at comes first.
+    """
+    due = tables.access[access, A_DUE]
+    earliest = max(tables.access[access, A_EARLIEST], state.buffer[owner, S_SOURCE], due - tables.limits[L_WINDOW])
+    earliest = max(earliest, state.buffer[owner, S_GONE])  # its own last residency is in the way
+    if earliest > due - 1:
+        return False
+    if tables.access[access, A_SINCE] >= due or not _plan_since(
+        tables, state, options, named, gain, access, owner, t, earliest
+    ):
+        return _plan_latest(tables, state, options, named, gain, access, owner, t, earliest)
+    start, offset = options.start, options.offset
+    stall, victims = options.stall_s, options.victims
+    supply = options.supply_s
+    if stall <= 0.0 or start <= tables.access[access, A_SINCE]:
+        return True
+    # It starts later than hinted, and stalls: another offset may stall less.
+    if _plan_latest(tables, state, options, named, gain, access, owner, t, earliest) and options.stall_s < stall:
+        return True
+    options.supply_s = supply
+    return _set_plan(options, start, offset, stall, victims)
+
+
+@njit(cache=True, forceinline=True)
+def _plan_since(
+    tables: Tables,
+    state: State,
+    options: Options,
+    named: int,
+    gain: float,
+    access: int,
+    owner: int,
+    t: int,
+    earliest: int,
+) -> bool:
+    """Plans a prefetch at the named or hinted offset, from the hinted start on or as soon after it as the offset is
+    free. Returns False if it never is, or if the wait costs more than `gain` weighted seconds."""
+    due = tables.access[access, A_DUE]
+    offset = named if named >= 0 else tables.access[access, A_HINT]
+    if offset < 0:
+        return False
+    start = free_after(tables, state, owner, offset, max(tables.access[access, A_SINCE], earliest), t)
+    if start >= due:
+        return False
+    need = tables.buffer[owner, B_SIZE] / tables.rates[R_HBM]
+    available = 0.0
+    for i in range(start + 1, due):
+        if state.step[i, D_PREFETCHES] >= tables.limits[L_PREFETCHES]:
+            return False
+        available += state.step_f[i, D_FREE]
+    missing = max(0.0, need - available)
+    stall = 0.0
+    if missing > 0.0:
+        stall = (stall_seconds(state, missing) if due == t else missing) * tables.access_f[access, AF_ONCE]
+        if stall * tables.instruction_f[t, IF_WEIGHT] >= gain:
+            return False
+    victims, _ = overwritten(tables, state, owner, offset, start + 1, t, access)
+    if victims > 0.0 and tables.buffer[owner, B_TRIVIAL]:
+        return False
+    options.supply_s = min(available, need)
+    return _set_plan(options, start, offset, stall, victims)
+
+
+@njit(cache=True)
+def _plan_latest(
+    tables: Tables,
+    state: State,
+    options: Options,
+    named: int,
+    gain: float,
+    access: int,
+    owner: int,
+    t: int,
+    earliest: int,
+) -> bool:
+    """Plans a prefetch over the latest window that hides it, else over one whose wait costs less than `gain`."""
+    due = tables.access[access, A_DUE]
+    trivial = tables.buffer[owner, B_TRIVIAL] == 1
+    need = tables.buffer[owner, B_SIZE] / tables.rates[R_HBM]
+    weight = tables.instruction_f[t, IF_WEIGHT]
+    found, wide, near_start, near_supply = find_window(tables, state, need, due, earliest)
+    options.supply_s = max(near_supply, need if found > -2 else 0.0)
+    if found > -2:
+        for first in (wide, found):
+            offset, victims = find_offset(tables, state, owner, first + 1, t, access, not trivial, False, named)
+            if offset >= 0:
+                return _set_plan(options, first, offset, 0.0, victims)
+            if wide == found:
+                break
+    if trivial:
+        return False
+    # Shorter windows next to `due`: less idle time, more free memory. A start where HBM is busy gains nothing.
+    while near_start < due - 1 and state.step_f[near_start + 1, D_FREE] <= 0.0:
+        near_start += 1
+    last = -2
+    for attempt in range(_WINDOW_TRIES + 1):
+        first = near_start + ((due - 1 - near_start) * attempt) // _WINDOW_TRIES
+        if first == last:
+            continue
+        last = first
+        available = 0.0
+        for i in range(first + 1, due):
+            available += state.step_f[i, D_FREE]
+        missing = max(0.0, need - available)
+        # Before a loop no write-back is pending; one wait there serves many executions of `t`.
+        stall = stall_seconds(state, missing) if due == t else missing
+        stall *= tables.access_f[access, AF_ONCE]
+        if stall * weight >= gain:
+            break  # shorter windows stall longer
+        offset, victims = find_offset(tables, state, owner, first + 1, t, access, True, False, named)
+        if offset >= 0:
+            return _set_plan(options, first, offset, stall, victims)
+    return False
+
+
+@njit(cache=True, forceinline=True)
+def _set_plan(options: Options, start: int, offset: int | np.int64, stall: float, victims: float) -> bool:
+    options.start = start
+    options.offset = offset
+    options.stall_s = stall
+    options.victims = victims
+    return True

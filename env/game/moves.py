@@ -1,0 +1,7 @@
+"""The three moves of mallocGame."""
+
+NO_COPY = 0
+COPY = 1
+DROP = 2
+NUM_MOVES = 3
+MOVE_NAMES = ("NoCopy", "Copy", "Drop")

@@ -1,0 +1,66 @@
+"""Candidates: the sets of compiler options that are worth asking the real compiler about."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..env.physics.objective import Judge
+from ..env.program.compiler_flags import flag_grid
+from ..env.program.mapping import Mapping as ProgramMapping
+from ..env.program.variant import Variant
+from .translate import DEFAULT, Translation
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """One set of options for the real compiler to judge.
+
+    Attributes:
+      kind: the options in a few words.
+      options: compiler options beside those of the capture.
+      foreseen: the mapping that our own decoder makes of them, or None.
+    """
+
+    kind: str
+    options: Mapping[str, str]
+    foreseen: ProgramMapping | None = None
+
+
+def translated_candidates(translations: Sequence[Translation]) -> list[Candidate]:
+    """Returns the translations foreseen to be better than the compiler's default, best first, each mapping once."""
+    (default_s,) = [found.judged_s for found in translations if found.kind == DEFAULT]
+    candidates: list[Candidate] = []
+    for found in translations:
+        seen = [other.foreseen for other in candidates if other.foreseen is not None]
+        if found.judged_s < default_s and not any(_alike(found.mapping, other) for other in seen):
+            candidates.append(Candidate(found.kind, found.options, found.mapping))
+    return candidates
+
+
+def grid_candidates(judge: Judge) -> list[Candidate]:
+    """Returns the best of the flag grid, unless that is the default; the whole grid if it was not captured."""
+    if not judge.program.variants:
+        return [Candidate(f"flags {name}", options) for name, options in flag_grid().items() if options]
+    best = best_variant(judge)
+    if best is None or not best.options:
+        return []
+    return [Candidate("best of the flag grid", best.options, best.mapping)]
+
+
+def best_variant(judge: Judge) -> Variant | None:
+    """Returns the variant of the flag grid that `Judge.tuned` is of; None if the grid was not captured."""
+    tuned = judge.tuned()
+    if tuned is not None:
+        for variant in judge.program.variants:
+            if all(variant.latency_s[model] == seconds for model, seconds in tuned.items()):
+                return variant
+    return None
+
+
+def _alike(one: ProgramMapping, other: ProgramMapping) -> bool:
+    return (
+        np.array_equal(one.access_fast, other.access_fast)
+        and np.array_equal(one.residencies, other.residencies)
+        and np.array_equal(one.copies, other.copies)
+    )

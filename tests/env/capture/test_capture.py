@@ -1,0 +1,145 @@
+"""Capturing a function: the program file, and one line for everything that can go wrong with the compiler."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from compiler_cases import interpreter, real_python, recorded
+from mallocmuzero.env.capture import worker
+from mallocmuzero.env.capture.capture import capture
+from mallocmuzero.env.errors import FormatError, UserError
+from mallocmuzero.env.program.program_file import read_module
+from mallocmuzero.env.verifier.verify import verify
+from mallocmuzero.env.workloads import MODELS_PARENT, load
+
+
+def failure(tmp_path: Path, script: str, function: str = "models:tiny", **options: float) -> str:
+    with pytest.raises(UserError) as raised:
+        capture(
+            function,
+            "v5e",
+            tmp_path / "out.json.gz",
+            python=interpreter(tmp_path, script),
+            progress=lambda line: None,
+            time_limit_s=options.get("time_limit_s", 60.0),
+        )
+    assert not (tmp_path / "out.json.gz").exists()
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+def test_a_working_compiler(tmp_path: Path):
+    python = recorded(tmp_path)
+    said: list[str] = []
+    output = tmp_path / "small.json.gz"
+    keep = tmp_path / "kept"
+    program = capture("models:my_step", "v5e", output, python=python, keep=keep, progress=said.append)
+    assert (program.name, program.family) == ("my-step", "my-step")
+    assert program.provenance == {
+        "function": "models:my_step",
+        "topology": "v5e:1x1",
+        "compiler_options": {},
+        "jax": "1",
+        "libtpu": "2",
+    }
+    assert load(output).sha256 == program.sha256
+    assert read_module(output) == b"a module"
+    assert (keep / "default" / "log.txt").exists()
+    assert [line.split()[0] for line in said] == ["compiling", "compiled", "wrote"]
+    assert (program.cycles, program.variants) == (None, ())
+    with pytest.raises(UserError, match="is not empty"):
+        capture("models:my_step", "v5e", output, python=python, keep=keep, progress=said.append)
+
+
+def test_what_the_worker_says_is_passed_on(tmp_path: Path):
+    message = failure(tmp_path, f"echo '{worker.MARK}models:tiny() raised ValueError: no weights'; exit 3")
+    assert message == "models:tiny() raised ValueError: no weights"
+
+
+def test_a_crash_is_named(tmp_path: Path):
+    message = failure(tmp_path, "echo 'F0101 00:00:00.0 1 x.cc:1] Check failed: oops' >&2; kill -SEGV $$")
+    assert "models:tiny: the compilation was killed by SIGSEGV" in message
+    assert "Check failed: oops" in message
+
+
+def test_a_process_that_is_ended_is_tried_once_more(tmp_path: Path):
+    again = f"echo run >> {tmp_path}/runs; test $(wc -l < {tmp_path}/runs) -ge"
+    assert "killed by SIGTERM" in failure(tmp_path, f"{again} 9 || kill -TERM $$")
+    assert (tmp_path / "runs").read_text(encoding="utf-8").splitlines() == ["run"] * 2
+    recorded(tmp_path)
+    python = interpreter(tmp_path, f"{again} 4 || kill -TERM $$; exec {sys.executable} {tmp_path}/recorded.py $@")
+    capture("models:tiny", "v5e", tmp_path / "out.json.gz", python=python, progress=lambda line: None)
+
+
+def test_a_failure_without_a_word(tmp_path: Path):
+    assert "the compilation ended with status 7" in failure(tmp_path, "exit 7")
+
+
+def test_an_endless_compilation_is_stopped(tmp_path: Path):
+    message = failure(tmp_path, f"echo $$ > {tmp_path}/pid; exec sleep 600", time_limit_s=0.5)
+    assert "not compiled after 0 s" in message or "not compiled after 1 s" in message
+    pid = int((tmp_path / "pid").read_text(encoding="utf-8"))
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_a_compilation_that_logs_nothing(tmp_path: Path):
+    python = recorded(tmp_path, '(made / "log.txt").write_text("")')
+    with pytest.raises(FormatError, match="has no `Initial resource` lines"):
+        capture("models:tiny", "v5e", tmp_path / "out.json.gz", python=python, progress=lambda line: None)
+    assert not (tmp_path / "out.json.gz").exists()
+
+
+def test_an_interpreter_that_is_none(tmp_path: Path):
+    for path in (tmp_path / "nothing", tmp_path):
+        with pytest.raises(UserError, match=r"cannot be run \(.*\); give --python an interpreter"):
+            capture("models:tiny", "v5e", tmp_path / "x.json.gz", python=path, progress=lambda line: None)
+
+
+@pytest.mark.parametrize(
+    ("function", "target", "message"),
+    [
+        ("models.tiny", "v5e", "is no PKG.MODULE:FUNCTION"),
+        ("models:tiny", "v9", "no target is called 'v9'; the targets are v4, v5e"),
+    ],
+)
+def test_bad_arguments(tmp_path: Path, function: str, target: str, message: str):
+    with pytest.raises(UserError, match=message):
+        capture(function, target, tmp_path / "x.json.gz", python=Path(sys.executable))
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path):
+    with pytest.raises(UserError, match="there is no folder"):
+        capture("models:tiny", "v5e", tmp_path / "no" / "x.json.gz", python=Path(sys.executable))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("libtpu") is not None, reason="this interpreter has libtpu")
+def test_an_interpreter_without_libtpu(tmp_path: Path):
+    with pytest.raises(UserError, match=r"cannot import (libtpu|jax): install jax and libtpu there"):
+        capture("models:tiny", "v5e", tmp_path / "x.json.gz", python=Path(sys.executable), progress=lambda line: None)
+
+
+def test_importing_capture_imports_no_jax():
+    code = "import sys, mallocmuzero.env.capture.capture, mallocmuzero.env.workloads; assert 'jax' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_file_goes_without_a_module_that_cannot_be_had(tmp_path: Path):
+    change = 'if request["through"] == "lowering": error = "the lowered module cannot be kept: no"'
+    said: list[str] = []
+    output = tmp_path / "small.json.gz"
+    capture("models:my_step", "v5e", output, python=recorded(tmp_path, change), progress=said.append)
+    assert read_module(output) is None
+    assert any("goes without the lowered module" in line and "cannot be kept: no" in line for line in said)
+
+
+def test_the_real_compiler_gives_the_committed_program(tmp_path: Path):
+    python = real_python()
+    output = tmp_path / "tiny.json.gz"
+    program = capture("models.tiny:tiny", "v5e", output, python=python, working_folder=MODELS_PARENT)
+    assert program.sha256 == load("tiny").sha256
+    assert program.production is not None
+    assert verify(program, program.target, program.production) == []

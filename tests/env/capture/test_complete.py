@@ -1,0 +1,53 @@
+"""Program files of earlier captures get what they lack, and nothing else of them changes."""
+
+import gzip
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from compiler_cases import recorded, requests
+from mallocmuzero.env.capture.capture import capture
+from mallocmuzero.env.capture.compiler import ASSIGNMENT, LOWERING
+from mallocmuzero.env.capture.complete import complete
+from mallocmuzero.env.errors import FormatError, UserError
+from mallocmuzero.env.program.program_file import read_module, read_program, write_program
+
+
+def test_an_older_file_is_completed(tmp_path: Path):
+    python, output = recorded(tmp_path), tmp_path / "small.json.gz"
+    program = capture("models:my_step", "v5e", output, python=python, progress=lambda line: None)
+    whole = output.read_bytes()
+    assert program.keeps_layout is not None
+    write_program(replace(program, keeps_layout=None), output)
+    assert read_module(output) is None
+    assert read_program(output).keeps_layout is None
+    (tmp_path / "requests.txt").unlink()
+    assert complete(output, "models:my_step", "v5e:1x1", python) == [
+        "the lowered module",
+        "which copies keep their layout",
+    ]
+    assert output.read_bytes() == whole
+    assert [request["through"] for request in requests(tmp_path)] == [LOWERING, ASSIGNMENT]
+    assert complete(output, "models:my_step", "v5e:1x1", python) == []
+    # A module that is there stays, and is what is compiled.
+    write_program(replace(program, keeps_layout=None), output, b"a module")
+    (tmp_path / "requests.txt").unlink()
+    assert complete(output, "models:my_step", "v5e:1x1", python) == ["which copies keep their layout"]
+    assert output.read_bytes() == whole
+    assert [request["through"] for request in requests(tmp_path)] == [ASSIGNMENT]
+    # One that was damaged is made anew, as the message about it says.
+    document = json.loads(gzip.decompress(whole))
+    document["module"]["sha256"] = "0" * 64
+    output.write_bytes(gzip.compress(json.dumps(document).encode()))
+    with pytest.raises(FormatError, match="capture --complete"):
+        read_module(output)
+    assert complete(output, "models:my_step", "v5e:1x1", python) == ["the lowered module"]
+    assert output.read_bytes() == whole
+    # A function that compiles to another program is refused, and the file is as it was.
+    other = tmp_path / "other.json.gz"
+    write_program(replace(program, compute_s=program.compute_s * 2.0, production=None), other)
+    before = other.read_bytes()
+    with pytest.raises(UserError, match="models:my_step compiles to another program"):
+        complete(other, "models:my_step", "v5e:1x1", python)
+    assert other.read_bytes() == before

@@ -1,0 +1,49 @@
+"""The log of memory space assignment: its last run counts, and a truncated log is refused."""
+
+from pathlib import Path
+
+import pytest
+from compiler_cases import assembled, truncate
+from mallocmuzero.env.capture.allocation import parse_allocation
+from mallocmuzero.env.capture.log import parse_log
+from mallocmuzero.env.errors import FormatError
+
+
+@pytest.mark.parametrize(
+    ("marker", "message"),
+    [
+        ("Initial resource[0]", "no `Initial resource` lines"),
+        ("Debug buffer info", "no `buffer_id,.*` lines"),
+        ("Estimated elapsed time without", "no `Post-Processing` lines"),
+        ("Estimated elapsed time with async", "no `Estimated elapsed time with async copies` lines"),
+    ],
+)
+def test_truncated_log(folder: Path, marker: str, message: str):
+    truncate(folder / "log.txt", marker)
+    with pytest.raises(FormatError, match=message):
+        assembled(folder)
+
+
+def test_the_last_run_in_a_log_counts(folder: Path):
+    text = (folder / "log.txt").read_text(encoding="utf-8")
+    start = text.index("I0101 00:00:00.000000 1 memory_space_assignment.cc:362]")
+    twice = text[: text.index("Post-Processing")] + "\n" + text[start:]
+    assert parse_log(twice.splitlines()) == parse_log(text.splitlines())
+
+
+def test_allocation_with_history():
+    allocation = parse_allocation(
+        "Copy Allocation in alt (off: 4096, size: 2048), start_time:5, end_time:9, copy_start_after_time: 4, "
+        "copy_done_before_time: 7, uses: fusion.1, operand 0,call.2, operand 3 {1,0}, "
+        "existing sync_mem_op: slice.4, existing copy_start: copy-start.2, existing copy_done: copy-done.2, "
+        "from Copy Allocation in def, start_time:2, end_time:4, copy_start_after_time: 1, copy_done_before_time: 3, "
+        "uses: none, existing sync_mem_op: none, from PinnedAllocation in alt (off: 0, size: 2048) "
+        "defined at fusion {2}, start_time:1, end_time:3, uses: none"
+    )
+    assert allocation is not None
+    assert allocation.position == ("fusion", (2,))
+    assert (allocation.fast, allocation.source_fast, allocation.offset) == (True, False, 4096)
+    assert (allocation.start, allocation.end, allocation.copy_start, allocation.copy_done) == (5, 9, 4, 7)
+    assert allocation.uses == (("fusion.1", 0, ()), ("call.2", 3, (1, 0)))
+    assert (allocation.start_name, allocation.replaces) == ("copy-start.2", "slice.4")
+    assert parse_allocation("something else") is None

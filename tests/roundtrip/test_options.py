@@ -1,0 +1,69 @@
+"""The text of compiler options, and a check that the compiler took them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from compiler_cases import TAKEN, small_program
+from mallocmuzero.env.errors import FormatError, UserError
+from mallocmuzero.env.program.compiler_flags import CROSS_PROGRAM, LOOP_OPTIMISER, ORDER
+from mallocmuzero.roundtrip.options import PREFETCHES, check_taken, flag_options, order_option, prefetch_option
+from mallocmuzero.solvers.order.individual import Flags
+
+ENVIRONMENT = """
+# xla_tpu_msa_sort_order_overrides in the current tpu_comp_env has a non-default value. Default flag value:
+xla_tpu_msa_sort_order_overrides {
+  overrides {
+    hlo_position_matcher {
+      instruction_name_regex: "a[.]1"
+    }
+    override_options {
+      assign_value: -5
+    }
+  }
+}
+xla_msa_max_cross_program_prefetches: 0
+"""
+
+
+def test_an_order_names_every_value_of_a_buffer() -> None:
+    program = small_program()
+    text = order_option(program, [2, 1])[ORDER]
+    names = ['"z" }', '"b" }', '"y" tuple_index { index: 1 } }', '"a[.]1" }']
+    places = [text.index(f"instruction_name_regex: {name}") for name in names]
+    assert places == sorted(places)
+    assert text.count("assign_value: -2") == text.count("assign_value: -1") == 2
+    assert order_option(program, []) == {}
+
+
+def test_a_start_names_the_use_and_the_instruction_before() -> None:
+    program = small_program()
+    wanted = np.full(program.num_accesses, -1)
+    wanted[(program.access_instruction == 2) & (program.access_buffer == 0)] = 0
+    assert prefetch_option(program, wanted) == {
+        PREFETCHES: 'overrides { hlo_operand_filter { instruction_name_regex: "c[.]2" operand_number: 1 } '
+        'override_options { after_instruction { instruction_name_regex: "a[.]1" } } }'
+    }
+    assert prefetch_option(program, np.full(program.num_accesses, -1)) == {}
+
+
+def test_flags() -> None:
+    assert flag_options(Flags()) == {}
+    options = flag_options(Flags(0.5, loop_optimiser=False, cross_program=False, slices=False, overlap=2.0))
+    assert options[LOOP_OPTIMISER] == "enabled: false"
+    assert sorted(options.values()) == ["0", "0.5", "1", "4", "enabled: false"]
+
+
+def test_options_that_were_dropped_are_told(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="which options the compiler took"):
+        check_taken(tmp_path, {})
+    (tmp_path / "m.tpu_comp_env.txt").write_text(ENVIRONMENT, encoding="utf-8")
+    check_taken(tmp_path, {ORDER: TAKEN, CROSS_PROGRAM: "0"})
+    for flag, value in (
+        (ORDER, TAKEN + " " + TAKEN),
+        (ORDER, TAKEN.replace("-5", "-6")),
+        (CROSS_PROGRAM, "1"),
+        (LOOP_OPTIMISER, "enabled: false"),
+    ):
+        with pytest.raises(UserError, match=f"dropped the option {flag}"):
+            check_taken(tmp_path, {flag: value})

@@ -1,0 +1,153 @@
+"""The compiler's process: each of its failures is one line, and affects no other compilation."""
+
+import errno
+import json
+import re
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from compiler_cases import real_python, recorded
+from launch_cases import call
+from mallocmuzero.env.capture.capture import capture
+from mallocmuzero.env.errors import UserError
+from mallocmuzero.env.program.compiler_flags import BANDWIDTH, CROSS_PROGRAM
+from mallocmuzero.env.program.cycle_table import build_table
+from mallocmuzero.env.program.mapping_file import write_mapping
+from mallocmuzero.env.program.program_file import read_program
+from mallocmuzero.env.workloads import load
+from mallocmuzero.roundtrip import real_compiler as real_compiler_module
+from mallocmuzero.roundtrip.real_compiler import Compiled, merge_tables, real_compiler
+from mallocmuzero.roundtrip.source import find_source, program_path
+
+VERSIONS = "compiled with jax 1 and libtpu 2; the program was captured with jax 1 and libtpu 2"
+
+
+def failing(folder: Path, change: str, options: dict[str, str], time_limit_s: float = 60.0) -> UserError:
+    """Captures with a compiler in order, and returns the error of options with one that is not."""
+    output = folder / "small.json.gz"
+    capture("models:my_step", "v5e", output, python=recorded(folder), progress=lambda line: None)
+    program = read_program(output)
+    python = recorded(folder, change)
+    source = find_source(program, output)
+    with real_compiler(source, python, time_limit_s=time_limit_s, progress=lambda line: None) as compiler:
+        compiler.compile(program, {})
+        with pytest.raises(UserError) as raised:
+            compiler.compile(program, options)
+        compiler.compile(program, {})  # the next one is not affected
+    assert "\n" not in str(raised.value)
+    return raised.value
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            "print('F0101 x.cc:1] Check failed: oops', file=sys.stderr, flush=True); os.kill(os.getpid(), 11)",
+            r"models:my_step: the compilation was killed by SIGSEGV \(F0101 x.cc:1\] Check failed: oops\)",
+        ),
+        (
+            "raise OSError(28, 'No space left on device')",
+            r"the compilation ended with status 1 \(OSError: \[Errno 28\] No space left on device\)",
+        ),
+        ("error = 'the TPU compiler refused: INVALID_ARGUMENT: no field'", "refused: INVALID_ARGUMENT: no field"),
+        ("(made / 'module.tpu_comp_env.txt').write_text('')", "dropped the option xla_msa_max_cross"),
+        (
+            "(made / 'module.tpu_comp_env.txt').unlink()",
+            f"which options the compiler took.*{VERSIONS}",
+        ),
+        (
+            "(made / 'log.txt').write_text('')",
+            f"no `Initial resource` lines.*{VERSIONS}",
+        ),
+        (
+            "(made / 'compiled.txt').write_text('HloModule')",
+            VERSIONS,
+        ),
+    ],
+)
+def test_what_goes_wrong_in_the_compiler_is_one_line(tmp_path: Path, change: str, message: str) -> None:
+    error = failing(tmp_path, f"if options:\n    {change}", {CROSS_PROGRAM: "0"})
+    assert re.search(message, str(error)), str(error)
+
+
+def test_a_compilation_that_takes_too_long(tmp_path: Path) -> None:
+    error = failing(tmp_path, "if options:\n    time.sleep(600)", {CROSS_PROGRAM: "0"}, time_limit_s=5.0)
+    assert "models:my_step: not compiled after 5 s" in str(error)
+
+
+def test_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: Any, **options: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    output = tmp_path / "small.json.gz"
+    python = recorded(tmp_path)
+    program = capture("models:my_step", "v5e", output, python=python, progress=lambda line: None)
+    assert program.production is not None
+    with real_compiler(find_source(program, output), python, progress=lambda line: None) as compiler:
+        monkeypatch.setattr(real_compiler_module, "cut_down", full)
+        with pytest.raises(UserError, match=r"No space left on device\); free some space, or set TMPDIR"):
+            compiler.compile(program, {})
+    monkeypatch.undo()
+    # Where the options cannot be written, those of before are still there.
+    mapping, options = tmp_path / "mapping.json.gz", tmp_path / "options.json"
+    write_mapping(program.production, program, mapping)
+    options.write_text('{"mine": "1"}', encoding="utf-8")
+    monkeypatch.setattr("os.fsync", full)
+    status, _, errors = call(
+        "impose", str(output), str(mapping), "-o", str(options), "--python", str(python), "--seconds", "0"
+    )
+    assert status == 2
+    assert "options.json: cannot be written (No space left on device)" in errors
+    assert json.loads(options.read_text(encoding="utf-8")) == {"mine": "1"}
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_tables_are_joined_by_instruction() -> None:
+    known = build_table(np.array([0, 1, 0, -1]), {(0, 0): 10, (0, 1): 8, (1, 0): 5}, compilations=2)
+    seen = build_table(np.array([1, 0, 1, -1]), {(1, 2): 7, (1, 0): 9, (0, 0): 5}, compilations=1)
+    table, new = merge_tables(known, seen)
+    assert new == 1
+    assert dict(zip(zip(table.pair_row.tolist(), table.pair_fast, strict=True), table.pair_cycles, strict=True)) == {
+        (0, 0): 9,
+        (0, 1): 8,
+        (0, 2): 7,
+        (1, 0): 5,
+    }
+    assert (table.compilations, table.ambiguous, table.row.tolist()) == (3, 1, known.row.tolist())
+
+
+def at_once(jobs: Sequence[Callable[[], None]]) -> list[BaseException]:
+    """Runs jobs in threads; returns what they raised."""
+    raised: list[BaseException] = []
+
+    def run(job: Callable[[], None]) -> None:
+        try:
+            job()
+        except BaseException as error:  # noqa: BLE001 -- told to the test
+            raised.append(error)
+
+    threads = [threading.Thread(target=run, args=(job,)) for job in jobs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return raised
+
+
+def test_two_compilers_at_once() -> None:
+    python = real_python()
+    tiny = load("tiny")
+    source = find_source(tiny, program_path("tiny"))
+    found: list[Compiled] = []
+
+    def compile_once(options: dict[str, str]) -> None:
+        with real_compiler(source, python, progress=lambda line: None) as compiler:
+            found.append(compiler.compile(tiny, options, quick=True))
+
+    jobs = [lambda options=options: compile_once(options) for options in ({}, {BANDWIDTH: "0.5"})]
+    assert at_once(jobs) == []  # type: ignore[arg-type]
+    assert len(found) == 2

@@ -1,0 +1,38 @@
+"""Translation: a mapping that the compiler's algorithm can make is found again."""
+
+import numpy as np
+from mallocmuzero.env.physics.objective import make_judge
+from mallocmuzero.env.program.compiler_flags import ORDER
+from mallocmuzero.env.workloads import load
+from mallocmuzero.roundtrip.candidates import translated_candidates
+from mallocmuzero.roundtrip.comparison import realised
+from mallocmuzero.roundtrip.options import PREFETCHES
+from mallocmuzero.roundtrip.translate import translate
+from mallocmuzero.solvers.xla.decoder import Decoder
+
+
+def test_the_compilers_own_mapping_needs_no_options() -> None:
+    tiny = load("tiny")
+    assert tiny.production is not None
+    (found,) = translate(make_judge(tiny), tiny.production, decodes=1)
+    assert (found.kind, found.options, found.decodes) == ("default", {}, 1)
+    assert realised(tiny, tiny.production, found.mapping)["bytes"] == 1.0
+    assert translated_candidates([found]) == []
+
+
+def test_an_order_is_found_again() -> None:
+    tiny = load("tiny")
+    judge = make_judge(tiny)
+    wanted = Decoder(tiny).decode(priority=-np.arange(tiny.num_buffers))
+    assert tiny.production is not None
+    runs = [translate(judge, wanted, 600.0, seed=3, decodes=400) for _ in range(2)]
+    assert [found.options for found in runs[0]] == [found.options for found in runs[1]]
+    assert runs[0][0].judged_s <= min(judge.judge(wanted), judge.judge(tiny.production))
+    assert len({found.kind for found in runs[0]}) == len(runs[0]) >= 4
+    for found in runs[0]:
+        flags = [flag for flag in found.options if flag not in (ORDER, PREFETCHES)]
+        told = {"order": ORDER in found.options, "starts": PREFETCHES in found.options, "flags": bool(flags)}
+        assert found.kind == ("+".join(what for what, is_told in told.items() if is_told) or "default")
+    offered = translated_candidates(runs[0])
+    assert offered[0].options == runs[0][0].options
+    assert all(judge.judge(found.foreseen) < judge.judge(tiny.production) for found in offered if found.foreseen)
