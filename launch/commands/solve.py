@@ -101,7 +101,7 @@ class _LazyGuided:
 
     def __call__(self, task: "Task") -> None:
         if self._solver is None:
-            from ..guided import guided_solver
+            from ..run.guided import guided_solver
 
             self._solver = guided_solver(self._policy)
         self._solver(task)

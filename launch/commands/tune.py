@@ -1,14 +1,18 @@
-"""`mallocmuzero tune`: compiler options for a user's own function, confirmed by the real compiler."""
+"""`mallocmuzero tune`: makes compiler options for a user's own function, confirmed by the real compiler."""
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..compiler_arguments import add_options_output, add_python_option
 from ..confirmation_report import report, say, show, verdict
 from ..json_output import add_json_option, write_json
 
+if TYPE_CHECKING:
+    from ...solvers.solve import Solvers
+
 _MINUTES = 10.0
+_GUIDED = "guided"
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -17,36 +21,42 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "tune",
         help="make compiler options for a JAX function",
         description="Captures a function, maps it, translates the mapping into compiler options, and keeps the best "
-        "that the real compiler confirms, never worse than its default, for a TPU that is not there: "
+        "options that the real compiler confirms, never worse than its default, for a TPU that need not be there: "
         "docs/round-trip.md.",
     )
     parser.add_argument(
         "function",
         metavar="PKG.MODULE:FUNCTION",
-        help="takes no argument and returns (function to compile, its example arguments)",
+        help="a function without arguments that returns (function to compile, its example arguments)",
     )
     parser.add_argument("--target", required=True, metavar="GENERATION", help="TPU generation, e.g. v5e")
     parser.add_argument(
-        "--minutes", type=float, default=_MINUTES, metavar="M", help=f"time for all of it; {_MINUTES:.0f}"
+        "--minutes", type=float, default=_MINUTES, metavar="M", help=f"time for all steps; by default {_MINUTES:.0f}"
     )
     add_options_output(parser)
     add_python_option(parser)
-    parser.add_argument("--solver", default="guided", metavar="NAME", help="guided, or another of docs/solvers.md")
-    parser.add_argument("--objective", metavar="O", help="robust (the default where it can be), msa or cycles")
-    parser.add_argument("--seed", type=int, default=0, metavar="N")
-    parser.add_argument("--program-output", type=Path, metavar="FILE", help="write the program too, .json.gz")
+    parser.add_argument(
+        "--solver", default=_GUIDED, metavar="NAME", help=f"a solver of docs/solvers.md; by default {_GUIDED}"
+    )
+    parser.add_argument(
+        "--objective",
+        metavar="O",
+        help="robust, msa or cycles; by default robust if there was time for cycles, else msa",
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of solver and translation; by default 0")
+    parser.add_argument("--program-output", type=Path, metavar="FILE", help="also write the program, .json.gz")
     add_json_option(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs the command; 0 also where the compiler's default is the best that was found, which is then said."""
+    """Runs the command; the status is 0 also if the compiler's default is the best, which is then reported."""
     import json
 
     from ...env.capture.environment import managed_python
     from ...env.errors import UserError
     from ...env.storage.atomic import write_atomically
-    from ...roundtrip.flag_grid import flags_us
+    from ...roundtrip.comparison import flags_us
     from ...roundtrip.tune import tune
 
     if arguments.seed < 0 or not arguments.minutes > 0:
@@ -54,12 +64,14 @@ def run(arguments: argparse.Namespace) -> int:
     for output in (arguments.output, arguments.program_output):
         if output is not None and not output.parent.is_dir():
             raise UserError(f"{output}: there is no folder {output.parent}; make it first")
+    solvers = _solvers(arguments.solver)
     tuned = tune(
         arguments.function,
         arguments.target,
         arguments.minutes,
         arguments.python or managed_python(say),
         solver=arguments.solver,
+        solvers=solvers,
         objective=arguments.objective,
         seed=arguments.seed,
         program_output=arguments.program_output,
@@ -86,3 +98,21 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         write_json(result, arguments.json)
     return 0
+
+
+def _solvers(solver: str) -> "Solvers":
+    """Returns the solvers to choose from; reads and compiles the policy of `guided` only if that one is chosen.
+
+    Raises:
+      UserError: there is no such solver.
+    """
+    from ...env.errors import UserError
+    from ...solvers.solve import SOLVERS
+
+    if solver == _GUIDED:
+        from ..run.guided import guided_solver  # imports JAX
+
+        return {**SOLVERS, _GUIDED: guided_solver()}
+    if solver not in SOLVERS:
+        raise UserError(f"no solver is called {solver!r}; the solvers are {', '.join((_GUIDED, *SOLVERS))}")
+    return SOLVERS

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from ..env.program.program import Program
-from ..learner.fine_tune import FineTuner
-from ..solvers.common.budget import Budget, Progress
-from ..solvers.learned.config import GuidedConfig
-from ..solvers.learned.solver import make_guided
-from ..solvers.solve import Solution, Solver, solve
-from .run.policy import load_policy
+from ...env.program.program import Program
+from ...learner.fine_tune import FineTuner
+from ...solvers.common.budget import Budget, Progress
+from ...solvers.learned.config import GuidedConfig
+from ...solvers.learned.solver import make_guided
+from ...solvers.solve import Solution, Solver, solve
+from .policy import load_policy
 
 NAME = "guided"
 
