@@ -1,13 +1,11 @@
 """Counterfactual games: a line of play with other moves at some decisions, played to the end and judged exactly."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...env.game.columns import B_PLAYED, B_TRIVIAL
 from ...env.game.game import MallocGame
 from ...env.game.outcome import make_scoring, outcome
 from ...env.physics.cost import MODELS
-from ...solvers.common.line import LineOfPlay, play_to_end, rollout
+from ...solvers.common.line import LineOfPlay
 from ...solvers.common.plan import preference_of
 from ..self_play.programs import ProgramContext
 
@@ -26,9 +24,6 @@ class Alternatives:
             model: scoring._replace(baseline=np.eye(len(MODELS))[MODELS.index(model)], unit_s=np.ones(1))
             for model in judge.models
         }
-        buffers = self._game.tables.buffer
-        # Compiled rollouts skip the buffers that such games place by their own rule.
-        self._slowly = bool(buffers[buffers[:, B_TRIVIAL] == 1, B_PLAYED].any())
 
     def before(self, decision: int) -> MallocGame:
         """Returns the game before a decision of the line. All calls return the same game object."""
@@ -51,12 +46,5 @@ class Alternatives:
         game = self.before(first)
         if moves:
             game.step_unpaid(moves[first])
-        self._finish(game, preferences)
+        self._context.play_out(game, preferences)
         return {model: float(outcome(game.tables, scoring, game.state)) for model, scoring in self._scorings.items()}
-
-    def _finish(self, game: MallocGame, preferences: NDArray[np.int8]) -> None:
-        """Plays `game` to its end by `preferences[A]`."""
-        if self._slowly:
-            play_to_end(game, preferences)
-        elif not game.done:
-            rollout(game.tables, game.state, game.options, self._context.following, preferences)

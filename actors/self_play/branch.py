@@ -18,7 +18,7 @@ from ...env.game.game import MallocGame
 from ...env.game.moves import NUM_MOVES
 from ...replay.segment import Step
 from ...solvers.common.counterfactual import policy_of_outcomes
-from ...solvers.common.line import nearest_move, play_to_end, rollout
+from ...solvers.common.line import nearest_move, play_to_end
 from ...solvers.common.reward_scale import CLEAR_DIFFERENCE
 from .episode import EpisodeResult, MoveResult, parse_preferences, result_of, result_without_moves
 from .programs import BEST, FIRST, ProgramPool
@@ -220,8 +220,7 @@ class Branches:
             action = nearest_move(game, self._preferences)
             self._record(game.observe(), action, np.eye(NUM_MOVES, dtype=np.float32)[action])
         whole, rollout_latency_s = game.done, context.rollout_latency_s(game, self._opponent)
-        if not whole:
-            rollout(game.tables, game.state, game.options, context.following, self._preferences)
+        context.play_out(game, self._preferences)
         latency_s = context.final_latency_s(game)
         ahead = np.array([*(row.rollout_latency_s for row in self._rows), rollout_latency_s])
         best = np.array([*(row.best_s for row in self._rows), latency_s])

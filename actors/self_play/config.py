@@ -27,11 +27,11 @@ class ActorConfig:
       trivial_share: buffers whose benefits sum to less than this share of the latency are no decisions of a player.
       msa_share: weight of the `msa` model in the clock of games under `robust`; the rest is that of `cycles`.
       window_slack, patience: settings of the game (`MallocGame`). None for 1. Under `robust`, None for the slack with
-        which production is followed best (`solvers/common/slack.py`), and for a patience that allows long prefetches:
+        which production is followed best (`solvers/common/follow.py`), and for a patience that allows long prefetches:
         `msa` waits for them, `cycles` hides them.
       follow: games prefer the offsets of XLA's production mapping, and the line that follows it is the first line of
         play if it beats the greedy player's.
-      orders: mappings that XLA's algorithm makes beforehand under other buffer orders (`solvers/order/production.py`).
+      orders: mappings that XLA's algorithm makes beforehand under other buffer orders (`solvers/order/solver.py`).
         Games follow the best of them if its line is better than production's. 0 for production alone.
       place_trivial: the game places the trivial buffers by its own rule; else they stay in HBM while it is played, and
         fill free memory at the end.

@@ -19,7 +19,7 @@ from ...env.program.mapping import Mapping
 from ...env.program.program import Program
 from ...solvers.common.counterfactual import move_outcomes, outcome_ahead
 from ...solvers.common.follow import preferences_of_mapping
-from ...solvers.common.line import LineOfPlay, play_to_end
+from ...solvers.common.line import LineOfPlay, play_to_end, rollout
 from ...solvers.common.plan import PlanGame, next_placeable
 from ...solvers.common.reward_scale import make_scale
 
@@ -35,7 +35,7 @@ class ProgramContext:
       scale: the scale of rewards.
       first: `[A]` the preferences of the first line, whatever better lines come later.
       following: `[A + 1]` for each access the next one, itself included, that a plan may place
-        (`solvers/common/plan.py`).
+        (`solvers.common.plan.next_placeable`).
       reported_s: seconds of the best game whose moves have been reported.
     """
 
@@ -54,8 +54,8 @@ class ProgramContext:
         self._line: LineOfPlay | None = None
         self.reported_s = np.inf
         # Compiled rollouts skip buffers that the game places by its own rule; with those, play is move by move.
-        self._slowly = bool(game.tables.buffer[game.tables.buffer[:, B_TRIVIAL] == 1, B_PLAYED].any())
-        if follow is not None and not self._slowly:
+        self._move_by_move = bool(game.tables.buffer[game.tables.buffer[:, B_TRIVIAL] == 1, B_PLAYED].any())
+        if follow is not None and not self._move_by_move:
             following = self.game_following(follow)
             self.offer(following.actions, self.final_latency_s(following))
         self.first = self.line.preferences
@@ -84,6 +84,13 @@ class ProgramContext:
             game.step_unpaid(action)
         return game
 
+    def play_out(self, game: MallocGame, preferences: NDArray[np.int8]) -> None:
+        """Plays `game` to its end by `preferences[A]`, as `final_latency_s` needs it: a rollout records no moves."""
+        if self._move_by_move:
+            play_to_end(game, preferences)
+        elif not game.done:
+            rollout(game.tables, game.state, game.options, self.following, preferences)
+
     def final_latency_s(self, game: MallocGame) -> float:
         """Returns the judged seconds of a finished game."""
         return float(outcome(game.tables, self._scoring, game.state))
@@ -102,7 +109,7 @@ class ProgramContext:
         """
         if game.done:
             return self.final_latency_s(game)
-        if self._slowly:
+        if self._move_by_move:
             other = self.game_after(game.actions)
             play_to_end(other, preferences)
             return self.final_latency_s(other)
@@ -114,9 +121,6 @@ class ProgramContext:
         seconds = np.empty(NUM_MOVES)
         move_outcomes(self._plan_game(game), np.empty_like(game.block), new_options(), preferences, seconds)
         return seconds
-
-    def _plan_game(self, game: MallocGame) -> PlanGame:
-        return PlanGame(game.tables, game.state, game.options, game.block, self.following, self._scoring)
 
     def offer(self, actions: Sequence[int], latency_s: float) -> None:
         """Makes a line of play the best one if it is at least as good and different."""
@@ -133,6 +137,9 @@ class ProgramContext:
     def best(self) -> tuple[float, NDArray[np.int64]]:
         """Judged seconds and moves of the best line."""
         return self._latency_s, self._actions
+
+    def _plan_game(self, game: MallocGame) -> PlanGame:
+        return PlanGame(game.tables, game.state, game.options, game.block, self.following, self._scoring)
 
 
 class ProgramPool:
