@@ -1,12 +1,12 @@
-"""What each means is worth: the agent as it is, beside the agent with one thing changed, at equal processor time.
+"""Trains the agent with its defaults and with one thing changed, at equal processor time, for the ablations.
 
     python -m benchmarks.ablations.measure [--rows NAME ...] [--programs NAME ...] [--seeds 3] [--minutes M] [--jobs N]
         [--budget-minutes T] [--order seed row program] [--out FILE] [--known FILE ...] [--machine LABEL] [--dry-run]
 
-Rows are declared in benchmarks/ablations.toml. A run trains one program for M minutes of processor time on one thread
-(`timed_training.py`) and measures the best mapping, the policy alone and the policy with search. What FILE
-(docs/results/ablations.jsonl) lacks for the code as it is now is run and added line by line, so the command may be
-stopped and given again at any time. Programs are of the train split; no other is allowed.
+Rows are declared in benchmarks/ablations/rows.toml. A run trains on one program for M minutes of processor time on one
+thread (`common/timed_training.py`) and measures the best mapping, the policy alone and the policy with search. Makes
+the runs that FILE (docs/results/ablations.jsonl) lacks for the present version of the agent and appends each, so the
+command may be stopped and repeated. Programs are of the train split; no other is allowed.
 
 Then: python -m benchmarks.ablations.page
 """
@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..common.job_pool import add_arguments, one_thread, run_jobs, telling
+from ..common.job_pool import add_arguments, one_thread, returning_traceback, run_missing
 
 if __name__ == "__main__":
     one_thread()
@@ -26,10 +26,10 @@ from mallocmuzero.env import workloads
 from mallocmuzero.version import VERSION
 
 from ..common.json_lines import Record
-from ..common.timed_training import agent_code, config_digest, configure, train_timed
-from .records import RESULTS, judge_hash, key_for, read, refusal, rows
+from ..common.timed_training import configure, train_timed
+from .records import RESULTS, identity, key_of, read, refusal, rows
 
-# Contended ones of the train split, small enough that a minute or two says something.
+# Contended programs of the train split, small enough that a minute or two of training says something.
 PROGRAMS = (
     "dlrm-b2048",
     "resnet50-b128",
@@ -39,7 +39,7 @@ PROGRAMS = (
     "dlrm-train-b2048",
 )
 _ORDERS = ("seed", "row", "program")
-# Runs in one process share what is compiled; memory is not given back for ever.
+# Runs in one process share compiled functions; a new process gives their memory back.
 _JOBS_PER_PROCESS = 12
 
 
@@ -53,25 +53,23 @@ class Job(NamedTuple):
     seed: int
     machine: str
 
+    def __str__(self) -> str:
+        """Returns the name of the run for people."""
+        return f"{self.program} {self.row}, seed {self.seed}"
 
-@telling
+    @property
+    def identity(self) -> Record:
+        """The fields that make the key of its record."""
+        return identity(self.program, self.row, self.settings, self.seconds, self.seed)
+
+
+@returning_traceback
 def perform(job: Job) -> Record:
     """Runs a job in this process; returns the record."""
-    code = agent_code()  # of what has just been imported
-    program = workloads.load(job.program)
-    config = configure(job.settings, program.name, job.seed)
     begin = time.process_time()
-    trained = train_timed(config, job.seconds)
+    trained = train_timed(configure(job.settings, job.program, job.seed), job.seconds)
     return {
-        "program": program.name,
-        "program_sha256": program.sha256[:12],
-        "judged_by": judge_hash(program),
-        "row": job.row,
-        "settings": job.settings,
-        "config": config_digest(config),
-        "budget_s": job.seconds,
-        "seed": job.seed,
-        "code": code,
+        **job.identity,
         **trained.as_json(),
         "processor_s": round(time.process_time() - begin, 2),
         "machine": job.machine,
@@ -80,7 +78,7 @@ def perform(job: Job) -> Record:
 
 
 def jobs_of(arguments: argparse.Namespace) -> list[Job]:
-    """Returns all runs that are asked for and that this version can make, in order."""
+    """Returns all runs that the options ask for and that the agent has settings for, in order."""
     declared = rows()
     names = arguments.rows or list(declared)
     position = {
@@ -98,16 +96,10 @@ def jobs_of(arguments: argparse.Namespace) -> list[Job]:
     return sorted(jobs, key=lambda job: tuple(position[what](job) for what in arguments.order))
 
 
-def missing(job: Job, files: list[Path]) -> bool:
-    """Returns whether a job has to run."""
-    return key_for(job.program, job.row, job.settings, job.seconds, job.seed) not in read(files)
-
-
-def line_of(job: Job, record: Record) -> str:
-    """Returns a line about a run that has ended."""
+def outcome_of(job: Job, record: Record) -> str:
+    """Returns the outcome of a run in one line."""
     shares = ", ".join(f"{what} {100 * record[what]:.3f} %" for what in ("first", "best", "policy", "search"))
-    took = f"{record['updates']} updates, {record['moves']} moves, {record['wall_s']:.0f} s wall"
-    return f"{job.program} {job.row}, seed {job.seed}: {shares}; {took}"
+    return f"{shares}; {record['updates']} updates, {record['moves']} moves, {record['wall_s']:.0f} s wall"
 
 
 def main() -> int:
@@ -121,31 +113,22 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=1.0, help="of processor time per run")
     parser.add_argument("--order", nargs="+", default=list(_ORDERS), choices=_ORDERS)
     add_arguments(parser, RESULTS)
-    parser.add_argument("--known", type=Path, nargs="*", default=[], metavar="FILE", help="more runs that are made")
+    parser.add_argument("--known", type=Path, nargs="*", default=[], metavar="FILE", help="more files of runs")
     arguments = parser.parse_args()
     for name in arguments.rows or declared:
         reason = refusal(declared[name])
         if reason is not None:
             print(f"{name}: not run: {reason}", file=sys.stderr)
-    files = [*arguments.known, arguments.out]
-    jobs = [job for job in jobs_of(arguments) if missing(job, files)]
-    minutes = arguments.minutes * len(jobs)
-    print(f"{len(jobs)} runs missing, {minutes:.0f} minutes of training, and some seconds each besides", flush=True)
-    if arguments.dry_run:
-        for job in jobs:
-            print(f"{job.program} {job.row}, seed {job.seed}")
-        return 0
-    failed = run_jobs(
-        jobs,
+    return run_missing(
+        jobs_of(arguments),
         perform,
-        lambda job: missing(job, files),
-        line_of,
-        arguments.out,
-        arguments.jobs,
-        arguments.budget_minutes,
+        lambda job, known: key_of(job.identity) not in known,
+        lambda: read([*arguments.known, arguments.out]),
+        outcome_of,
+        arguments=arguments,
+        seconds=lambda job: job.seconds,
         jobs_per_process=_JOBS_PER_PROCESS,
     )
-    return int(failed > 0)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Renders docs/ablations.md from docs/results/ablations.jsonl (`python -m benchmarks.ablations.measure` fills it).
+"""Renders docs/ablations.md from docs/results/ablations.jsonl, which `python -m benchmarks.ablations.measure` fills.
 
     python -m benchmarks.ablations.page [--runs FILE]
 
@@ -19,7 +19,7 @@ PAGE = ROOT / "docs" / "ablations.md"
 
 
 def render(page: str, ablations: Ablations) -> str:
-    """Returns the page with its tables made anew.
+    """Returns the page with its tables replaced.
 
     Raises:
       SystemExit: the page has no place for a table.

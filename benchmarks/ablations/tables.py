@@ -1,4 +1,4 @@
-"""The tables of docs/ablations.md: every row beside the agent as it is, on equal programs, seeds, time and code."""
+"""Tables of docs/ablations.md: every row beside the default, on equal programs, seeds, budgets and versions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,21 +9,23 @@ import numpy as np
 from scipy.stats import binomtest
 
 from ..common.json_lines import Record
+from ..common.versions import TRAINING, VERSIONS, count_current
 from ..solvers.tables import captured
 from .records import DEFAULT, Row
 
 _DRAWS = 10_000
 MEASURES = {"best": "best mapping", "policy": "policy alone", "search": "policy with search"}
-# What a row has to be run on before it counts for or against its means.
+# Programs and seeds that a row needs for a verdict.
 ENOUGH_PROGRAMS, ENOUGH_SEEDS = 6, 3
 
 
 class Difference(NamedTuple):
-    """A row against the default, in logarithms of latency: below 0 the row is better.
+    """Difference between a row and the default, in logarithms of latency: below 0 the row is better.
 
-    mean, low, high: over programs, each the mean over its seeds; a 95 % bootstrap interval.
-    better, worse: pairs.
-    p: of a two-sided sign test over pairs; 1 if all are equal.
+    Attributes:
+      mean, low, high: mean over programs of the mean over seeds, and its 95 % bootstrap interval.
+      better, worse: numbers of pairs.
+      p: of a two-sided sign test over pairs; 1 if all are equal.
     """
 
     mean: float
@@ -35,7 +37,7 @@ class Difference(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """A run and the default's with the same program, seed, time and code."""
+    """A run of a row and one of the default with the same program, seed, budget, versions and machine."""
 
     program: str
     seed: int
@@ -45,12 +47,12 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Ablations:
-    """Runs, and what they are held against.
+    """Runs of the ablations, and the references of their programs.
 
     Attributes:
-      rows: that are declared.
-      runs: of the programs in `references`, oldest first.
-      references: by name of program (`solver_references.reference`).
+      rows: the declared rows by name.
+      runs: runs on the programs in `references`, oldest first.
+      references: by name of program, see `solvers.references.reference`.
     """
 
     rows: dict[str, Row]
@@ -62,7 +64,7 @@ class Ablations:
         return {_setting(run): run for run in self.runs if run["row"] == DEFAULT}
 
     def pairs(self, row: str) -> list[Pair]:
-        """Returns a row's runs that have a counterpart, one per program and seed: the last."""
+        """Returns the pairs of a row, one per program and seed: the last."""
         found: dict[tuple[str, int], Pair] = {}
         for run in self.runs:
             default = self._defaults.get(_setting(run))
@@ -71,17 +73,17 @@ class Ablations:
         return [found[key] for key in sorted(found)]
 
     def gain(self, run: Record) -> float:
-        """Returns the share of the possible gain that a run's best mapping wins."""
+        """Returns the share of the possible gain that the best mapping of a run wins."""
         bound = self.references[run["program"]]["bound"]
         return captured(run["best"], bound)
 
 
 def _setting(run: Record) -> tuple[Any, ...]:
-    return (run["program"], run["seed"], float(run["budget_s"]), run["code"], run["machine"])
+    return (run["program"], run["seed"], float(run["budget_s"]), *sorted(run["versions"].items()), run["machine"])
 
 
 def difference(pairs: Sequence[Pair], measure: str) -> Difference:
-    """Returns how a row's runs differ from the default's. At least one pair is needed."""
+    """Returns the difference of at least one pair."""
     by_program: dict[str, list[float]] = {}
     for pair in pairs:
         by_program.setdefault(pair.program, []).append(float(np.log(pair.run[measure] / pair.default[measure])))
@@ -89,9 +91,11 @@ def difference(pairs: Sequence[Pair], measure: str) -> Difference:
 
 
 def compare(groups: Sequence[Sequence[float]]) -> Difference:
-    """Returns the mean over groups of their means, and how sure it is.
+    """Returns the mean over groups of their means, with its interval and a sign test.
 
-    The bootstrap draws groups, and within each its values: seeds of one program are not as good as other programs.
+    Args:
+      groups: differences by program, one per seed. The bootstrap draws programs, and seeds within each: seeds of one
+        program are not independent programs.
     """
     generator = np.random.default_rng(0)
     draws = np.stack([generator.choice(np.array(group), (_DRAWS, len(group))).mean(1) for group in groups], 1)
@@ -105,35 +109,37 @@ def compare(groups: Sequence[Sequence[float]]) -> Difference:
 
 
 def in_percent(found: Difference, unit: str = "") -> str:
-    """Returns a difference in latency and its interval, as geometric means have it."""
+    """Returns a difference of geometric means and its interval, in per cent of latency."""
     mean, low, high = (100.0 * float(np.expm1(value)) for value in (found.mean, found.low, found.high))
     return f"{mean:+.2f}{unit} ({low:+.2f} to {high:+.2f})"
 
 
 def verdict(found: Difference, programs: int, seeds: int) -> str:
-    """Returns `better` or `worse` if the interval excludes 0 and enough programs were run, with `so far` where there
-    are too few seeds; else nothing."""
+    """Returns `better` or `worse` if the interval excludes 0 on enough programs, else nothing.
+
+    `so far` is added where seeds are too few.
+    """
     if programs < ENOUGH_PROGRAMS or found.low <= 0.0 <= found.high:
         return ""
     return ("better" if found.high < 0.0 else "worse") + ("" if seeds >= ENOUGH_SEEDS else " so far")
 
 
 def overview(ablations: Ablations) -> list[str]:
-    """Returns what was run."""
+    """Returns how much was run, and by which versions."""
     runs = ablations.runs
     if not runs:
         return ["No run yet."]
     seconds = " and ".join(f"{value:g}" for value in sorted({float(run["budget_s"]) for run in runs}))
-    codes = list(dict.fromkeys(run["code"] for run in runs))
+    numbers = sorted({run["versions"][TRAINING] for run in runs})
     return [
         f"{len(runs)} runs of {seconds} seconds of processor time each, {len({run['row'] for run in runs})} rows, "
         f"{len({run['program'] for run in runs})} programs, {len({run['seed'] for run in runs})} seeds, "
-        f"{len(codes)} versions of the agent's code (the last is `{codes[-1]}`)."
+        f"versions {', '.join(map(str, numbers))} of the agent; {count_current(runs)}, {VERSIONS[TRAINING]}."
     ]
 
 
 def _counts(pairs: list[Pair]) -> tuple[int, int]:
-    """Returns the programs, and the least number of seeds of any."""
+    """Returns the number of programs, and the least number of seeds of a program."""
     seeds: dict[str, int] = {}
     for pair in pairs:
         seeds[pair.program] = seeds.get(pair.program, 0) + 1
@@ -166,8 +172,7 @@ def differences(ablations: Ablations) -> list[str]:
 
 
 def means(ablations: Ablations) -> list[str]:
-    """Returns the table of geometric means, in per cent of production, over the runs of a row that have a
-    counterpart."""
+    """Returns the table of geometric means over the pairs of a row, in per cent of production."""
     lines = [
         "| row | programs x seeds | updates | moves | first line | best mapping | policy alone | policy with search "
         "| of the possible gain |",
@@ -206,8 +211,8 @@ def programs(ablations: Ablations) -> list[str]:
 
 
 def declared(ablations: Ablations) -> list[str]:
-    """Returns the table of what the rows are."""
-    lines = ["| row | what it is to show | settings | runs |", "|---|---|---|---:|"]
+    """Returns the table of declared rows."""
+    lines = ["| row | description | settings | runs |", "|---|---|---|---:|"]
     for name, row in ablations.rows.items():
         settings = ", ".join(f"`{key}={str(value).lower()}`" for key, value in row.settings.items())
         made = sum(run["row"] == name for run in ablations.runs)

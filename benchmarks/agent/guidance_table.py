@@ -1,5 +1,4 @@
-"""The tables of docs/agent-results.md that hold `solve --solver muzero` against the same without the policy, and other
-solvers, with less fast memory."""
+"""Tables of docs/agent-results.md on less fast memory: the solver `guided` with and without its policy, and others."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -18,11 +17,11 @@ Runs = dict[_Place, Record]
 
 def read(path: Path = RESULTS) -> Runs:
     """Returns the last run of each mode, program, share, budget and seed."""
-    return dict(read_runs([path], _place_of))
+    return dict(read_runs([path], place_of))
 
 
 def guidance(runs: Runs) -> list[str]:
-    """Returns the table: latency in per cent of XLA's algorithm, means over seeds, by program and budget."""
+    """Returns the table of runs with and without the policy: means over seeds, in per cent of XLA's algorithm."""
     if not runs:
         return ["No run yet."]
     budgets = sorted({place[3] for place in runs})
@@ -43,8 +42,10 @@ def guidance(runs: Runs) -> list[str]:
 
 
 def rivals(runs: Runs) -> list[str]:
-    """Returns the table: latency in per cent of XLA's algorithm, means over the seeds that all have, and last how far
-    ours is from each."""
+    """Returns the table of all solvers: means over the seeds that all have, in per cent of XLA's algorithm.
+
+    The last row gives the difference of `guided` to each of the others.
+    """
     budgets = sorted({place[3] for place in runs if place[0] not in (HELD_OUT, UNGUIDED)})
     if not budgets:
         return ["No run yet."]
@@ -52,7 +53,7 @@ def rivals(runs: Runs) -> list[str]:
     for seconds in budgets:
         others = sorted({place[0] for place in runs if place[3] == seconds} - {HELD_OUT, UNGUIDED})
         modes = (HELD_OUT, *others)
-        lines += [f"| {seconds:g} s | `muzero` | " + " | ".join(f"`{name}`" for name in others) + " |"]
+        lines += [f"| {seconds:g} s | `guided` | " + " | ".join(f"`{name}`" for name in others) + " |"]
         lines += ["|---|" + "---:|" * len(modes)]
         groups: dict[str, list[list[float]]] = {name: [] for name in others}
         for name, share in sorted({place[1:3] for place in runs if place[3] == seconds}):
@@ -67,7 +68,8 @@ def rivals(runs: Runs) -> list[str]:
     return lines[:-1]
 
 
-def _place_of(record: Record) -> _Place:
+def place_of(record: Record) -> _Place:
+    """Returns the mode, program, share, budget and seed of a record."""
     return (
         record["mode"],
         record["program"],

@@ -1,4 +1,4 @@
-"""The agent against its targets: trained per program, and on held-out programs with the shipped policy.
+"""Measures the agent for its targets: trained per program, and on held-out programs with the shipped policy.
 
     python -m benchmarks.agent.measure --mode per-program [--minutes 30] [--programs NAME|SPLIT|contended ...]
         [--seeds N]
@@ -7,12 +7,11 @@
     python -m benchmarks.agent.measure --mode unguided [--seconds 1 10 60] [--programs ...] [--seeds N]
         [--jobs N] [--budget-minutes T] [--out FILE] [--machine LABEL] [--dry-run]
 
-`per-program` trains an agent on each program from nothing, for so many minutes of processor time on one thread
-(`timed_training.py`). `held-out` gives each program to `solve --solver muzero`, with as much processor time; its policy
-has been trained on no program of the split. `unguided` is the same solver without the policy. What FILE
-(docs/results/agent.jsonl) lacks for the code and the policy as they are now is run and added line by line, so the
-command may be stopped and given again at any time. What other solvers
-make of the same time comes from docs/results/solvers.jsonl and, where that has no such budget, from
+`per-program` trains an agent on each program from nothing, for a budget of processor time on one thread
+(`common/timed_training.py`). `held-out` gives each program to `solve --solver guided` with a budget of processor time;
+its policy has been trained on no program of the split. `unguided` is the same solver without a policy. Makes the runs
+that FILE (docs/results/agent.jsonl) lacks for the present versions and policy and appends each, so the command may be
+stopped and repeated. Other solvers' runs come from docs/results/solvers.jsonl and, for budgets that it lacks, from
 
     python -m benchmarks.solvers.measure --seconds 1 60 --solvers anneal cem order-search egrl greedy milp \\
         --workloads heldout --known docs/results/solvers.jsonl --out docs/results/agent-solvers.jsonl
@@ -27,7 +26,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..common.job_pool import add_arguments, one_thread, run_jobs, telling
+from ..common.job_pool import add_arguments, one_thread, returning_traceback, run_missing
 
 if __name__ == "__main__":
     one_thread()
@@ -46,8 +45,20 @@ from ..common.json_lines import Record
 from ..common.timed_training import configure, train_timed
 from ..solvers.references import programs_of, reference
 from .page import DRAWN, MAPPING
-from .records import HELD_OUT, MODES, PER_PROGRAM, RESULTS, UNGUIDED, Key, best_known, is_contended, read, settings_of
-from .solving import solved, versions
+from .records import (
+    HELD_OUT,
+    MODES,
+    PER_PROGRAM,
+    RESULTS,
+    UNGUIDED,
+    best_known,
+    is_contended,
+    key_of,
+    made_by,
+    read,
+    settings_of,
+)
+from .solving import solved
 
 _JOBS_PER_PROCESS = 20
 _HELD_OUT = ["heldout", "control"]
@@ -64,13 +75,31 @@ class Job(NamedTuple):
     policy: str | None
     machine: str
 
+    def __str__(self) -> str:
+        """Returns the name of the run for people."""
+        return f"{self.mode} {self.program} {self.seconds:g} s, seed {self.seed}"
 
-@telling
+    @property
+    def identity(self) -> Record:
+        """The fields that make the key of its record."""
+        program = workloads.load(self.program)
+        return {
+            "mode": self.mode,
+            "program": program.name,
+            "program_sha256": program.sha256[:12],
+            "judged_by": judge_hash(program),
+            "budget_s": self.seconds,
+            "seed": self.seed,
+            **made_by(self.mode, self.policy),
+        }
+
+
+@returning_traceback
 def perform(job: Job) -> Record:
     """Runs a job in this process; returns the record."""
     program = workloads.load(job.program)
     make = _train if job.mode == PER_PROGRAM else _solve
-    code, policy = versions(job.mode, job.policy, job.seconds)
+    identity = job.identity  # of the policy as it is now; it may be written meanwhile
     begin = time.perf_counter()
     mapping, figures = make(program, job)
     judge = make_judge(program)
@@ -81,14 +110,7 @@ def perform(job: Job) -> Record:
     if program.name == DRAWN:
         keep_better(program, mapping, MAPPING)
     return {
-        "mode": job.mode,
-        "program": program.name,
-        "program_sha256": program.sha256[:12],
-        "judged_by": judge_hash(program),
-        "budget_s": job.seconds,
-        "seed": job.seed,
-        "code": code,
-        "policy_sha256": policy,
+        **identity,
         **figures,
         "ratio": round(judge.judge(mapping) / judge.production_s, 8),
         "wall_s": round(time.perf_counter() - begin, 2),
@@ -110,21 +132,15 @@ def _solve(program: Program, job: Job) -> tuple[Mapping, dict[str, Any]]:
 
 
 def keep_better(program: Program, mapping: Mapping, path: Path) -> None:
-    """Writes a mapping, unless a better one of the same program lies there."""
+    """Writes a mapping, unless the file holds a better one of the same program."""
     judge = make_judge(program)
     if path.exists() and judge.judge(read_mapping(path, program)) <= judge.judge(mapping):
         return
     write_mapping(mapping, program, path)
 
 
-def key_for(job: Job) -> Key:
-    """Returns the key that a job's run would have."""
-    program, made_by = workloads.load(job.program), versions(job.mode, job.policy, job.seconds)
-    return (job.mode, program.name, program.sha256[:12], judge_hash(program), job.seconds, job.seed, *made_by)
-
-
 def jobs_of(arguments: argparse.Namespace, contended: Callable[[str], bool]) -> list[Job]:
-    """Returns all runs that are asked for: all programs by one seed before the next, short budgets first."""
+    """Returns all runs that the options ask for: short budgets first, then all programs by one seed before the next."""
     names = programs_of(arguments.programs or _DEFAULT_PROGRAMS[arguments.mode], contended)
     trained = arguments.mode == PER_PROGRAM
     return [
@@ -135,10 +151,9 @@ def jobs_of(arguments: argparse.Namespace, contended: Callable[[str], bool]) -> 
     ]
 
 
-def line_of(job: Job, record: Record) -> str:
-    """Returns a line about a run that has ended."""
-    ratio, took = f"{100 * record['ratio']:.3f} %", f"{record['seconds']:.1f} s ({record['wall_s']:.1f} s wall)"
-    return f"{job.mode} {job.program} {job.seconds:g} s, seed {job.seed}: {ratio}, {took}"
+def outcome_of(job: Job, record: Record) -> str:
+    """Returns the outcome of a run in one line."""
+    return f"{100 * record['ratio']:.3f} %, {record['seconds']:.1f} s ({record['wall_s']:.1f} s wall)"
 
 
 def _contended(name: str) -> bool:
@@ -157,23 +172,15 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=1)
     add_arguments(parser, RESULTS)
     arguments = parser.parse_args()
-    jobs = jobs_of(arguments, _contended)
-
-    def missing(job: Job) -> bool:
-        return key_for(job) not in read([arguments.out])
-
-    jobs = [job for job in jobs if missing(job)]
-    print(
-        f"{len(jobs)} runs missing, {sum(job.seconds for job in jobs) / 3600:.1f} hours of processor time", flush=True
-    )
-    if arguments.dry_run:
-        for job in jobs:
-            print(f"{job.mode} {job.program} {job.seconds:g} s, seed {job.seed}")
-        return 0
-    budget, processes = arguments.budget_minutes, arguments.jobs
-    return int(
-        run_jobs(jobs, perform, missing, line_of, arguments.out, processes, budget, jobs_per_process=_JOBS_PER_PROCESS)
-        > 0
+    return run_missing(
+        jobs_of(arguments, _contended),
+        perform,
+        lambda job, known: key_of(job.identity) not in known,
+        lambda: read([arguments.out]),
+        outcome_of,
+        arguments=arguments,
+        seconds=lambda job: job.seconds,
+        jobs_per_process=_JOBS_PER_PROCESS,
     )
 
 

@@ -1,5 +1,4 @@
-"""Renders docs/agent-results.md from docs/results/agent.jsonl and guidance.jsonl (`measure.py` and `guidance.py`
-fill them).
+"""Renders docs/agent-results.md from docs/results/agent.jsonl and guidance.jsonl, which `measure` and `guidance` fill.
 
     python -m benchmarks.agent.page
 
@@ -28,7 +27,7 @@ PICTURE = RESULTS.with_name(f"{DRAWN}.png")
 
 
 def render(page: str, standing: Standing, guided: guidance_table.Runs) -> str:
-    """Returns the page with its tables made anew.
+    """Returns the page with its tables replaced.
 
     Raises:
       SystemExit: the page has no place for a table.
@@ -55,7 +54,7 @@ def gather(runs: Path = RESULTS) -> Standing:
         if run["program"] in references
         and all(run[what] == references[run["program"]][what] for what in ("program_sha256", "judged_by"))
     ]
-    solvers = make_board(read_solvers([SOLVER_RESULTS, RIVAL_RESULTS]), entries, 0).runs
+    solvers = make_board(read_solvers([SOLVER_RESULTS, RIVAL_RESULTS]), entries).runs
     return Standing(kept, solvers, references, best_known(entries))
 
 

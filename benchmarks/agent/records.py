@@ -1,87 +1,80 @@
-"""Runs of the agent against its targets, on disk and in memory.
-
-A run (`json_lines.py`) has:
+"""Records of the agent's runs against its targets, in docs/results/agent.jsonl, and best known mappings.
 
 | key | contents |
 |---|---|
 | `program`, `program_sha256`, `judged_by` | name, hash of the problem, hash of cycle table and production latencies |
-| `mode` | `per-program`: trained on it from nothing; `held-out`: `solve` with a policy that has not seen its family; \
-`unguided`: the same solver without any policy |
+| `mode` | `per-program`: trained on the program from nothing; `held-out`: solver `guided` with a policy that has not \
+seen the family; `unguided`: the same solver without a policy |
 | `budget_s`, `seed` | seconds of processor time on one thread, and the seed |
-| `code`, `policy_sha256` | hash of the agent's code, and of the policy (null where trained from nothing) |
-| `ratio` | of its mapping, repacked, to production, under `robust` |
-| `seconds`, `ended`, `machine` | what it took; it had no more to do; a label |
+| `versions`, `policy_sha256` | versions of the code (`common/versions.py`); hash of the policy, or null |
+| `ratio` | of the repacked mapping to production under `robust` |
+| `seconds`, `ended`, `machine` | time spent; the solver had no more to do; a label |
 
-and those of `per-program` the figures of `timed_training.Trained`.
+Runs of `per-program` have the figures of `timed_training.Trained` besides.
 """
 
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mallocmuzero.env.workloads.bounds import PATH as BOUNDS
+from mallocmuzero.env.workloads.known_bounds import PATH as BOUNDS
 from mallocmuzero.launch.run.policy import SHIPPED
 
 from ..ablations import records as ablation_records
-from ..common.json_lines import ROOT, Record, read_runs
-from ..common.source_hash import source_hash
-from ..common.timed_training import AGENT_IDLE, agent_code
+from ..common.json_lines import ROOT, Key, Record, keyed_by, read_runs
+from ..common.versions import GUIDED, TRAINING, versions_of
 from ..solvers import records as solver_records
 
 RESULTS = ROOT / "docs" / "results" / "agent.jsonl"
-# Runs of other solvers that only the agent's targets need: budgets that docs/solver-results.md does not have.
+# Runs of other solvers at budgets that docs/solver-results.md lacks; only the agent's targets need them.
 RIVAL_RESULTS = RESULTS.with_name("agent-solvers.jsonl")
 PER_PROGRAM, HELD_OUT, UNGUIDED = "per-program", "held-out", "unguided"
 MODES = (PER_PROGRAM, HELD_OUT, UNGUIDED)
-# Of `per-program` training: mappings under other orders for each minute of it, which take some per cent of its time.
+# Mappings under other orders that `per-program` training judges per minute; they take some per cent of its time.
 _ORDERS_PER_MINUTE = 100
-# A program is contended if the best known mapping is so much below tuned production (issue: "at least 1 %").
+# A program is contended if the best known mapping is at least this share below tuned production.
 CONTENDED_GAIN = 0.01
 
-# Mode, program, its hash, judged by, budget in seconds, seed, code, policy.
-Key = tuple[str, str, str, str, float, int, str, str | None]
-
-
-def key_of(record: Record) -> Key:
-    """Returns what names a run."""
-    return (
-        record["mode"],
-        record["program"],
-        record["program_sha256"],
-        record["judged_by"],
-        float(record["budget_s"]),
-        int(record["seed"]),
-        record["code"],
-        record["policy_sha256"],
-    )
+key_of = keyed_by("mode", "program", "program_sha256", "judged_by", "budget_s", "seed", "versions", "policy_sha256")
 
 
 def read(paths: Iterable[Path]) -> dict[Key, Record]:
     """Returns the runs of some files by key, in their order; of several with one key the last.
 
     Raises:
-      SystemExit: a line is no run.
+      SystemExit: a line is not a record.
     """
     return dict(read_runs(paths, key_of))
 
 
 def settings_of(seconds: float) -> dict[str, Any]:
-    """Returns the settings of `per-program` training for so many seconds, over the defaults."""
+    """Returns the settings over the defaults of a `per-program` training of `seconds`."""
     return {"actor.annealing.accesses": 1_000_000, "actor.orders": round(_ORDERS_PER_MINUTE * seconds / 60)}
 
 
-def code_of(mode: str, seconds: float) -> str:
-    """Returns the hash of all code, and settings, that runs of a mode with such a budget depend on."""
-    if mode == PER_PROGRAM:
-        settings = json.dumps(settings_of(seconds), sort_keys=True)
-        return hashlib.sha256(f"{agent_code()} {settings}".encode()).hexdigest()[:12]
-    return source_hash("launch.muzero" if mode == HELD_OUT else "actors.muzero", idle=AGENT_IDLE)
+def made_by(mode: str, policy: str | None) -> Record:
+    """Returns the fields of a record that say what made it: versions of the code, and hash of the policy.
+
+    Args:
+      mode: one of `MODES`, or the name of another solver.
+      policy: a run directory or a policy file; None for the shipped policy.
+    """
+    subject = {PER_PROGRAM: TRAINING, HELD_OUT: GUIDED, UNGUIDED: GUIDED}.get(mode, mode)
+    path = SHIPPED if policy is None else Path(policy)
+    return {"versions": versions_of(subject), "policy_sha256": _first_digest(path) if mode == HELD_OUT else None}
+
+
+@cache
+def _first_digest(path: Path) -> str:
+    """Returns the hash of a policy as it was when this process, which keeps the policy loaded, first asked."""
+    return policy_digest(path)
 
 
 def policy_digest(path: Path = SHIPPED) -> str:
-    """Returns a hash (12 hex digits) of a policy: of a file, or of all files of a run directory."""
+    """Returns a hash (12 hex digits) of a policy file, or of all files of a run directory."""
     digest = hashlib.sha256()
     files = [path] if path.is_file() else sorted(other for other in path.rglob("*") if other.is_file())
     for file in files:
@@ -90,23 +83,23 @@ def policy_digest(path: Path = SHIPPED) -> str:
 
 
 def best_known(references: Iterable[Mapping[str, Any]], bounds: Path = BOUNDS) -> dict[str, float]:
-    """Returns the best ratio to production under `robust` that any file of results or of bounds has, by program.
+    """Returns the least ratio to production under `robust` in any file of results or of bounds, by program.
 
     Args:
-      references: what `solver_references.reference` says of each program; figures of other versions do not count.
+      references: see `solvers.references.reference`; results on other versions of a program do not count.
       bounds: the file of bounds and best known mappings.
     """
-    versions = {(entry["program_sha256"], entry["judged_by"]): entry["program"] for entry in references}
-    found = dict.fromkeys(versions.values(), 1.0)
+    names = {(entry["program_sha256"], entry["judged_by"]): entry["program"] for entry in references}
+    found = dict.fromkeys(names.values(), 1.0)
     for record in json.loads(bounds.read_text(encoding="utf-8"))["records"]:
-        name = versions.get((record["program_sha256"][:12], record["judged_by"]))
+        name = names.get((record["program_sha256"][:12], record["judged_by"]))
         if name is not None and record["objective"] == "robust" and record["best_known"] is not None:
             found[name] = min(found[name], record["best_known"])
     runs = [*solver_records.read([solver_records.RESULTS, RIVAL_RESULTS]).values(), *read([RESULTS]).values()]
     figures = [(run, run["ratio"]) for run in runs if run.get("objective", "robust") == "robust"]
     figures += [(run, run["best"]) for run in ablation_records.read([ablation_records.RESULTS]).values()]
     for run, ratio in figures:
-        name = versions.get((run["program_sha256"], run["judged_by"]))
+        name = names.get((run["program_sha256"], run["judged_by"]))
         if name is not None and ratio is not None:
             found[name] = min(found[name], ratio)
     return found

@@ -1,4 +1,4 @@
-"""Runs of the agent beside what they are held against, for the targets and the tables."""
+"""Runs of the agent beside their references and rivals, for the targets and the tables."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +10,7 @@ from ..common.json_lines import Record
 from ..solvers.tables import Board
 from .records import HELD_OUT, PER_PROGRAM, is_contended
 
-# What the target allows for training on a program.
+# Seconds of training on a program that the targets allow.
 TRAINED_S = 1800.0
 
 
@@ -19,10 +19,10 @@ class Standing:
     """Runs of the agent and of other solvers.
 
     Attributes:
-      runs: of the agent on the programs in `references`, oldest first.
-      solvers: runs of other solvers on them.
-      references: by name of program (`solver_references.reference`).
-      best_known: ratio to production of the best mapping known, by program.
+      runs: runs of the agent on the programs in `references`, oldest first.
+      solvers: runs of other solvers on these programs.
+      references: by name of program, see `solvers.references.reference`.
+      best_known: ratio to production of the best known mapping, by program.
     """
 
     runs: list[Record]
@@ -38,7 +38,7 @@ class Standing:
 
     @property
     def contended_heldout(self) -> list[str]:
-        """Those of the held-out split."""
+        """Names of the contended programs of the held-out split."""
         return [name for name in self.contended if self.references[name]["split"] == "heldout"]
 
     @property
@@ -48,12 +48,12 @@ class Standing:
 
     @cached_property
     def solved_budgets(self) -> list[float]:
-        """Seconds that held-out programs were solved in, least first."""
+        """Budgets that held-out programs were solved in, in seconds, least first."""
         return sorted({float(run["budget_s"]) for run in self.runs if run["mode"] == HELD_OUT})
 
     @cached_property
     def trained_s(self) -> dict[str, float]:
-        """Seconds of the longest training on each program that was run, up to what the target allows."""
+        """Seconds of the longest training on each program within `TRAINED_S`."""
         found: dict[str, float] = {}
         for run in self.runs:
             if run["mode"] == PER_PROGRAM and float(run["budget_s"]) <= TRAINED_S:
@@ -65,7 +65,7 @@ class Standing:
         return self.latest(PER_PROGRAM, name, self.trained_s[name]) if name in self.trained_s else []
 
     def trained_ratio(self, name: str) -> float | None:
-        """Returns latency over production after the longest training on a program, or None if there was none."""
+        """Returns latency over production after the longest training on a program, or None without a training."""
         return self.ratio(PER_PROGRAM, name, self.trained_s[name]) if name in self.trained_s else None
 
     def tuned(self, name: str) -> float:
@@ -81,21 +81,21 @@ class Standing:
         return found
 
     def latest(self, mode: str, name: str, seconds: float) -> list[Record]:
-        """Returns the last run of each seed."""
+        """Returns the last run of each seed of a mode, program and budget."""
         return list(self._latest.get((mode, name, seconds), {}).values())
 
     def ratio(self, mode: str, name: str, seconds: float) -> float | None:
-        """Returns latency over production, the mean over seeds, or None if it has not run."""
+        """Returns latency over production, the mean over seeds, or None without a run."""
         runs = self.latest(mode, name, seconds)
         return float(np.mean([run["ratio"] for run in runs])) if runs else None
 
     @cached_property
     def board(self) -> Board:
-        """The other solvers' runs."""
-        return Board(self.solvers, self.references, 0)
+        """The runs of the other solvers."""
+        return Board(self.solvers, self.references)
 
     def rival(self, solver: str, name: str, seconds: float) -> tuple[float, bool] | None:
-        """Returns another solver's ratio, and whether it had that time. Else that of its longest shorter budget."""
+        """Returns the ratio of another solver at its largest budget up to `seconds`, and whether that is `seconds`."""
         budgets = [budget for budget in self.board.budgets if budget <= seconds]
         for budget in sorted({seconds, *budgets}, reverse=True):
             ratio = self.board.ratio(solver, name, budget)

@@ -1,6 +1,7 @@
-"""The tables of docs/agent-results.md."""
+"""Tables of docs/agent-results.md: runs, targets, trained and held-out programs, the drawn program."""
 
 from ..common.json_lines import Record
+from ..common.versions import count_current
 from ..solvers.tables import TIE, captured
 from .records import HELD_OUT, MODES, UNGUIDED
 from .standing import Standing
@@ -11,12 +12,14 @@ _WORDS = {True: "reached", False: "not reached", None: "not known yet"}
 
 
 def overview(standing: Standing) -> list[str]:
-    """Returns what was run."""
-    counts = [f"{sum(run['mode'] == mode for run in standing.runs)} {mode}" for mode in MODES]
-    codes = len({run["code"] for run in standing.runs})
+    """Returns how much was run, and by which versions and policies."""
+    counts = []
+    for mode in MODES:
+        runs = [run for run in standing.runs if run["mode"] == mode]
+        counts.append(f"{len(runs)} {mode} ({count_current(runs)})")
     policies = sorted({run["policy_sha256"] for run in standing.runs if run["policy_sha256"]})
     return [
-        f"Runs of the agent: {', '.join(counts)}, {codes} versions of its code, "
+        f"Runs of the agent: {', '.join(counts)}; "
         f"{'policies ' + ', '.join(f'`{policy}`' for policy in policies) if policies else 'no policy yet'}.",
         f"{len(standing.contended)} of {len(standing.references)} programs are contended, "
         f"{len(standing.contended_heldout)} of them held out: {', '.join(f'`{n}`' for n in standing.contended)}.",
@@ -24,13 +27,13 @@ def overview(standing: Standing) -> list[str]:
 
 
 def target_list(standing: Standing) -> list[str]:
-    """Returns the targets."""
+    """Returns the table of targets."""
     lines = ["| target | | measured |", "|---|---|---|"]
     return lines + [f"| {t.words} | {_WORDS[t.reached]} | {t.figures} |" for t in targets(standing)]
 
 
 def trained(standing: Standing) -> list[str]:
-    """Returns the table of programs trained on: contended ones first."""
+    """Returns the table of programs trained on, contended ones first."""
     found = {name: runs for name in standing.references if (runs := standing.trained(name))}
     if not found:
         return ["No run yet."]
@@ -56,14 +59,14 @@ def trained(standing: Standing) -> list[str]:
 
 
 def held_out(standing: Standing) -> list[str]:
-    """Returns a table per budget: held-out programs and controls, the agent and other solvers, the best in bold."""
+    """Returns a table per budget: held-out programs and controls by solvers, the best in bold."""
     lines: list[str] = []
     for seconds in standing.solved_budgets:
         names = [name for name in standing.references if standing.latest(HELD_OUT, name, seconds)]
         names.sort(key=lambda name: (name not in standing.contended, name))
         lines += ["", f"### {seconds:g} s", ""]
         lines.append(
-            "| program | tuned | best known | bound | `muzero` | without policy | "
+            "| program | tuned | best known | bound | `guided` | without policy | "
             + " | ".join(f"`{r}`" for r in RIVALS)
             + " |"
         )
@@ -83,12 +86,12 @@ def held_out(standing: Standing) -> list[str]:
 
 
 def drawn(standing: Standing, name: str) -> list[str]:
-    """Returns the row of one program: all that is known of it."""
+    """Returns the table of one program: its references, and every budget of every solver."""
     entry = standing.references[name]
     lines = ["| | % of production |", "|---|---:|", "| production | 100.00 |"]
     lines.append(f"| tuned production | {100 * standing.tuned(name):.2f} |")
     for run in (run for seconds in standing.solved_budgets for run in standing.latest(HELD_OUT, name, seconds)):
-        lines.append(f"| `muzero`, {run['budget_s']:g} s, seed {run['seed']} | {100 * run['ratio']:.2f} |")
+        lines.append(f"| `guided`, {run['budget_s']:g} s, seed {run['seed']} | {100 * run['ratio']:.2f} |")
     for run in standing.trained(name):
         lines.append(
             f"| trained on it for {run['budget_s'] / 60:g} minutes, seed {run['seed']} | {100 * run['ratio']:.2f} |"

@@ -1,4 +1,4 @@
-"""The targets of the agent, and whether the runs reach them."""
+"""Targets of the agent, and whether the runs reach them."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -21,9 +21,9 @@ class Target(NamedTuple):
     """One target.
 
     Attributes:
-      words: what is to be.
+      words: the target.
       reached: None if too little was run to say.
-      figures: what is.
+      figures: the measurement.
     """
 
     words: str
@@ -32,14 +32,14 @@ class Target(NamedTuple):
 
 
 def targets(standing: Standing) -> list[Target]:
-    """Returns all targets, and last whether the policy is what reaches them."""
+    """Returns all targets; the last ones ask whether the policy makes the difference."""
     trained = [
         _beats_tuned(standing, None, standing.contended, 0.9),
         *_controls(standing),
         _captured(standing),
     ]
     rivals = [_against(standing, None, rival, standing.contended, 0.5) for rival in STRONG]
-    if min(standing.trained_s.values(), default=0.0) < TRAINED_S:  # what was not reached in less time may be in more
+    if min(standing.trained_s.values(), default=0.0) < TRAINED_S:  # more time may still reach them
         trained, rivals = (
             [target._replace(reached=target.reached or None) for target in part] for part in (trained, rivals)
         )
@@ -58,7 +58,7 @@ def targets(standing: Standing) -> list[Target]:
 
 
 def reached(good: int, bad: int, total: int, share: float) -> bool | None:
-    """Returns whether `good` of `total` are the share that is needed; None if what was not run decides."""
+    """Returns whether `good` of `total` make up `share`, or None if the programs that were not run decide."""
     if total == 0:
         return None
     if good >= share * total - 1e-9:
@@ -74,7 +74,7 @@ def _count(names: Sequence[str], is_good: Callable[[str], bool | None], share: f
 
 
 def _ours(standing: Standing, name: str, seconds: float | None) -> float | None:
-    """Returns our ratio on a program: solved in so many seconds, or after training on it."""
+    """Returns the agent's ratio on a program: solved in `seconds`, or after training on the program if None."""
     return standing.trained_ratio(name) if seconds is None else standing.ratio(HELD_OUT, name, seconds)
 
 
@@ -122,7 +122,7 @@ def _captured(standing: Standing) -> Target:
     if not shares:
         return Target(words, None, f"not run on {total} of {total}")
     mean = float(np.exp(np.mean(np.log(shares)))) if min(shares) > 0 else 0.0
-    # Those that are missing could capture everything.
+    # Programs that were not run could capture everything.
     at_most = mean ** (len(shares) / total)
     decided = True if len(shares) == total and mean >= 0.8 else (False if at_most < 0.8 else None)
     zeros = sum(share == 0 for share in shares)
@@ -138,7 +138,7 @@ def _against(standing: Standing, seconds: float | None, rival: str, names: list[
             return None
         ratio, in_time = theirs
         level = versus(mine, ratio) >= 0
-        # With less time than ours they can only show that we are worse.
+        # With less time than the agent had, a rival can only show that the agent is worse.
         return level if in_time or not level else None
 
     where = "all" if share == 1.0 else f"at least {100 * share:.0f} %"

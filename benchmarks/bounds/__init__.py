@@ -1,0 +1,1 @@
+"""Bounds on all programs, for env/workloads/bounds.json and docs/bounds.md."""

@@ -1,11 +1,11 @@
-"""Bounds on all committed programs, into `env/workloads/bounds.json` (its keys: `env/workloads/known_bounds.py`).
+"""Computes bounds on all committed programs into env/workloads/bounds.json (its keys: env/workloads/known_bounds.py).
 
-python -m benchmarks.bounds.measure [--seconds 60] [--objective O ...] [--scope unreplaced] [--again] [PROGRAM ...]
+    python -m benchmarks.bounds.measure [--seconds 60] [--objective O ...] [--scope unreplaced] [--again] [PROGRAM ...]
 
-With `--scope` they are bounds for fewer mappings (docs/bounds.md), and go into docs/results/bounds-SCOPE.json.
+With `--scope` the bounds hold for fewer mappings (docs/bounds.md) and go into docs/results/bounds-SCOPE.json.
 
-Resumable: what the file has of the same program, objective and version is left alone, unless `--again`; each result is
-written as soon as it is there. Prints the table of all.
+Leaves results of the same program, objective and version alone, unless `--again`, and writes each result at once, so
+the command may be stopped and repeated. Prints the table of all.
 """
 
 import argparse
@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from mallocmuzero.env import workloads
-from mallocmuzero.env.bounds.bound import PROVED_GAP, SCOPES, VERSION, bound
+from mallocmuzero.env.bounds.bound import PROVED_GAP, VERSION, bound
+from mallocmuzero.env.bounds.relaxation import SCOPES
 from mallocmuzero.env.physics.cost import CYCLES, available_models
 from mallocmuzero.env.physics.objective import OBJECTIVES, ROBUST, make_judge
 from mallocmuzero.env.program.program import Program
 from mallocmuzero.env.storage.atomic import write_atomically
 from mallocmuzero.env.workloads.known_bounds import FORMAT, PATH, judged_by
-from mallocmuzero.solvers.common.task import Budget
+from mallocmuzero.solvers.common.budget import Budget
 from mallocmuzero.solvers.solve import solve
 from rich.console import Console
 from rich.table import Table
@@ -33,17 +34,17 @@ FIGURES = ("floor", "relaxation", "integer", "found", "production", "bound", "be
 def main() -> None:
     """Fills the file and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("program", nargs="*", help="workloads; all that are here by default")
+    parser.add_argument("program", nargs="*", help="workloads; all by default")
     parser.add_argument("--seconds", type=float, default=60.0, help="time limit for each program and objective")
     parser.add_argument("--objective", nargs="+", choices=OBJECTIVES, default=["msa", "cycles", "robust"])
-    parser.add_argument("--scope", choices=SCOPES, default=LEGAL, help="which mappings the bounds are for")
-    parser.add_argument("--again", action="store_true", help="also those that the file has already")
-    parser.add_argument("--anneal", type=float, default=0.0, help="seconds that simulated annealing gets besides")
-    parser.add_argument("--relaxation", action="store_true", help="no integer programs: all in a short time")
-    parser.add_argument("--table", action="store_true", help="only print the table of what the file has")
+    parser.add_argument("--scope", choices=SCOPES, default=LEGAL, help="the mappings that the bounds hold for")
+    parser.add_argument("--again", action="store_true", help="also the results that the file has")
+    parser.add_argument("--anneal", type=float, default=0.0, help="seconds of simulated annealing besides")
+    parser.add_argument("--relaxation", action="store_true", help="no integer programs, for a quick pass")
+    parser.add_argument("--table", action="store_true", help="only print the table of the file")
     arguments = parser.parse_args()
     if not arguments.table:
-        # Small ones first.
+        # Small programs first.
         names = sorted(workloads.names(), key=lambda name: workloads.workload(name).path.stat().st_size)
         for name in arguments.program or names:
             program = workloads.load(name)
@@ -70,7 +71,7 @@ def _run(program: Program, objective: str, arguments: argparse.Namespace) -> Non
     }
     path = path_of(arguments.scope)
     records = _read(path)
-    # What has been tried with as much time, or needs no more.
+    # Done: tried with as much time, or solved.
     for record in records:
         tried = record["tried_seconds"] >= arguments.seconds and (record["tried_integer"] or arguments.relaxation)
         done = record["relaxation"] is not None and (
@@ -82,7 +83,7 @@ def _run(program: Program, objective: str, arguments: argparse.Namespace) -> Non
     best_s = found.mapping_s
     if arguments.anneal > 0:
         best_s = min(best_s, solve(program, "anneal", None, objective, Budget(arguments.anneal)).judged_s)
-    # What was known before stands where it is better: the program and what judges it are the same.
+    # Better figures of an earlier record stay: it has the same program and judge.
     before = [record for record in records if key.items() <= record.items()]
     unit = judge.production_s if objective == ROBUST and judge.production_s else 1.0
     seconds_of = {
@@ -100,7 +101,7 @@ def _run(program: Program, objective: str, arguments: argparse.Namespace) -> Non
     proved = seconds_of["best_known"] <= seconds_of["bound"] * (1.0 + PROVED_GAP)
     record |= {"bound_proved": proved, "optimal": found.optimal, "seconds": round(found.seconds, 1)}
     record |= dict(zip(("columns", "rows", "integers"), found.size, strict=True))
-    # Read again: another process may have written meanwhile. A newer record of the same program and objective stands.
+    # Read again: another process may have written meanwhile.
     same = ("program", "objective")
     records = [other for other in _read(path) if any(other[name] != record[name] for name in same)] + [record]
     records.sort(key=lambda r: (r["program"], r["objective"]))
@@ -115,14 +116,14 @@ def _read(path: Path) -> list[dict[str, Any]]:
 
 def _print_table(records: list[dict[str, Any]]) -> None:
     table = Table("program", "objective", title="us; under robust ratios to production")
-    for heading in (*FIGURES, "room", "seconds"):
+    for heading in (*FIGURES, "headroom", "seconds"):
         table.add_column(heading, justify="right")
     for record in records:
         unit, form = (1.0, ".4f") if record["objective"] == ROBUST else (1e6, ".1f")
         cells = ["-" if record[name] is None else f"{record[name] * unit:{form}}" for name in FIGURES]
         cells[-1] += "*" if record["bound_proved"] else ""
-        room = 1.0 - record["bound"] / record["production"] if record["production"] else None
-        cells.append("-" if room is None else f"{room:.1%}")
+        headroom = 1.0 - record["bound"] / record["production"] if record["production"] else None
+        cells.append("-" if headroom is None else f"{headroom:.1%}")
         table.add_row(record["program"], record["objective"], *cells, f"{record['seconds']:.0f}")
     console = Console(width=150)
     console.print(table)

@@ -1,0 +1,1 @@
+"""Shared parts of the benchmarks: records on disk, versions, a pool of jobs, pages with generated tables, training."""

@@ -1,4 +1,8 @@
-"""Runs in processes of their own, each written down as it ends: what the resumable benchmarks share."""
+"""Pool of jobs: runs in processes of their own, each recorded as it ends, so that a benchmark may be resumed.
+
+A benchmark lists its jobs and says which are missing; `run_missing` does the rest. A job is printed by `str`, so job
+types define `__str__`.
+"""
 
 import argparse
 import functools
@@ -14,40 +18,97 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import TypeVar
 
-from .json_lines import Record, append
+from .json_lines import Key, Record, append
 
 J = TypeVar("J")
+Runs = dict[Key, Record]
 
 
 def one_thread() -> None:
-    """Gives numerical libraries one thread each, here and in processes that are started. To be called before any
-    library reads it."""
+    """Gives numerical libraries one thread each, in this process and those it starts.
+
+    Has no effect on a library that has been imported before.
+    """
     for name in ("OMP", "OPENBLAS", "MKL", "NUMBA", "VECLIB_MAXIMUM", "NUMEXPR"):
         os.environ[f"{name}_NUM_THREADS"] = "1"
     os.environ["JAX_PLATFORMS"] = "cpu"
     os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 
 
-def telling(perform: Callable[[J], Record]) -> Callable[[J], Record | str]:
-    """Returns `perform` for `run_jobs`: what goes wrong is told in place of a record, so that other runs go on."""
+def returning_traceback(perform: Callable[[J], Record]) -> Callable[[J], Record | str]:
+    """Wraps `perform` for `run_jobs`: a failure returns its traceback instead of a record, and the other jobs go on."""
 
     @functools.wraps(perform)
-    def told(job: J) -> Record | str:
+    def guarded(job: J) -> Record | str:
         try:
             return perform(job)
-        except Exception:  # noqa: BLE001 - told to the caller
+        except Exception:  # noqa: BLE001 - reported by run_jobs
             return traceback.format_exc()
 
-    return told
+    return guarded
 
 
-def add_arguments(parser: argparse.ArgumentParser, out: Path) -> None:
-    """Adds the arguments that say where, and for how long, jobs are run."""
+def add_arguments(parser: argparse.ArgumentParser, out: Path, minutes: str = "--budget-minutes") -> None:
+    """Adds the options that `run_missing` reads.
+
+    Args:
+      parser: gets the options.
+      out: the default file of records.
+      minutes: name of the option that bounds the time.
+    """
     parser.add_argument("--jobs", type=int, default=1, help="processes, one core each")
-    parser.add_argument("--budget-minutes", type=float, default=float("inf"), help="begin no run after so many")
+    parser.add_argument(
+        minutes, dest="budget_minutes", type=float, default=float("inf"), metavar="M", help="begin no run after so many"
+    )
     parser.add_argument("--out", type=Path, default=out, metavar="FILE")
     parser.add_argument("--machine", default="a", metavar="LABEL")
-    parser.add_argument("--dry-run", action="store_true", help="only say what is missing")
+    parser.add_argument("--dry-run", action="store_true", help="only print the runs that are missing")
+
+
+def run_missing(
+    jobs: Sequence[J],
+    perform: Callable[[J], Record | str],
+    missing: Callable[[J, Runs], bool],
+    read: Callable[[], Runs],
+    say: Callable[[J, Record], str],
+    *,
+    arguments: argparse.Namespace,
+    seconds: Callable[[J], float],
+    jobs_per_process: int | None = None,
+) -> int:
+    """Runs the jobs that have no record yet, or prints them.
+
+    Args:
+      jobs: all jobs that are asked for, in order.
+      perform: runs one, see `run_jobs`.
+      missing: whether a job has to run beside the records that there are.
+      read: returns the records that there are.
+      say: returns the outcome of a job in one line.
+      arguments: the options of `add_arguments`.
+      seconds: processor time of a job.
+      jobs_per_process: see `run_jobs`.
+
+    Returns:
+      the exit status of the benchmark.
+    """
+    known = read()
+    jobs = [job for job in jobs if missing(job, known)]
+    print(f"{len(jobs)} runs missing, {sum(map(seconds, jobs)) / 3600:.1f} hours of processor time", flush=True)
+    if arguments.dry_run:
+        for job in jobs:
+            print(job)
+        return 0
+    failed = run_jobs(
+        jobs,
+        perform,
+        lambda job: missing(job, read()),  # another process may have added it meanwhile
+        say,
+        arguments.out,
+        processes=arguments.jobs,
+        minutes=arguments.budget_minutes,
+        jobs_per_process=jobs_per_process,
+    )
+    return int(failed > 0)
 
 
 def run_jobs(
@@ -56,24 +117,25 @@ def run_jobs(
     missing: Callable[[J], bool],
     say: Callable[[J, Record], str],
     out: Path,
+    *,
     processes: int = 1,
     minutes: float = float("inf"),
     jobs_per_process: int | None = None,
 ) -> int:
-    """Runs jobs in order and adds their records to a file.
+    """Runs jobs in order and appends their records to a file.
 
     Args:
-      jobs: what to run.
-      perform: runs one in a process of its own; returns its record, or what went wrong.
-      missing: whether a job has to run when its turn comes; others may have run it.
-      say: one line about a run that has ended, its job's name first.
+      jobs: the jobs.
+      perform: runs one in a process of its own; returns its record, or the traceback of a failure.
+      missing: whether a job still has to run when its turn comes.
+      say: returns the outcome of a job in one line.
       out: file of records.
-      processes: run at once.
-      minutes: no job is begun after so many.
+      processes: number of jobs that run at once.
+      minutes: no job begins after so many.
       jobs_per_process: a process is replaced after so many; None for never.
 
     Returns:
-      how many failed.
+      the number of failures.
 
     Raises:
       SystemExit: stopped by Ctrl-C or SIGTERM, or a process died.
@@ -99,7 +161,7 @@ def run_jobs(
                     print(f"{job}: failed\n{outcome}", file=sys.stderr, flush=True)
                 else:
                     append(out, outcome)
-                    print(f"{len(waiting)} left. {say(job, outcome)}", flush=True)
+                    print(f"{len(waiting)} left. {job}: {say(job, outcome)}", flush=True)
     except (KeyboardInterrupt, BrokenProcessPool) as error:
         for process in multiprocessing.active_children():
             process.terminate()
@@ -114,7 +176,7 @@ def run_jobs(
 
 
 def _begin_worker() -> None:
-    from mallocmuzero.env.storage.cache import keep_compiled_code_by_source
+    from mallocmuzero.env.compiled.cache import keep_compiled_code_by_source
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its workers
     keep_compiled_code_by_source()

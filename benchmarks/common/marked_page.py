@@ -1,4 +1,4 @@
-"""Pages whose tables a program makes and whose words people write: the tables stand between marks."""
+"""Pages whose prose people write and whose tables a program writes, each table between two marks."""
 
 import re
 from collections.abc import Iterable
@@ -6,13 +6,13 @@ from pathlib import Path
 
 
 def fill_marks(page: str, tables: Iterable[tuple[str, list[str]]], maker: str, path: Path) -> str:
-    """Returns the page with its tables made anew.
+    """Returns the page with its tables replaced.
 
     Args:
-      page: its text.
-      tables: name and lines of each: they come between `<!-- NAME: made by MAKER -->` and `<!-- end -->`.
-      maker: the program that makes them.
-      path: the page's, for messages.
+      page: the text of the page.
+      tables: name and lines of each table; it stands between `<!-- NAME: made by MAKER -->` and `<!-- end -->`.
+      maker: path of the program that makes the tables.
+      path: path of the page, for messages.
 
     Raises:
       SystemExit: the page has no place for a table.

@@ -1,0 +1,1 @@
+"""The two cost models against each other, for docs/cost-models.md."""

@@ -1,55 +1,55 @@
-"""The comparison of EGRL's paper (Khadka et al., arXiv 2007.07298): its methods at equal numbers of games.
+"""Compares the methods of the EGRL paper (Khadka et al., arXiv 2007.07298) at equal numbers of games.
 
     python -m benchmarks.egrl.measure [--programs NAME ...] [--methods NAME ...] [--evaluations N] [--seeds N]
         [--objective msa] [--figure best|mapping] [--out FILE] [--picture FILE] [--table-only]
 
-Runs what FILE lacks, seed by seed, and writes it after every run, so the command may be stopped and given again. Then
-prints the table, and draws speed-up over XLA's own mapping against games. Every run has one thread.
+Makes the runs that FILE lacks, seed by seed, and writes FILE after each, so the command may be stopped and repeated.
+Then prints the table, and draws speed-up over XLA's own mapping against games. Every run has one thread.
 
-`anneal` is the solver of that name with as many games, `random-plans` the solver `random`; the methods of the paper
-give homes to whole tensors, these two make preferences for single accesses. Only `anneal` is given lines to start from.
+`anneal` and `random-plans` are the solvers `anneal` and `random` with as many games. The methods of the paper give
+homes to whole tensors; these two have a preference at each access, and only `anneal` is given lines of play to start
+from.
 
-`--figure best` is the best game, which is what a method has searched; `mapping` its mapping with the room that is left
-filled, as every solver ends.
+`--figure best` is the best game, which the method has searched; `mapping` is its mapping after free space was filled,
+as every solver ends.
 """
 
 import argparse
 import json
-import os
 import time
 from pathlib import Path
 from typing import Any
 
+from ..common.job_pool import one_thread
+
 if __name__ == "__main__":
-    for _name in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
-        os.environ[f"{_name}_NUM_THREADS"] = "1"
-    os.environ["JAX_PLATFORMS"] = "cpu"
-    os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    one_thread()
 
 import numpy as np
 from mallocmuzero.env import workloads
 from mallocmuzero.env.verifier.verify import verify
-from mallocmuzero.solvers.common.task import Budget, Status, Task
+from mallocmuzero.solvers.common.budget import Budget, Status
+from mallocmuzero.solvers.common.task import Task
 from mallocmuzero.solvers.egrl.play import RewardConfig
 from mallocmuzero.solvers.egrl.solver import METHODS, EgrlConfig, play_method
 from mallocmuzero.solvers.solve import SOLVERS
 
 PROGRAMS = ("resnet50-b128", "resnet50-b32-v4", "resnet101-b32-v5p", "bert-b32-s384")
 OTHERS = {"anneal": "anneal", "random-plans": "random"}
-# `egrl-strict` and `ea-strict`: a refused preference makes the reward minus the share refused, as on the paper's chip.
+# A refused preference makes the reward minus the share that was refused, as on the chip of the paper.
 STRICT = {"egrl-strict": "egrl", "ea-strict": "ea"}
 DEFAULT = ("random", "greedy-dp", "ea", "pg", "egrl", "anneal")
 _POINTS = 100
 
 
 def run(program_name: str, method: str, evaluations: int, seed: int, objective: str) -> dict[str, Any]:
-    """Returns one run: speed-ups over XLA's mapping of the best game so far, and of the final verified mapping."""
+    """Returns the record of a run: speed-ups over XLA's mapping of the best games and of the verified mapping."""
     program = workloads.load(program_name)
     points = np.unique(np.geomspace(1, evaluations, _POINTS).astype(int))
     best = np.full(len(points), np.inf)
 
     def progress(status: Status) -> None:
-        # Games are looked at between, so a point that is passed over had at best what was best before.
+        # A later call overwrites the points that it has not reached, so a skipped point keeps the best before it.
         if np.isfinite(status.best_s):
             best[points >= max(status.evaluations, 1)] = status.best_s
 
@@ -81,12 +81,12 @@ def run(program_name: str, method: str, evaluations: int, seed: int, objective: 
 
 
 def key(program: str, method: str, evaluations: int, seed: int, objective: str) -> str:
-    """Returns what a run is kept under."""
+    """Returns the key of a run in the file."""
     return f"{program} {objective} {evaluations} {method} {seed}"
 
 
 def collect(kept: dict[str, Any], arguments: argparse.Namespace) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    """Returns the runs of every program and method, as far as there are."""
+    """Returns the runs of the file by program and method."""
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for program in arguments.programs:
         for method in arguments.methods:
@@ -101,7 +101,7 @@ def collect(kept: dict[str, Any], arguments: argparse.Namespace) -> dict[tuple[s
 
 
 def table(found: dict[tuple[str, str], list[dict[str, Any]]], arguments: argparse.Namespace) -> str:
-    """Returns speed-ups as a Markdown table: mean, deviation over seeds, how many there were."""
+    """Returns a Markdown table of speed-ups: mean, deviation over seeds, number of seeds."""
     lines = [
         "| method | " + " | ".join(arguments.programs) + " | seconds per run |",
         "|---" * (len(arguments.programs) + 2) + "|",
@@ -123,7 +123,7 @@ def table(found: dict[tuple[str, str], list[dict[str, Any]]], arguments: argpars
 
 
 def draw(found: dict[tuple[str, str], list[dict[str, Any]]], arguments: argparse.Namespace) -> None:
-    """Draws the best speed-up so far against games: mean, and a band of one deviation over seeds."""
+    """Draws the best speed-up so far against games: the mean, with a band of one deviation over seeds."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -153,7 +153,7 @@ def draw(found: dict[tuple[str, str], list[dict[str, Any]]], arguments: argparse
 
 
 def main() -> None:
-    """Runs what is missing, then prints and draws."""
+    """Makes the missing runs, then prints and draws."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--programs", nargs="+", default=list(PROGRAMS))
     parser.add_argument("--methods", nargs="+", default=list(DEFAULT), choices=[*METHODS, *OTHERS, *STRICT])

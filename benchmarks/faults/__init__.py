@@ -1,0 +1,1 @@
+"""Faults done to a training run, and the stops that checkpoints make, for docs/faults.md."""

@@ -110,5 +110,5 @@ FAULTS = {
     "paused": Fault(f"SIGSTOP of an actor, SIGCONT after {_PAUSE_S:.0f} s", _stop_for_a_while, ()),
     "stopped": Fault("SIGSTOP of an actor for ever", _stop_for_ever, ("has not answered",)),
     "store": Fault(f"Ray's object store is full for {_FULL_S:.0f} s", _fill_store, ()),
-    "disk": Fault(f"the run directory's disk is full for {_FULL_S:.0f} s", _fill_disk, ("No space left", "no room")),
+    "disk": Fault(f"the run directory's disk is full for {_FULL_S:.0f} s", _fill_disk, ("No space left", "no space")),
 }

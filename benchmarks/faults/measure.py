@@ -1,12 +1,14 @@
-"""Faults done to a training run at random moments, one after the other, and what became of the run each time.
+"""Does faults to a training run at random moments, one after the other, and records its recovery.
 
     python -m benchmarks.faults.measure [--faults 55] [--seed 0] [--folder DIR]
 
-The run has the topology `ray`, two actors, and a program so small that everything happens all the time. It lies on a
-file system of 64 MiB of its own in DIR, which takes root to mount; without it, faults of the kind `disk` are left out.
-After each fault the run must go on by itself, or end and go on by `--resume`: all processes there, making moves
-and updates, with a new checkpoint. A line of docs/results/faults.jsonl is written per fault; faults
-that are there already are not done again, so that the command may be interrupted and repeated.
+The run has the topology `ray`, two actors, and a program so small that games, updates and checkpoints are always under
+way. It lies on a file system of 64 MiB of its own in DIR; only root can mount it, and without it faults of the kind
+`disk` are left out. After each fault the run must go on by itself, or end and go on by `--resume`: with all processes,
+with moves and updates, and with a new checkpoint. Appends a record per fault to docs/results/faults.jsonl and skips
+faults that are there, so the command may be stopped and repeated.
+
+Then: python -m benchmarks.faults.page
 """
 
 import argparse
@@ -30,32 +32,32 @@ from .run import ACTORS, CALL_TIMEOUT_S, Run, Standing, end_all, wait_until
 
 RESULTS = ROOT / "docs" / "results" / "faults.jsonl"
 _DISK = "64m"
-# A fault comes so many seconds after the run has been seen to be well, at most.
+# A fault comes at most so many seconds after the run was seen to be well.
 _LATEST_S = 10.0
 _WELL_S = 900.0
-# After the driver has gone, its processes have so long to go too. Ray's agents look for their raylet now and then.
+# Seconds for the processes of a driver to end after it; Ray's agents look for their raylet now and then.
 _GONE_S = 90.0
 _SAID_CHARACTERS = 300
 
 
 def main() -> None:
-    """Does the faults that have not been done."""
+    """Does the faults that have no record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--faults", type=int, default=55, help="how many in all")
+    parser.add_argument("--faults", type=int, default=55, help="number of faults, recorded ones included")
     parser.add_argument("--seed", type=int, default=0, help="of kinds and moments")
-    parser.add_argument("--folder", type=Path, help="where the run is; by default a temporary folder")
+    parser.add_argument("--folder", type=Path, help="folder of the run; by default a temporary one")
     parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--kinds", nargs="+", choices=sorted(FAULTS), help="these alone")
+    parser.add_argument("--kinds", nargs="+", choices=sorted(FAULTS), help="only these")
     args = parser.parse_args()
-    # Ends in order: the run is stopped, and its disk taken away.
+    # SIGTERM exits in order: the run is stopped, and its disk unmounted.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     with tempfile.TemporaryDirectory(prefix="mallocmuzero-faults-") as temporary:
         loop(args.folder or Path(temporary), args.results, args.seed, args.faults, args.kinds)
 
 
 def loop(folder: Path, results: Path, seed: int, count: int, kinds: list[str] | None) -> None:
-    """Does faults until there are `count` in `results`."""
-    # Every resumed run compiles the same again.
+    """Does faults until `results` holds `count`."""
+    # Resumed runs compile the same functions; the cache spares them that.
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder.absolute() / "xla")
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     disk = folder / "disk"
@@ -84,7 +86,7 @@ def loop(folder: Path, results: Path, seed: int, count: int, kinds: list[str] | 
 
 
 def kind_of(number: int, seed: int, kinds: list[str]) -> str:
-    """Returns the kind of the fault of a number from 1: all kinds in turn, in an order drawn anew each time."""
+    """Returns the kind of a fault by its number from 1: all kinds in turn, in an order drawn for each turn."""
     turn, place = divmod(number - 1, len(kinds))
     return random.Random(f"{seed}-turn-{turn}").sample(kinds, len(kinds))[place]
 
@@ -97,7 +99,7 @@ def _mount(disk: Path) -> bool:
 
 
 def suffer(run: Run, kind: str, generator: random.Random) -> dict[str, Any]:
-    """Does one fault to a run, which is first started where it is not under way; returns what became of it."""
+    """Does a fault to a run, which is started first if it is not alive; returns the record."""
     if not run.alive:
         _get_well(run)
     delay_s = generator.uniform(0, _LATEST_S)
@@ -145,10 +147,10 @@ def suffer(run: Run, kind: str, generator: random.Random) -> dict[str, Any]:
 
 
 class Healing:
-    """Whether a run is well again after a fault.
+    """Recovery of a run after a fault.
 
-    It is when all its processes are there and it has made moves and updates since; after the fault, or where it had to
-    be resumed, since its new process began to count.
+    A run is well when all its processes live and it has made moves, updates and a checkpoint since: since the fault, or
+    since its new process began to count if it was resumed.
     """
 
     def __init__(self, run: Run, since: Standing, fresh: bool = False) -> None:
@@ -158,10 +160,10 @@ class Healing:
         self._checkpoint = since.checkpoint
 
     def well(self) -> bool:
-        """Whether it is."""
+        """Returns whether the run is well."""
         run = self._run
         if self._since is None:
-            # The figures that the checkpoint has not seen are cut off before the log says so.
+            # Figures later than the checkpoint are cut off before the log says so.
             if not any("going on from" in line or "starting from" in line for line in run.log_since(self._log)):
                 return False
             self._since = run.standing()
@@ -175,7 +177,11 @@ WHOLE = {ACTOR: ACTORS, LEARNER: 1, EVALUATOR: 1, REPLAY: 1, RAYLET: 1}
 
 
 def _get_well(run: Run) -> None:
-    """Starts a run and waits until everything in it is under way. Raises SystemExit if it does not get there."""
+    """Starts a run and waits until it is well.
+
+    Raises:
+      SystemExit: the run ends, or is not well in time.
+    """
     before = run.standing()
     started = Healing(run, Standing(max(before.step, 0), max(before.moves, 0), before.best_us, before.checkpoint))
     run.start()

@@ -1,7 +1,8 @@
-"""Renders docs/faults.md from docs/results/faults.jsonl (`python -m benchmarks.faults.measure` fills it) and
-docs/results/checkpointing.json (`python -m benchmarks.resume.checkpointing` writes it).
+"""Renders docs/faults.md from docs/results/faults.jsonl and checkpointing.json.
 
     python -m benchmarks.faults.page
+
+`python -m benchmarks.faults.measure` and `python -m benchmarks.faults.checkpointing` fill these files.
 """
 
 import argparse
@@ -23,7 +24,7 @@ _SAID_CHARACTERS = 110
 
 
 def read(path: Path = FAULT_RESULTS) -> list[Record]:
-    """Returns the faults that have been done, in order. Raises SystemExit if a line is none."""
+    """Returns the records of faults by number. Raises SystemExit if a line is not a record."""
     return sorted((record for _, record in read_runs([path], lambda record: int(record["number"]))), key=_number)
 
 
@@ -32,7 +33,7 @@ def _number(record: Record) -> int:
 
 
 def overview(records: Sequence[Record]) -> list[str]:
-    """One row per kind, and what all come to."""
+    """Returns the table of kinds of faults, and the sum of all."""
     lines = [
         "| fault | done | well again | by itself | by `--resume` | seconds, median | longest |",
         "|---|--:|--:|--:|--:|--:|--:|",
@@ -62,7 +63,7 @@ def overview(records: Sequence[Record]) -> list[str]:
 
 
 def said(records: Sequence[Record]) -> list[str]:
-    """What the user is told, by kind: the last one's words."""
+    """Returns the table of messages to the user by kind of fault, the last of each."""
     lines = ["| fault | what is said |", "|---|---|"]
     for kind, fault in FAULTS.items():
         words = [record["said"] for record in records if record["kind"] == kind and record["said"]]
@@ -74,7 +75,7 @@ def said(records: Sequence[Record]) -> list[str]:
 
 
 def checkpointing(path: Path = CHECKPOINTING_RESULTS) -> list[str]:
-    """How long checkpoints keep actors from playing."""
+    """Returns the table of the stops that checkpoints make."""
     lines = [
         "| topology | segments in the replay | MiB | written in, s | longest `append` otherwise, s | **stop, s** |",
         "|---|--:|--:|--:|--:|--:|",
@@ -87,7 +88,7 @@ def checkpointing(path: Path = CHECKPOINTING_RESULTS) -> list[str]:
 
 
 def render(page: str, records: Sequence[Record]) -> str:
-    """Returns the page with its tables made anew. Raises SystemExit if it has no place for a table."""
+    """Returns the page with its tables replaced. Raises SystemExit if the page has no place for a table."""
     tables = {"faults": overview(records), "said": said(records)}
     if CHECKPOINTING_RESULTS.exists():
         tables["checkpointing"] = checkpointing()

@@ -19,7 +19,7 @@ from mallocmuzero.launch.run.directory import RunDirectory
 PROGRAM = "tiny"
 ACTORS = 2
 CALL_TIMEOUT_S = 30.0
-# Small, so that a fault finds everything under way: games, updates, evaluations and checkpoints, all the time.
+# Small, so that games, updates, evaluations and checkpoints are always under way.
 SETTINGS = {
     "network.width": 16,
     "network.projection_width": 16,
@@ -42,7 +42,7 @@ SETTINGS = {
     "schedule.checkpoint_minutes": 0.1,
     "ray.restarts": 1000,
 }
-# What never goes back, from one line of the metric file to the next.
+# Metrics that never decrease from one line of the metric file to the next.
 _GROWING = ("time", "minutes", "step", "play/moves", "play/episodes", "replay/inserts", "restarts/actor",
             "restarts/evaluator", "blocked/actors_s", "blocked/learner_s")  # fmt: skip
 _END_S = 120.0
@@ -50,12 +50,12 @@ _END_S = 120.0
 
 @dataclass(frozen=True)
 class Standing:
-    """How far a run is, by its metric file.
+    """Progress of a run by its metric file and folders.
 
     Attributes:
-      step, moves: of the last line; -1 for none.
-      best_us: latency of the best mapping, by the file of the mapping itself; None if there is none.
-      checkpoint: number of the last checkpoint.
+      step, moves: of the last line; -1 without a line.
+      best_us: latency of the best mapping in its file; None without one.
+      checkpoint: number of the last checkpoint; 0 without one.
     """
 
     step: int
@@ -65,7 +65,7 @@ class Standing:
 
 
 class Run:
-    """One run directory, and the process that trains in it now, if any.
+    """A run directory, and the process that trains in it, if any.
 
     Attributes:
       path: the run directory.
@@ -83,7 +83,7 @@ class Run:
 
     @property
     def alive(self) -> bool:
-        """Whether the process that trains is there; a zombie is not."""
+        """Whether the process that trains lives."""
         if self._process is None:
             return False
         if self._process.poll() is None:
@@ -92,7 +92,7 @@ class Run:
         return False
 
     def start(self) -> None:
-        """Begins the run, or goes on with it: the one command that a user gives."""
+        """Begins the run or resumes it, by the command that a user gives."""
         arguments = ["train", "--run-dir", str(self.path)]
         if self._directory.manifest_file.exists():
             arguments.append("--resume")
@@ -110,7 +110,7 @@ class Run:
         self._family = {}
 
     def look(self) -> None:
-        """Takes note of all processes that stem from the one that trains, before they could be left behind."""
+        """Notes all descendants of the process that trains, to find them if they are left behind."""
         if self._process is not None:
             with contextlib.suppress(psutil.NoSuchProcess):
                 root = psutil.Process(self._process.pid)
@@ -118,7 +118,7 @@ class Run:
                     self._family.setdefault(process.pid, process)
 
     def processes(self, text: str) -> list[psutil.Process]:
-        """The processes of the run whose command line contains `text`, oldest first; not those that are stopped."""
+        """Returns the running processes whose command line contains `text`, oldest first; stopped ones excluded."""
         self.look()
         found = []
         for process in self._living():
@@ -130,16 +130,16 @@ class Run:
 
     @property
     def driver(self) -> psutil.Process:
-        """The process that the user started."""
+        """The driver: the process that the user started."""
         assert self._process is not None
         return psutil.Process(self._process.pid)
 
     def family(self) -> list[psutil.Process]:
-        """The processes seen to stem from the one that trains, those included that have ended."""
+        """Returns all processes noted by `look`, ended ones included."""
         return list(self._family.values())
 
     def stop(self) -> int:
-        """Stops the run as Ctrl-C does; returns its exit status."""
+        """Interrupts the run as Ctrl-C does; returns its exit status."""
         self.look()
         if self._process is not None:
             self._process.send_signal(signal.SIGINT)
@@ -152,7 +152,7 @@ class Run:
         return -1 if self.status is None else self.status
 
     def standing(self) -> Standing:
-        """How far the run is."""
+        """Returns the progress of the run."""
         lines = list(self._lines())
         numbers = RunCheckpoints(self._directory.checkpoints, 1).numbers()
         return Standing(
@@ -163,7 +163,7 @@ class Run:
         )
 
     def best_us(self) -> float | None:
-        """Latency of the best mapping on the disk, by the last line of figures if there is one."""
+        """Returns the latency of the best mapping on disk in microseconds, or None without one."""
         from mallocmuzero.actors.self_play.config import ActorConfig
         from mallocmuzero.env.program.mapping_file import read_mapping
         from mallocmuzero.env.workloads import load
@@ -175,11 +175,11 @@ class Run:
         return ActorConfig().judge(program).judge(read_mapping(path, program)) * 1e6
 
     def log_size(self) -> int:
-        """Bytes of the log."""
+        """Returns the bytes of the log."""
         return self._directory.log_file.stat().st_size if self._directory.log_file.exists() else 0
 
     def log_since(self, offset: int) -> list[str]:
-        """What the log has said since, without the time."""
+        """Returns the lines of the log after an offset, without their times."""
         with contextlib.suppress(OSError), self._directory.log_file.open("rb") as file:
             file.seek(offset)
             text = file.read().decode("utf-8", "replace")
@@ -187,17 +187,17 @@ class Run:
         return []
 
     def console_since(self, offset: int) -> list[str]:
-        """What the terminal has shown since."""
+        """Returns the lines of the terminal after an offset."""
         return self._console.read_bytes()[offset:].decode("utf-8", "replace").splitlines()
 
     def console_size(self) -> int:
-        """Bytes that the terminal has shown."""
+        """Returns the bytes shown on the terminal."""
         return self._console.stat().st_size if self._console.exists() else 0
 
     def broken_promises(self) -> list[str]:
-        """What in the metric file goes back, or is there twice, though nothing should.
+        """Returns the lines of the metric file that decrease a counter or repeat an earlier line.
 
-        Evaluations have lines of their own, with the step of the parameters that were evaluated.
+        Evaluations have lines of their own, with the step of the evaluated parameters.
         """
         found: list[str] = []
         last, times, evaluated = dict.fromkeys(_GROWING, float("-inf")), set(), set()
@@ -227,7 +227,7 @@ class Run:
 
 
 def end_all(processes: list[psutil.Process], within_s: float) -> list[str]:
-    """Ends what is left of a run whose driver is gone after so many seconds; returns what that was."""
+    """Waits `within_s` for processes to end and kills the rest; returns their command lines."""
     _, left = psutil.wait_procs(processes, timeout=within_s)
     names = []
     for process in left:
@@ -239,7 +239,7 @@ def end_all(processes: list[psutil.Process], within_s: float) -> list[str]:
 
 
 def wait_until(condition: Any, timeout_s: float, every_s: float = 0.3) -> bool:
-    """Waits until a condition holds; returns whether it does."""
+    """Waits until a condition holds; returns whether it held in time."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline:

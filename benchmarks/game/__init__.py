@@ -1,0 +1,1 @@
+"""Settings of the game: the measurement behind decision 0004."""

@@ -1,4 +1,4 @@
-"""What it costs to let the game play small buffers itself: decisions and the greedy player's best latency by threshold.
+"""Measures the cost of letting the game place small buffers: decisions and greedy latency by threshold (decision 0004).
 
 python -m benchmarks.game.trivial_share [WORKLOAD ...]
 """

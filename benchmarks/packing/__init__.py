@@ -1,0 +1,1 @@
+"""Best fit against the exact packer, for docs/solvers.md."""

@@ -1,11 +1,11 @@
-"""Best fit against the exact packer: how often each fits, how much more memory best fit needs, and how long it takes.
+"""Compares best fit with the exact packer: how often each fits, the memory that best fit needs, and the time.
 
     python -m benchmarks.packing.measure [--seconds S] [--seeds N] [--sizes N ...] [--json FILE] [--repack]
 
-Instances: rectangles cut without a hole, by straight cuts and by pinwheels (load = capacity at every moment, as in the
-challenging instances of the MiniMalloc paper, which cannot be downloaded here: generated ones of like kind); and the
-residencies of XLA's production mappings, packed into the real fast memory and into no more than their load. With
-`--repack` only these: their offsets are forgotten, and the mappings, slices and all, repacked and verified.
+Instances are rectangles cut without a hole, by straight cuts and by pinwheels, so that the load is the capacity at
+every moment, like the challenging instances of the MiniMalloc paper; and the residencies of XLA's production mappings,
+packed into the real fast memory and into no more than their load. `--repack` does nothing but forget the offsets of the
+production mappings, repack them, slices included, and verify them.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from rich.table import Table
 
 
 def instances(sizes: list[int], seeds: int) -> Iterator[tuple[str, Packing]]:
-    """Yields a name and a problem each."""
+    """Yields the name and the problem of each instance."""
     for size in sizes:
         for seed in range(seeds):
             yield f"straight cuts {size}", guillotine(size, np.random.default_rng(seed)).packing
@@ -36,7 +36,7 @@ def instances(sizes: list[int], seeds: int) -> Iterator[tuple[str, Packing]]:
         if program.production is not None:
             packing, _ = packing_of(program, program.production, program.target)
             yield f"production {name}", packing
-            # Floors (reserved bytes) are part of the real problem; the load alone is not.
+            # The real problem has reserved bytes, which the load alone leaves out.
             tight = make_packing(
                 packing.span_lower,
                 packing.span_upper,
@@ -49,7 +49,7 @@ def instances(sizes: list[int], seeds: int) -> Iterator[tuple[str, Packing]]:
 
 
 def repack_production(seconds: float) -> None:
-    """Prints how the production mapping of each program is repacked when all of its offsets are forgotten."""
+    """Prints the repacking of each production mapping without its offsets."""
     table = Table("program", "residencies", "slices", "repacked", "by", "seconds")
     done, mappings = 0, 0
     for name in names():
@@ -73,7 +73,7 @@ def repack_production(seconds: float) -> None:
 
 
 def main() -> None:
-    """Prints the table."""
+    """Prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=20.0, help="limit per instance")
     parser.add_argument("--seeds", type=int, default=5)

@@ -1,9 +1,9 @@
-"""Renders the page of the benchmark: the table of all programs and its picture, into docs/benchmark.md.
+"""Renders the table and the picture of all programs into docs/benchmark.md.
 
-python -m benchmarks.programs.page
+    python -m benchmarks.programs.page
 
-Reads the committed programs and `env/workloads/bounds.json` (`benchmarks/bounds/measure.py` fills it). Everything else is
- computed here: the simulator's latencies, the number of decisions, the floors.
+Bounds come from `env/workloads/bounds.json` (`python -m benchmarks.bounds.measure`); latencies, decisions and floors
+are computed from the committed programs.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def programs(entries: list[dict[str, Any]]) -> list[str]:
-    """Returns the table of all programs, most room first."""
+    """Returns the table of all programs, most headroom first."""
     lines = [
         "| program | split | target | instr. | decisions | near | production, us | tuned | bound | best known "
         "| production, us | tuned | bound | best known | tuned | bound | best known | room |",
@@ -65,7 +65,7 @@ def programs(entries: list[dict[str, Any]]) -> list[str]:
 
 
 def splits(entries: list[dict[str, Any]]) -> list[str]:
-    """Returns the splits, their families and programs."""
+    """Returns the table of splits, with their families and numbers of programs."""
     lines = ["| split | families | programs |", "|---|---|---:|"]
     for split in workloads.SPLITS:
         members = [entry for entry in entries if entry["split"] == split]
@@ -75,7 +75,7 @@ def splits(entries: list[dict[str, Any]]) -> list[str]:
 
 
 def summary(entries: list[dict[str, Any]]) -> list[str]:
-    """Returns what the table says in a few lines."""
+    """Returns a summary of the table in a few lines."""
     training = sum("training step" in entry["description"] for entry in entries)
     families = {entry["family"] for entry in entries}
     targets = sorted({entry["target"] for entry in entries})
@@ -94,7 +94,7 @@ def summary(entries: list[dict[str, Any]]) -> list[str]:
 
 
 def draw(entries: list[dict[str, Any]]) -> None:
-    """Draws one row per program: production, the flags' best, the best known mapping, bound and floor."""
+    """Draws a row per program: production, tuned production, best known mapping, bound and floor."""
     figure, axes = plt.subplots(1, 2, figsize=(13, 0.235 * len(entries) + 1.6), sharey=True, layout="constrained")
     for axis, model in zip(axes, MODELS, strict=True):
         for row, entry in enumerate(entries):

@@ -1,0 +1,1 @@
+"""Production mappings replayed in the game, for docs/representability.md."""

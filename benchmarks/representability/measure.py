@@ -1,12 +1,11 @@
-"""How much of XLA's own mappings mallocGame can express: each replayed as a line of play, and what is lost, by reason.
+"""Replays XLA's own mappings in mallocGame and measures the loss, by reason.
 
     python -m benchmarks.representability.measure [WORKLOAD ...] [--again]
 
-Goes through the committed programs and follows each production mapping four times: with its offsets named and every
-buffer a decision, so and with hints at when its copies run, with its offsets named where trivial buffers are the
-game's, and with the game's offsets.
-Writes docs/results/representability.json and the table in docs/representability.md. Programs that are in the file
-already, unchanged, are left as they are.
+Follows each production mapping four times: every buffer a decision and its offsets named; the same with hints at the
+times of its copies; its offsets named and trivial buffers left to the game; the offsets left to the game. Writes
+docs/results/representability.json and the table of docs/representability.md. Programs that the file has, unchanged, are
+left alone.
 """
 
 import argparse
@@ -26,7 +25,7 @@ from rich.progress import track
 DOCS = Path(__file__).parents[2] / "docs"
 RESULTS = DOCS / "results" / "representability.json"
 PAGE = DOCS / "representability.md"
-# Key of the line, settings of its game, whether it names offsets, whether the game hints at the mapping's times.
+# Name of the line of play, settings of its game, whether it names offsets, whether the game hints at times of copies.
 LINES: tuple[tuple[str, dict[str, float], bool, bool], ...] = (
     ("every", {"trivial_share": 0.0}, True, False),
     ("timed", {"trivial_share": 0.0}, True, True),
@@ -37,7 +36,7 @@ BEGIN, END = "<!-- table -->", "<!-- end of table -->"
 
 
 def measure(program: Program) -> dict[str, Any]:
-    """Returns what the lines that follow the production mapping come to."""
+    """Returns the reports of the lines of play that follow the production mapping."""
     assert program.production is not None
     entry: dict[str, Any] = {"sha256": program.sha256, "loops": len(program.loop_trips)}
     for key, settings, name_offsets, timed in LINES:
@@ -50,18 +49,18 @@ def measure(program: Program) -> dict[str, Any]:
 
 
 def change(entry: dict[str, Any], key: str, model: str) -> float | None:
-    """Returns by how much the line is slower than the mapping it follows, or None."""
+    """Returns the slowdown of a line of play against the mapping that it follows, or None without that cost model."""
     seconds = entry[key]["latency_s"].get(model)
     return None if seconds is None else seconds["line"] / seconds["mapping"] - 1.0
 
 
 def best(entry: dict[str, Any]) -> float:
-    """Returns by how much the best of the lines is slower than the mapping under `msa`."""
+    """Returns the slowdown of the best line of play under `msa`."""
     return min(change(entry, key, "msa") or 0.0 for key, *_ in LINES)
 
 
 def table(entries: dict[str, Any]) -> str:
-    """Returns the page's table, the worst replay first."""
+    """Returns the table of the page, the worst replay first."""
     heads = [
         "program",
         "decisions",
@@ -104,10 +103,10 @@ def _percent(value: float | None) -> str:
 
 
 def main() -> None:
-    """Measures what is missing, and writes the file after each program, the page in the end."""
+    """Measures the programs that the file lacks, and writes the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("workload", nargs="*", help="names or files; all committed programs without any")
-    parser.add_argument("--again", action="store_true", help="measure also what the file holds already")
+    parser.add_argument("--again", action="store_true", help="measure also the programs that the file has")
     arguments = parser.parse_args()
     entries: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     known = [path.name.removesuffix(".json.gz") for path in sorted(PROGRAMS_FOLDER.glob("*.json.gz"))]

@@ -1,0 +1,1 @@
+"""Pictures of docs/results.md: learning curves of training runs."""

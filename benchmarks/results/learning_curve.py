@@ -1,8 +1,8 @@
-"""Draws the learning curves of runs: self-play, evaluations and best mapping over training time, beside the references.
+"""Draws the learning curves of runs: self-play, evaluations and best mapping over training time, with references.
 
     python -m benchmarks.results.learning_curve RUN_DIR [RUN_DIR ...] -o CURVE.png
 
-Everything comes from the run directories: `metrics.jsonl`, and `evaluation.json` for the references.
+Reads `metrics.jsonl` and, for the references, `evaluation.json` of each run directory.
 """
 
 import argparse

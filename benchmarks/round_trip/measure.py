@@ -1,15 +1,15 @@
-"""The round trip of every contended v5e and v6e program: what a mapping promises, and what the real compiler confirms.
+"""Gives mappings of the contended v5e and v6e programs back to the real compiler: latency promised and confirmed.
 
     python -m benchmarks.round_trip.measure --python PATH [--programs NAME ...] [--solver order-search]
         [--solve-seconds 60] [--translate-seconds 60] [--candidates 4] [--compile-minutes 15] [--minutes M] [--out FILE]
 
-Runs what FILE (docs/results/round-trip.jsonl) lacks and adds it line by line, small programs first, so the command may
-be stopped and given again at any time. A program is mapped by a solver, the mapping is translated, and the compiler is
-asked about the best options of each kind; the best confirmed is kept, compiled to the end where that takes no longer
-than the minutes allow. Seconds of solving and translating are of processor time, minutes are by the clock.
+Makes the runs that FILE (docs/results/round-trip.jsonl) lacks, small programs first, and appends each, so the command
+may be stopped and repeated. A run maps a program by a solver, translates the mapping into compiler options, and asks
+the compiler for the best options of each kind. The best confirmed options are kept, and compiled to the end if the
+minutes suffice. Seconds of solving and translating are processor time, minutes are wall time.
 
-The flag grid is what results are compared with, so its settings are not among the candidates, though a candidate may
-come to the same flags.
+The settings of the flag grid, which results are compared with, are not among the candidates, though a candidate may
+choose the same flags.
 
 PATH: an interpreter with jax and libtpu, of the versions that the programs were captured with.
 
@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from ..common.job_pool import one_thread, run_jobs, telling
+from ..common.job_pool import one_thread, returning_traceback, run_missing
 
 if __name__ == "__main__":
     one_thread()
@@ -30,16 +30,17 @@ if __name__ == "__main__":
 from mallocmuzero.env import workloads
 from mallocmuzero.env.physics.objective import make_judge
 from mallocmuzero.launch.confirmation_report import report
-from mallocmuzero.roundtrip.compile import imposer
-from mallocmuzero.roundtrip.confirm import candidates_of, confirm
-from mallocmuzero.roundtrip.flag_grid import flags_us
+from mallocmuzero.roundtrip.candidates import translated_candidates
+from mallocmuzero.roundtrip.comparison import flags_us
+from mallocmuzero.roundtrip.confirm import confirm
+from mallocmuzero.roundtrip.real_compiler import real_compiler
 from mallocmuzero.roundtrip.source import find_source, program_path
 from mallocmuzero.roundtrip.translate import translate
-from mallocmuzero.solvers.common.task import PROCESSOR, Budget
+from mallocmuzero.solvers.common.budget import PROCESSOR, Budget
 from mallocmuzero.solvers.solve import SOLVERS, solve
 from mallocmuzero.version import VERSION
 
-from ..common.json_lines import Record
+from ..common.json_lines import Key, Record
 from .records import RESULTS, key_of, programs, read
 
 
@@ -54,8 +55,12 @@ class Job(NamedTuple):
     candidates: int
     compile_minutes: float
 
+    def __str__(self) -> str:
+        """Returns the name of the run for people."""
+        return self.program
 
-@telling
+
+@returning_traceback
 def perform(job: Job) -> Record:
     """Runs a job in this process; returns the record."""
     program = workloads.load(job.program)
@@ -65,11 +70,11 @@ def perform(job: Job) -> Record:
     translations = translate(judge, solution.mapping, job.translate_s, clock=time.process_time)
     source = find_source(program, program_path(job.program))
     until = time.monotonic() + 60.0 * job.compile_minutes
-    with imposer(source, Path(job.python), time_limit_s=60.0 * job.compile_minutes, progress=_say) as compiler:
+    with real_compiler(source, Path(job.python), time_limit_s=60.0 * job.compile_minutes, progress=_say) as compiler:
         confirmation = confirm(
             program,
             None,
-            candidates_of(translations)[: job.candidates],
+            translated_candidates(translations)[: job.candidates],
             compiler,
             time_left_s=lambda: until - time.monotonic(),
             progress=_say,
@@ -96,9 +101,14 @@ def perform(job: Job) -> Record:
     }
 
 
-def line_of(job: Job, record: Record) -> str:
-    """Returns a line about a run that has ended."""
-    return f"{job.program}: {record['kept'] or 'the default stays'}: {record['verdict']} ({record['wall_s']:.0f} s)"
+def outcome_of(job: Job, record: Record) -> str:
+    """Returns the outcome of a run in one line."""
+    return f"{record['kept'] or 'the default stays'}: {record['verdict']} ({record['wall_s']:.0f} s)"
+
+
+def missing(job: Job, known: dict[Key, Record]) -> bool:
+    """Returns whether a job has to run."""
+    return key_of({**job._asdict(), "program_sha256": workloads.load(job.program).sha256[:12]}) not in known
 
 
 def _say(line: str) -> None:
@@ -115,8 +125,16 @@ def main() -> int:
     parser.add_argument("--translate-seconds", type=float, default=60.0, metavar="S")
     parser.add_argument("--candidates", type=int, default=4, metavar="N")
     parser.add_argument("--compile-minutes", type=float, default=15.0, metavar="M", help="for all compilations of one")
-    parser.add_argument("--minutes", type=float, default=float("inf"), metavar="M", help="begin no run after so many")
+    parser.add_argument(
+        "--minutes",
+        dest="budget_minutes",
+        type=float,
+        default=float("inf"),
+        metavar="M",
+        help="begin no run after so many",
+    )
     parser.add_argument("--out", type=Path, default=RESULTS, metavar="FILE")
+    parser.set_defaults(jobs=1, dry_run=False)
     given = parser.parse_args()
     wanted = [
         Job(
@@ -131,13 +149,15 @@ def main() -> int:
         for name in given.programs or programs()
     ]
 
-    def missing(job: Job) -> bool:
-        described = {**job._asdict(), "program_sha256": workloads.load(job.program).sha256[:12]}
-        return key_of(described) not in read([given.out])
-
-    jobs = [job for job in wanted if missing(job)]
-    print(f"{len(jobs)} programs missing", flush=True)
-    return int(run_jobs(jobs, perform, missing, line_of, given.out, 1, given.minutes) > 0)
+    return run_missing(
+        wanted,
+        perform,
+        missing,
+        lambda: read([given.out]),
+        outcome_of,
+        arguments=given,
+        seconds=lambda job: job.solve_s + job.translate_s,
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Makes the tables of docs/round-trip-results.md from the runs of benchmarks/round_trip/measure.py.
+"""Renders docs/round-trip-results.md from docs/results/round-trip.jsonl, which `measure` of this folder fills.
 
 python -m benchmarks.round_trip.page [--runs FILE]
 """
@@ -14,17 +14,17 @@ from .records import RESULTS, TARGETS, programs, read
 
 PAGE = ROOT / "docs" / "round-trip-results.md"
 MODELS = ("msa", "cycles")
-# A difference in the worse ratio to XLA's default below which two placements are equally good.
+# Placements whose worse ratios to XLA's default differ by less are equally good.
 _SAME = 1e-6
 
 
 def render(page: str, runs: Sequence[Record], wanted: Sequence[str]) -> str:
-    """Returns the page with its tables made anew.
+    """Returns the page with its tables replaced.
 
     Args:
-      page: its text.
-      runs: one per program at most.
-      wanted: the programs that should be run.
+      page: the text of the page.
+      runs: at most one run per program.
+      wanted: the programs to run.
 
     Raises:
       SystemExit: the page has no place for a table.
@@ -37,23 +37,23 @@ def render(page: str, runs: Sequence[Record], wanted: Sequence[str]) -> str:
 
 
 def gain(run: Record, over: str, model: str, what: str = "confirmed_us") -> float:
-    """Returns the gain in percent under a model of what was promised or confirmed over XLA's default or flags."""
+    """Returns the gain in per cent of `what` over `over` under a cost model; both name fields of the run."""
     before = float(run[over][model])
     return 100.0 * (before - float(run[what][model])) / before
 
 
 def ratio(run: Record, what: str) -> float:
-    """Returns the worse of the two ratios to XLA's default, which `robust` judges by."""
+    """Returns the worse of the ratios to XLA's default under the two cost models, which `robust` judges by."""
     return max(float(run[what][model]) / float(run["default_us"][model]) for model in MODELS)
 
 
 def beats_flags(run: Record) -> bool:
-    """Returns whether what was confirmed is better than the best of the flag grid."""
+    """Returns whether the confirmed placement is better than the best of the flag grid."""
     return ratio(run, "confirmed_us") < ratio(run, "flags_us") - _SAME
 
 
 def summary(runs: Sequence[Record], missing: Sequence[str]) -> list[str]:
-    """Returns what all runs together say, and which are missing."""
+    """Returns the summary of all runs, and the missing programs."""
     lines = [f"{len(runs)} of {len(runs) + len(missing)} contended programs for {' and '.join(TARGETS)} have been run."]
     if runs:
         against = sum(beats_flags(run) for run in runs)
@@ -82,7 +82,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def table(runs: Sequence[Record]) -> list[str]:
-    """Returns a line per program."""
+    """Returns the table of programs."""
     lines = [
         "| program | split | target | default, us | promised | confirmed | of flags "
         "| default, us | promised | confirmed | of flags | kept | as foreseen | cycles | seconds |",
@@ -106,7 +106,7 @@ def table(runs: Sequence[Record]) -> list[str]:
 
 
 def kinds(runs: Sequence[Record]) -> list[str]:
-    """Returns a line per kind of options: how often the compiler was asked, did as foreseen, and it was kept."""
+    """Returns the table of kinds of options: tried, compiled, better, kept, and decoded as foreseen."""
     lines = [
         "| kind | asked | not done | better than the default | kept | did as foreseen |",
         "|---|---:|---:|---:|---:|---:|",

@@ -1,29 +1,17 @@
-"""Runs of benchmarks/round_trip/measure.py: where they are, and what they count for."""
+"""Records of round trips in docs/results/round-trip.jsonl, and the programs that they are made of."""
 
 from collections.abc import Iterable
 from pathlib import Path
 
 from mallocmuzero.env import workloads
 
-from ..common.json_lines import ROOT, Record, read_runs
+from ..common.json_lines import ROOT, Key, Record, keyed_by, read_runs
 from ..solvers.references import is_contended
 
 RESULTS = ROOT / "docs" / "results" / "round-trip.jsonl"
 TARGETS = ("v5e", "v6e")
 
-# Program and hash of its problem, solver, seconds for solving and for translating.
-Key = tuple[str, str, str, float, float]
-
-
-def key_of(record: Record) -> Key:
-    """Returns what tells a run from others."""
-    return (
-        str(record["program"]),
-        str(record["program_sha256"]),
-        str(record["solver"]),
-        float(record["solve_s"]),
-        float(record["translate_s"]),
-    )
+key_of = keyed_by("program", "program_sha256", "solver", "solve_s", "translate_s")
 
 
 def read(paths: Iterable[Path]) -> dict[Key, Record]:
@@ -32,7 +20,7 @@ def read(paths: Iterable[Path]) -> dict[Key, Record]:
 
 
 def programs() -> list[str]:
-    """Returns the contended programs of the benchmark for `TARGETS`, those of fewer instructions first."""
+    """Returns the contended programs for `TARGETS`, fewest instructions first."""
     found = [
         (program.num_instructions, name)
         for name in workloads.names()

@@ -1,0 +1,1 @@
+"""Throughput by number of actors, modelled and checked, for docs/scale.md."""

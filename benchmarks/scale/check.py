@@ -1,8 +1,8 @@
-"""One run with light actors and a light learner around the real driver and replay; prints a line of JSON.
+"""Trains with light actors and a light learner around the real driver and replay; prints a line of JSON.
 
     python -m benchmarks.scale.check --actors 8 --moves-per-s 300 --updates-per-s 100 --seconds 20 --steps FILE
 
-Called by `scale.py`. Figures are of the seconds after every actor has reported once.
+Called by `measure.py`. Figures are of the seconds after every actor has reported once.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from . import light_workers
 
 
 class Watch:
-    """Looks at the driver from within: when all actors play, and what happens from then on."""
+    """Observer inside the driver: figures of `seconds` of the run, from the time when all actors play."""
 
     def __init__(self, actors: int, seconds: float) -> None:
         self._actors, self._seconds = actors, seconds
@@ -36,7 +36,7 @@ class Watch:
         self.result: dict[str, float] = {}
 
     def played(self, driver: Any, index: int) -> None:
-        """After each report of an actor."""
+        """Takes note of a report of an actor."""
         self._reported.add(index)
         self._calls += 1
         if len(self._reported) < self._actors or self.result:
@@ -90,7 +90,7 @@ def main() -> int:
         light_workers.MOVES_PER_S: str(arguments.moves_per_s),
         light_workers.UPDATES_PER_S: str(arguments.updates_per_s),
         "RAY_worker_niceness": "0",
-        # Workers find `benchmarks`.
+        # Ray's workers import `benchmarks` from there.
         "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]).rstrip(":"),
     }
     watch = Watch(arguments.actors, arguments.seconds)
@@ -112,7 +112,7 @@ def main() -> int:
         "schedule": {"evaluate_period": 0, "checkpoint_minutes": 60.0},
         "ray": {"actor_cpus": 0.05},
     }
-    overrides.add(settings, "scale_check.py")
+    overrides.add(settings, "benchmarks.scale.check")
     with tempfile.TemporaryDirectory() as folder:
         run_experiment(Path(folder) / "run", overrides, resume=False)
     if not watch.result:

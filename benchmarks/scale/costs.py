@@ -96,7 +96,7 @@ def learner_costs(config: TrainConfig, seconds: float) -> dict[str, float]:
 
 
 def replay_costs(config: TrainConfig, steps: list[Step]) -> dict[str, float]:
-    """Returns processor seconds of server and client, and bytes on the wire, per segment written and per segment drawn."""
+    """Returns processor seconds of server and client, and bytes on the wire, per segment written and drawn."""
     free = ReplayConfig(capacity=config.replay.capacity, min_size=1, samples_per_insert=1.0, error_buffer=1e9)
     spec, size = config.segment_spec, config.learner.batch_size
     costs: dict[str, float] = {}

@@ -1,8 +1,8 @@
-"""Workers without thought, to see what the rest of the system carries.
+"""Workers without search or gradients, to measure the throughput of everything else.
 
 A light actor writes recorded steps at a given pace instead of searching and playing; a light learner draws batches,
-sends priorities back and publishes parameters at a given pace instead of computing gradients. Everything else is the
-real thing: driver, calls, replay server, rate limiter, parameters and their way.
+returns priorities and publishes parameters at a given pace instead of computing gradients. Driver, calls, replay
+server, rate limiter and the way of parameters are the real ones.
 """
 
 import os
@@ -13,24 +13,32 @@ import numpy as np
 from mallocmuzero.actors.self_play.actor import PlayReport
 from mallocmuzero.launch.config.config import TrainConfig
 from mallocmuzero.launch.ray.cluster import import_ray
-from mallocmuzero.launch.ray.workers import PARAMETERS, ActorWorker, Learned, LearnerWorker, Played, Publication, WaitTimer
+from mallocmuzero.launch.ray.workers import (
+    PARAMETERS,
+    ActorWorker,
+    Learned,
+    LearnerWorker,
+    Played,
+    Publication,
+    WaitTimer,
+)
 from mallocmuzero.learner.networks.network import Params
 from mallocmuzero.learner.state import TrainingState
 from mallocmuzero.replay.interface import ReplayTimeout
 from mallocmuzero.replay.reverb.client import ReverbReplay
 from mallocmuzero.replay.segment import Step
 
-# How the driver's process tells workers, which inherit its environment.
+# Environment variables by which the driver tells its workers.
 STEPS_FILE, MOVES_PER_S, UPDATES_PER_S = "MM_LIGHT_STEPS", "MM_LIGHT_MOVES_PER_S", "MM_LIGHT_UPDATES_PER_S"
 
 
 def save_steps(path: str, steps: list[Step]) -> None:
-    """Writes recorded steps."""
+    """Writes steps to a file."""
     np.savez(path, **{name: np.stack([np.asarray(getattr(step, name)) for step in steps]) for name in Step._fields})
 
 
 def load_steps(path: str) -> list[Step]:
-    """Reads recorded steps."""
+    """Reads steps from a file."""
     with np.load(path, allow_pickle=False) as columns:
         parts = [columns[name] for name in Step._fields]
     return [
@@ -40,12 +48,12 @@ def load_steps(path: str) -> list[Step]:
 
 
 class LightActor(ActorWorker):
-    """Writes recorded steps, game by game in turn."""
+    """An actor that writes recorded steps, a step of each game in turn."""
 
     def begin(
         self, config: TrainConfig, programs: list[Any], address: str, seed: int, state: dict[str, Any] | None
     ) -> None:
-        """Opens the replay and the record."""
+        """Connects to the replay and reads the recorded steps."""
         self._replay = ReverbReplay(address, config.replay.share(), config.segment_spec)
         self._writers = [self._replay.writer() for _ in range(config.actor.games)]
         self._steps = load_steps(os.environ[STEPS_FILE])
@@ -55,7 +63,7 @@ class LightActor(ActorWorker):
         self._waits = WaitTimer(self._replay, "insert")
 
     def play(self, moves: int, publication: Publication, lines: dict[str, tuple[float, list[int]]]) -> Played:
-        """Writes so many steps in the time that a real actor would take."""
+        """Writes `moves` steps in the time that a real actor would take."""
         self._waits.called()
         begin = time.monotonic()
         if publication.version != self._version:
@@ -74,7 +82,7 @@ class LightActor(ActorWorker):
                     made += 1
         except ReplayTimeout as error:
             held = str(error)
-        # Of a call's time, what a real actor would need for its moves; waits for the replay are part of it.
+        # The call takes as long as the moves of a real actor; waits for the replay are part of that time.
         time.sleep(max(0.0, begin + made / self._pace - time.monotonic()))
         seconds = time.monotonic() - begin
         played = Played(PlayReport(made, self._version, seconds, 0.0, 0.0, seconds), self._waits.take(), held, {})
@@ -83,7 +91,7 @@ class LightActor(ActorWorker):
 
 
 class LightLearner(LearnerWorker):
-    """Draws batches and publishes the parameters it began with."""
+    """A learner that draws batches and publishes its first parameters."""
 
     def __init__(self, config: TrainConfig, state: TrainingState, addresses: list[str]) -> None:
         super().__init__(config, state, addresses)

@@ -1,11 +1,11 @@
-"""How throughput grows with actors, and where it breaks: measured costs, a small model, and a check of the model.
+"""Measures the costs of the parts of a run, and models throughput by number of actors, for docs/scale.md.
 
     python -m benchmarks.scale.measure
 
-Measures what moves, segments, updates, parameters and the driver's calls cost (`scale_costs.py`), puts that into a
-model (`scale_model.py`), and checks it with 1 to 32 light actors (`light_workers.py`): processes that write recorded
-steps at a real actor's pace instead of searching, around the real driver and replay. Records are kept in
-docs/results/scale.jsonl and not measured again (`--again` does); the page is docs/scale.md.
+Measures the costs of moves, segments, updates, parameters and calls of the driver (`costs.py`), puts them into a model
+(`model.py`), and checks the model with 1 to 32 light actors (`light_workers.py`), which write recorded steps at the
+pace of a real actor around the real driver and replay. Records are kept in docs/results/scale.jsonl and measured again
+only with `--again`.
 """
 
 import argparse
@@ -24,7 +24,7 @@ STEPS = Path("runs/scale-steps.npz")
 CHECKED = (1, 2, 4, 8, 16, 32)
 MODELLED = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
 WORKLOAD = "resnet50-b128"
-# An accelerator that makes so many updates where one of our processors makes one; a supposition.
+# Updates of a supposed accelerator in the time of one update of a processor.
 FASTER = 20.0
 _WORDS = {
     "move_s": ("a move of a real actor, search and game", 1e3, "ms"),
@@ -42,7 +42,7 @@ _WORDS = {
 
 
 def measure_costs(seconds: float) -> None:
-    """Measures and keeps the costs."""
+    """Measures and records the costs."""
     from mallocmuzero.launch.config.config import TrainConfig
 
     from .costs import actor_costs, broadcast_costs, learner_costs, replay_costs
@@ -59,7 +59,7 @@ def measure_costs(seconds: float) -> None:
 
 
 def check(actors: int, moves_per_s: float, updates_per_s: float, seconds: float) -> None:
-    """Runs light actors and keeps what came of it."""
+    """Trains with light actors and records the figures."""
     command = [sys.executable, "-m", "benchmarks.scale.check", "--actors", str(actors)]
     command += ["--moves-per-s", str(moves_per_s), "--updates-per-s", str(updates_per_s)]
     command += ["--seconds", str(seconds), "--steps", str(STEPS.absolute())]
@@ -72,7 +72,7 @@ def check(actors: int, moves_per_s: float, updates_per_s: float, seconds: float)
 
 
 def read() -> tuple[dict[str, float], dict[int, Record]]:
-    """Returns costs by name, and checks by number of actors; of several the last counts."""
+    """Returns costs by name, and checks by number of actors; of several records the last."""
     costs, checks = {}, {}
     for _, record in read_runs([RESULTS], lambda record: record["kind"]):
         if record["kind"] == "cost":
@@ -130,11 +130,11 @@ def tables(costs: dict[str, float], checks: dict[int, Record]) -> list[tuple[str
 
 
 def main() -> None:
-    """Runs the command."""
+    """Measures what is missing, and writes the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=15.0, help="processor or wall time of each measurement")
     parser.add_argument("--actors", type=int, nargs="+", default=list(CHECKED), help="light actors of each check")
-    parser.add_argument("--again", action="store_true", help="measure what there are records of, too")
+    parser.add_argument("--again", action="store_true", help="measure also figures that have a record")
     parser.add_argument("--page", action="store_true", help="only write the page from the records")
     arguments = parser.parse_args()
     costs, checks = read()
@@ -144,7 +144,7 @@ def main() -> None:
             costs, _ = read()
         for actors in arguments.actors:
             if arguments.again or actors not in checks:
-                # A learner that would keep up with all of them, were there the processors.
+                # With enough processors, this learner would keep up with all actors.
                 check(actors, 1 / costs["move_s"], FASTER / costs["update_s"], arguments.seconds)
     made = tables(*read())
     PAGE.write_text(

@@ -1,4 +1,4 @@
-"""A small model of throughput: each part of a run can carry so many moves per second; the least of them is the whole.
+"""Model of throughput: each part of a run carries so many moves per second, and the least of them is the whole.
 
 Symbols: `n` actors, `m` processor seconds per move, `P` moves between segments, `R` samples per insert, `B` batch,
 `u` seconds per update, `K` replay servers.
@@ -10,16 +10,16 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Setup:
-    """Where a run is, and what it is configured for.
+    """Machines and configuration of a run.
 
     Attributes:
-      actor_moves_per_s: of one actor alone.
-      updates_per_s: of the learner alone.
-      replay_cores: processors that the replay server's machine has for each server.
-      servers: replay servers.
-      bytes_per_s: of the network of the replay's machine, and of the learner's.
+      actor_moves_per_s: moves of one actor alone.
+      updates_per_s: updates of the learner alone.
+      replay_cores: processors for each server on the machine of the replay.
+      servers: number of replay servers.
+      bytes_per_s: network speed of the machines of replay and learner.
       actors_per_node: a version of the parameters goes to a node once.
-      batch_size, samples_per_insert, segment_period, slice_moves, publish_period: as in the configuration.
+      batch_size, samples_per_insert, segment_period, slice_moves, publish_period: see the configuration.
     """
 
     actor_moves_per_s: float
@@ -55,7 +55,7 @@ def limits(costs: dict[str, float], setup: Setup, actors: int) -> dict[str, floa
 
 
 def throughput(costs: dict[str, float], setup: Setup, actors: int) -> tuple[float, str]:
-    """Returns moves per second of the whole, and what limits it. Broadcast does not: actors skip versions."""
+    """Returns moves per second of the whole, and the limiting part. Broadcast limits nothing: actors skip versions."""
     carried = limits(costs, setup, actors)
     del carried["broadcast"]
     least = min(carried, key=lambda name: carried[name])
@@ -63,12 +63,12 @@ def throughput(costs: dict[str, float], setup: Setup, actors: int) -> tuple[floa
 
 
 def versions_share(costs: dict[str, float], setup: Setup, actors: int) -> float:
-    """Returns the share of the published versions that the learner's network carries to every node."""
+    """Returns the share of published versions that the network of the learner carries to every node."""
     return min(1.0, limits(costs, setup, actors)["broadcast"] / throughput(costs, setup, actors)[0])
 
 
 def on_one_machine(costs: dict[str, float], setup: Setup, actors: int, cores: float) -> tuple[float, str]:
-    """Returns the same where all parts share `cores` processors, with light actors and a light learner."""
+    """Returns the same with light actors and a light learner where all parts share `cores` processors."""
     carried = limits(costs, setup, actors)
     for name in ("replay processor", "replay network", "broadcast", "driver"):
         del carried[name]
@@ -81,7 +81,7 @@ def on_one_machine(costs: dict[str, float], setup: Setup, actors: int, cores: fl
 
 
 def breaks(costs: dict[str, float], setup: Setup, most: int = 100_000) -> list[tuple[str, int]]:
-    """Returns for each part the number of actors from which on it limits, were it alone with the actors; ascending."""
+    """Returns the least number of actors that each part cannot carry, were it alone with the actors; ascending."""
     found: dict[str, Any] = {}
     for name in limits(costs, setup, 1):
         if name == "actors":

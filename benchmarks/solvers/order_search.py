@@ -1,21 +1,22 @@
-"""Which part of `order-search` finds more: its population, its climb, or both, at equal processor time.
+"""Compares the two halves of the solver `order-search`, population and climb, at equal processor time.
 
     python -m benchmarks.solvers.order_search [--seconds 20] [--seeds 1] [--shares 0 0.5 1] [--objective O] WORKLOAD ...
 
-Prints per program and share of climbing the judged latency in per cent of production, the best of the flag grid as the
-search replays it, and how many mappings were decoded.
+Prints a line per program, share of the time spent climbing, and seed: judged latency in per cent of production, the
+best of the flag grid as the search replays it, and the number of mappings decoded.
 """
 
 import argparse
 
 from mallocmuzero.env.workloads import load
-from mallocmuzero.solvers.common.task import PROCESSOR, Budget, Task
+from mallocmuzero.solvers.common.budget import PROCESSOR, Budget
+from mallocmuzero.solvers.common.task import Task
 from mallocmuzero.solvers.flags import flags
 from mallocmuzero.solvers.order.solver import order_search
 
 
 def main() -> None:
-    """Runs what was asked for, one line per run."""
+    """Prints a line per run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("workloads", nargs="+")
     parser.add_argument("--seconds", type=float, default=20.0)

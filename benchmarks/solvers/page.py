@@ -1,11 +1,10 @@
-"""Renders docs/solver-results.md from docs/results/solvers.jsonl (`python -m benchmarks.solvers.measure` fills it).
+"""Renders docs/solver-results.md from docs/results/solvers.jsonl, which `python -m benchmarks.solvers.measure` fills.
 
     python -m benchmarks.solvers.page [--runs FILE]
 
-What the runs are held against (production, the best of the compiler's flags, bounds) is computed from the committed
-programs and kept beside the runs, in docs/results/solver-references.json, so that the page says what these two files
-say, which a test checks. docs/agent-results.md and docs/ablations.md show some of these figures too: `agent_page.py`
-and `ablation_page.py` make those anew.
+Computes what runs are compared with (production, the best of the compiler's flags, bounds) from the committed programs
+and keeps it in docs/results/solver-references.json; a test checks the page against these two files. The pages of
+`benchmarks.agent` and `benchmarks.ablations` read the references too: render them after this one.
 """
 
 import argparse
@@ -16,8 +15,9 @@ from typing import Any
 from mallocmuzero.env import workloads
 from mallocmuzero.env.storage.atomic import write_atomically
 
+from ..common.json_lines import ROOT, Key, Record
 from ..common.marked_page import fill_marks
-from .records import RESULTS, ROOT, Key, Record, is_current, read
+from .records import RESULTS, read
 from .references import reference
 from .tables import Board, means, overview, picks, programs
 
@@ -26,7 +26,7 @@ REFERENCES = RESULTS.with_name("solver-references.json")
 
 
 def render(page: str, board: Board) -> str:
-    """Returns the page with its tables made anew.
+    """Returns the page with its tables replaced.
 
     Raises:
       SystemExit: the page has no place for a table.
@@ -36,11 +36,11 @@ def render(page: str, board: Board) -> str:
     return fill_marks(page, made, "benchmarks/solvers/page.py", PAGE)
 
 
-def make_board(runs: dict[Key, Record], references: list[dict[str, Any]], old: int) -> Board:
-    """Returns the runs of the programs as they are in `references`; `old` of them are of solvers' earlier code."""
+def make_board(runs: dict[Key, Record], references: list[dict[str, Any]]) -> Board:
+    """Returns the runs on the programs as they are in `references`."""
     by_key = {(r["program"], r["program_sha256"], r["judged_by"], r["objective"]): r for r in references}
     kept = [run for key, run in runs.items() if key[:4] in by_key]
-    return Board(kept, {entry["program"]: entry for entry in references}, old)
+    return Board(kept, {entry["program"]: entry for entry in references})
 
 
 def main() -> None:
@@ -50,10 +50,9 @@ def main() -> None:
     arguments = parser.parse_args()
     references = [reference(workloads.load(name)) for name in workloads.names()]
     runs = read([arguments.runs])
-    old = sum(not is_current(run) for run in runs.values())
     lines = ",\n ".join(json.dumps(entry, sort_keys=True) for entry in references)
-    write_atomically(REFERENCES, f'{{"old_code": {old}, "programs": [\n {lines}\n]}}\n'.encode())
-    board = make_board(runs, references, old)
+    write_atomically(REFERENCES, f'{{"programs": [\n {lines}\n]}}\n'.encode())
+    board = make_board(runs, references)
     page = render(PAGE.read_text(encoding="utf-8"), board)
     PAGE.write_text(page, encoding="utf-8")
     print(f"wrote {PAGE} and {REFERENCES}: {len(board.runs)} of {len(runs)} runs")

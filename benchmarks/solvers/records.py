@@ -1,12 +1,12 @@
-"""Runs of solvers on disk (`json_lines.py`).
+"""Records of solver runs, in docs/results/solvers.jsonl.
 
 | key | contents |
 |---|---|
 | `program`, `program_sha256`, `judged_by` | name, hash of the problem, hash of cycle table and production latencies |
-| `objective`, `solver`, `budget_s`, `seed` | what ran, and for how many seconds of processor time |
-| `code` | hash of all the code that the solver depends on (`source_hash.py`) |
-| `latency_us`, `ratio` | of its mapping, as the judge counts, and relative to production |
-| `evaluations`, `seconds`, `wall_s` | what it took |
+| `objective`, `solver`, `budget_s`, `seed` | the run, and its seconds of processor time |
+| `versions` | version of the game and of the solver (`common/versions.py`) |
+| `latency_us`, `ratio` | of the mapping under the judge, and relative to production |
+| `evaluations`, `seconds`, `wall_s` | mappings judged, processor time and wall time spent |
 | `ended` | the solver had no more to do: the same figures hold for larger budgets |
 | `machine` | a label; budgets on different machines are not quite equal |
 """
@@ -18,39 +18,26 @@ from pathlib import Path
 
 from mallocmuzero.env.physics.objective import make_judge, resolve
 from mallocmuzero.env.program.program import Program
-from mallocmuzero.env.workloads.bounds import judged_by
-from mallocmuzero.solvers.solve import SOLVERS
+from mallocmuzero.env.storage.atomic import write_atomically
+from mallocmuzero.env.workloads.known_bounds import judged_by
 
-from ..common.json_lines import ROOT, Record, append, read_runs
-from ..common.source_hash import source_hash
-
-__all__ = ["RESULTS", "ROOT", "SEEDLESS", "Key", "Record", "append"]
+from ..common.json_lines import ROOT, Key, Record, keyed_by, read_runs
+from ..common.versions import is_current
 
 RESULTS = ROOT / "docs" / "results" / "solvers.jsonl"
-# Nothing in these depends on chance, if they come to their end.
+# Solvers in which nothing depends on chance once they come to their end.
 SEEDLESS = ("xla", "flags", "greedy")
 
-# Program, hash, judged by, objective, solver, budget in seconds, seed.
-Key = tuple[str, str, str, str, str, float, int]
+FIELDS = ("program", "program_sha256", "judged_by", "objective", "solver", "budget_s", "seed")
+key_of = keyed_by(*FIELDS)
 
 
-def key_of(record: Record) -> Key:
-    """Returns what names a run."""
-    return (
-        record["program"],
-        record["program_sha256"],
-        record["judged_by"],
-        record["objective"],
-        record["solver"],
-        float(record["budget_s"]),
-        int(record["seed"]),
-    )
-
-
-def key_for(program: Program, solver: str, objective: str | None, seconds: float, seed: int) -> Key:
-    """Returns the key that a run would have."""
+def identity(program: Program, solver: str, objective: str | None, seconds: float, seed: int) -> Record:
+    """Returns the fields of a record that make its key."""
     objective = resolve(program, objective)
-    return (program.name, program.sha256[:12], _judged_by(program, objective), objective, solver, float(seconds), seed)
+    judge = _judged_by(program, objective)
+    values = (program.name, program.sha256[:12], judge, objective, solver, float(seconds), seed)
+    return dict(zip(FIELDS, values, strict=True))
 
 
 @cache
@@ -58,17 +45,11 @@ def _judged_by(program: Program, objective: str) -> str:
     return judged_by(make_judge(program, objective))
 
 
-@cache
-def code_of(solver: str) -> str:
-    """Returns the hash of the code that a solver depends on."""
-    return source_hash(SOLVERS[solver].__module__)
-
-
 def read(paths: Iterable[Path]) -> dict[Key, Record]:
-    """Returns the runs of some files by key. Of several with one key, one by the code as it is now wins, then the last.
+    """Returns the runs of some files by key. Of several with one key, one of the present version wins, then the last.
 
     Raises:
-      SystemExit: a line is no run.
+      SystemExit: a line is not a record.
     """
     found: dict[Key, Record] = {}
     for key, record in read_runs(paths, key_of):
@@ -77,14 +58,11 @@ def read(paths: Iterable[Path]) -> dict[Key, Record]:
     return found
 
 
-def is_current(record: Record) -> bool:
-    """Returns whether the solver's code is still what made the run."""
-    return record["solver"] in SOLVERS and record["code"] == code_of(record["solver"])
-
-
 def lookup(found: dict[Key, Record], key: Key) -> Record | None:
-    """Returns the run of a key, or one that stands for it: ended by itself within a smaller budget, by any seed of a
-    solver without chance."""
+    """Returns the run of a key, or one that stands for it.
+
+    A run that ended by itself stands for larger budgets, and a run of a solver without chance for all seeds.
+    """
     *head, seconds, seed = key
     seeds = (seed, 0) if key[4] in SEEDLESS else (seed,)
     candidates = [
@@ -96,8 +74,6 @@ def lookup(found: dict[Key, Record], key: Key) -> Record | None:
 
 
 def write_sorted(path: Path, found: dict[Key, Record]) -> None:
-    """Writes runs in order of their keys, for short differences between versions."""
-    from mallocmuzero.env.storage.atomic import write_atomically
-
+    """Writes runs in order of their keys, which keeps differences between versions of the file short."""
     lines = [json.dumps(found[key], sort_keys=True) + "\n" for key in sorted(found)]
     write_atomically(path, "".join(lines).encode())

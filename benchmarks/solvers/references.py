@@ -1,4 +1,4 @@
-"""What a program's runs are held against: production, tuned production, bound, and what kind of program it is."""
+"""References of a program: production, tuned production, bound, split and size, which its runs are compared with."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,13 +6,13 @@ from typing import Any
 from mallocmuzero.env import workloads
 from mallocmuzero.env.physics.objective import make_judge
 from mallocmuzero.env.program.program import Program
-from mallocmuzero.env.workloads.bounds import judged_by, known
+from mallocmuzero.env.workloads.known_bounds import judged_by, known
 
 CONTENDED_HEADROOM = 0.01
 
 
 def reference(program: Program, objective: str | None = None) -> dict[str, Any]:
-    """Returns what is known of a program: ratios are to production, None where something is not known."""
+    """Returns the references of a program. Ratios are to production; None stands for unknown."""
     judge = make_judge(program, objective)
     production_s, tuned = judge.production_s, judge.tuned()
     unit = 1.0 if judge.objective == "robust" else production_s
@@ -31,8 +31,8 @@ def reference(program: Program, objective: str | None = None) -> dict[str, Any]:
     }
 
 
-def room(entry: dict[str, Any]) -> float | None:
-    """Returns the share of the tuned production latency that the bound leaves to be won, or None if not known."""
+def headroom(entry: dict[str, Any]) -> float | None:
+    """Returns the share of tuned production latency that the bound leaves to win, or None without a bound."""
     if entry["bound"] is None:
         return None
     return max(0.0, 1.0 - float(entry["bound"]) / float(entry["tuned"] if entry["tuned"] is not None else 1.0))
@@ -40,13 +40,17 @@ def room(entry: dict[str, Any]) -> float | None:
 
 def is_contended(program: Program, objective: str | None = None) -> bool:
     """Returns whether the bound leaves at least 1 % below tuned production."""
-    left = room(reference(program, objective))
+    left = headroom(reference(program, objective))
     return left is not None and left >= CONTENDED_HEADROOM
 
 
 def programs_of(wanted: list[str], contended: Callable[[str], bool]) -> list[str]:
-    """Returns names of programs: those given, and those of the splits given; `contended` stands for those that
-    `contended` says."""
+    """Returns names of programs, each once.
+
+    Args:
+      wanted: names of programs, of splits, or `contended`.
+      contended: whether a program belongs to `contended`.
+    """
     found: dict[str, None] = {}
     for what in wanted:
         if what in workloads.SPLITS:

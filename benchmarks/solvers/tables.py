@@ -1,4 +1,4 @@
-"""The tables of docs/solver-results.md: means with intervals, wins and losses, all programs, what to pick."""
+"""Tables of docs/solver-results.md: means with intervals, wins and losses, every program, the best solver by class."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -7,16 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from .records import SEEDLESS, Record
-from .references import CONTENDED_HEADROOM, room
+from ..common.json_lines import Record
+from ..common.versions import is_current
+from .records import SEEDLESS
+from .references import CONTENDED_HEADROOM, headroom
 
 _DRAWS = 10_000
-# Mappings within this share of each other are taken for equally good.
+# Mappings within this share of each other count as equally good.
 TIE = 1e-3
 Entry = dict[str, Any]
 GROUPS: dict[str, Callable[[Entry], bool]] = {
     "all": lambda entry: True,
-    "contended": lambda entry: (room(entry) or 0.0) >= CONTENDED_HEADROOM,
+    "contended": lambda entry: (headroom(entry) or 0.0) >= CONTENDED_HEADROOM,
     "contended, inference": lambda entry: GROUPS["contended"](entry) and not entry["training"],
     "contended, training": lambda entry: GROUPS["contended"](entry) and bool(entry["training"]),
     "contended, train split": lambda entry: GROUPS["contended"](entry) and entry["split"] == "train",
@@ -28,17 +30,15 @@ _SIZES = ((0, 700), (700, 2000), (2000, 10**9))
 
 @dataclass(frozen=True, eq=False)
 class Board:
-    """Runs and what they are held against.
+    """Runs of solvers, and the references of their programs.
 
     Attributes:
-      runs: of the programs in `references`.
-      references: by name of program (`solver_references.reference`).
-      old: runs that a solver's earlier code has made.
+      runs: records of runs on the programs in `references`.
+      references: by name of program, see `references.reference`.
     """
 
     runs: list[Record]
     references: dict[str, Entry]
-    old: int
 
     @cached_property
     def budgets(self) -> list[float]:
@@ -55,7 +55,7 @@ class Board:
         return found
 
     def ratio(self, solver: str, program: str, budget: float) -> float | None:
-        """Returns latency over production, the mean over seeds; what ended by itself earlier stands for more time."""
+        """Returns latency over production, the mean over seeds; a run that ended stands for larger budgets."""
         by_seed: dict[int, tuple[float, float]] = {}
         for seconds, seed, ended, ratio in self._ratios.get((solver, program), []):
             usable = seconds == budget or (ended and seconds < budget)
@@ -66,12 +66,12 @@ class Board:
         return float(np.mean([ratio for _, ratio in by_seed.values()])) if by_seed else None
 
     def programs(self, budget: float) -> list[str]:
-        """Returns the programs that any solver has run with a budget, most room first."""
+        """Returns the programs that a solver has run with a budget, most headroom first."""
         found = {run["program"] for run in self.runs if float(run["budget_s"]) == budget}
-        return sorted(found, key=lambda name: (-(room(self.references[name]) or 0.0), name))
+        return sorted(found, key=lambda name: (-(headroom(self.references[name]) or 0.0), name))
 
     def solvers(self, budget: float) -> list[str]:
-        """Returns the solvers that have run with a budget, best first on the contended programs that all have."""
+        """Returns the solvers that have run with a budget: most contended programs first, then least mean."""
         programs = [name for name in self.programs(budget) if GROUPS["contended"](self.references[name])]
         found = {run["solver"] for run in self.runs if float(run["budget_s"]) == budget}
         found |= {run["solver"] for run in self.runs if run["ended"] and float(run["budget_s"]) < budget}
@@ -100,7 +100,7 @@ def mean_of(values: list[float]) -> tuple[float, float, float]:
 
 
 def captured(ratio: float, bound: float) -> float:
-    """Returns the share of what the bound leaves below production that a mapping wins; production is kept if better."""
+    """Returns the share of the possible gain that a mapping wins: 0 where production is better, 1 at the bound."""
     return max(0.0, (1.0 - ratio) / (1.0 - bound))
 
 
@@ -110,14 +110,14 @@ def versus(ratio: float, other: float) -> int:
 
 
 def overview(board: Board) -> list[str]:
-    """Returns what was run."""
+    """Returns how much was run, and by which versions."""
     runs = board.runs
     late = max((run["seconds"] / run["budget_s"] for run in runs if run["budget_s"] > 0), default=0.0)
     machines = sorted({run["machine"] for run in runs})
     lines = [
         f"{len(runs)} runs of {len({run['solver'] for run in runs})} solvers on "
-        f"{len({run['program'] for run in runs})} programs, machines {', '.join(machines)}; {board.old} of them by a "
-        "solver's earlier code.",
+        f"{len({run['program'] for run in runs})} programs, machines {', '.join(machines)}; "
+        f"{sum(not is_current(run) for run in runs)} of them by a solver's earlier version.",
         f"The longest of its budget that a run has taken, as a multiple: {late:.2f}.",
         "",
         "| budget | programs | solvers | runs | seeds |",
@@ -132,7 +132,7 @@ def overview(board: Board) -> list[str]:
 
 
 def means(board: Board) -> list[str]:
-    """Returns a table per budget: a row per solver that ran on all programs of a group."""
+    """Returns a table per budget: solvers by groups of programs, geometric means with intervals."""
     lines: list[str] = []
     for budget in board.budgets:
         names = board.programs(budget)
@@ -208,7 +208,7 @@ def programs(board: Board) -> list[str]:
 
 
 def picks(board: Board) -> list[str]:
-    """Returns the table of what is best where: by class and by size of the program."""
+    """Returns the table of the best solvers by class and size of program."""
     classes: dict[str, Callable[[Entry], bool]] = {
         "contended, inference": GROUPS["contended, inference"],
         "contended, training": GROUPS["contended, training"],

@@ -1,0 +1,1 @@
+"""The solver `xla` against the compiler, for docs/xla-solver.md."""

@@ -1,11 +1,10 @@
-"""Holds the `xla` solver against XLA: its mappings beside the compiler's own, program by program.
+"""Compares the mappings of the solver `xla` with the compiler's own, program by program.
 
     python -m benchmarks.xla_solver.measure [WORKLOAD ...] [--variants] [--write]
 
-Each row compares what the solver makes of a program, by itself, with the compiler's production mapping: the share of
-bytes and of accesses served alike and of residencies that last as long, the steady latency of both under each cost
-model, and the milliseconds of a decode. `--variants` also replays the other settings of the
-flag grid and compares latencies under `msa`. `--write` puts the tables in docs/xla-solver.md.
+A row gives the shares of bytes and of accesses served from the same memory and of residencies of the same length, the
+steady latency of both mappings under each cost model, and the milliseconds of a decode. `--variants` also replays the
+other settings of the flag grid and compares latencies under `msa`. `--write` writes the tables to docs/xla-solver.md.
 """
 
 import argparse
@@ -30,12 +29,12 @@ _REPEATS = 3
 
 
 def stays(mapping: Mapping) -> set[tuple[int, ...]]:
-    """Returns which bytes of which buffer are resident when, wherever they lie."""
+    """Returns the residencies of a mapping without their offsets: buffer, interval and bytes."""
     return {(row[0], row[1], row[2], row[4], row[5]) for row in mapping.residencies.tolist()}
 
 
 def measure(program: Program, part: str) -> dict[str, object]:
-    """Returns one row of the table."""
+    """Returns the row of one program."""
     decoder = Decoder(program)
     mapping = decoder.decode()
     begin = time.perf_counter()
@@ -65,7 +64,7 @@ def measure(program: Program, part: str) -> dict[str, object]:
 
 
 def replay(program: Program) -> list[tuple[str, float]]:
-    """Returns, per setting of the flag grid, by how much the replay is slower than the compiler's mapping."""
+    """Returns name and slowdown of the replay of each setting of the flag grid, relative to the compiler's mapping."""
     found = []
     for variant in program.variants:
         seconds = variant.latency_s.get("msa")
@@ -100,12 +99,12 @@ def render(rows: list[dict[str, object]]) -> str:
 
 
 def splits_of(rows: list[dict[str, object]]) -> set[str]:
-    """Returns the splits that occur."""
+    """Returns the splits of the rows."""
     return {str(row["split"]) for row in rows}
 
 
 def summary(title: str, rows: list[dict[str, object]]) -> str:
-    """Returns one line about some programs."""
+    """Returns the summary of some rows in one line."""
     off = {m: [abs(float(row[m])) for row in rows if m in row] for m in ("msa", "cycles")}  # type: ignore[arg-type]
     same = sum(row["stays"] == 1.0 for row in rows)
     return (
@@ -118,7 +117,7 @@ def summary(title: str, rows: list[dict[str, object]]) -> str:
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Prints the tables, and writes them to the page on request."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("workloads", nargs="*")
     parser.add_argument("--variants", action="store_true")
