@@ -1,4 +1,4 @@
-"""A certified lower bound on what any mapping of a program can reach, and the best mapping that was met on the way."""
+"""Bounds the latency of every mapping of a program from below, and keeps the best mapping met on the way."""
 
 import time
 from collections.abc import Callable
@@ -8,57 +8,49 @@ from itertools import chain
 import numpy as np
 
 from ..errors import UserError
-from ..physics.cost import all_hbm_latency
-from ..physics.objective import ROBUST, Judge, make_judge
+from ..physics.objective import Judge, make_judge
 from ..program.mapping import Mapping
 from ..program.program import Program, all_hbm
 from ..program.target import Target
 from ..verifier.verify import verify
 from .construct import constructed
-from .history import replaceable
-from .linear import Expression, LinearProgram
-from .placement import Placement, Rules, place
+from .placement import Placement, Rules
+from .relaxation import SCOPES, build_relaxation
 from .repair import choice_of, repaired
 from .solve import solve_integer, solve_relaxation
-from .timing import add_time, least_latency, minor_buffers
+from .timing import least_latency
+from .touches import replaceable
 
-# Raise it when bounds mean something else: results are kept by it. Tighter ones take `benchmarks/bounds/measure.py --again`.
+# Part of the key of stored results: raise it when bounds change their meaning. For tighter bounds of the same meaning,
+# run `python -m benchmarks.bounds.measure --again`.
 VERSION = 2
-# A bound within this much of a mapping proves it optimal, for all that the cost models can tell apart.
+# A bound within this share of a mapping proves it optimal: the cost models are no more exact than that.
 PROVED_GAP = 1e-3
-# What is left out may be worth this share of the all-in-HBM latency: the least that makes the program small enough.
-_LEFT_OUT_SHARES = (1e-4, 3e-4, 1e-3)
-_MOST_ACCESSES = 6000
-_UNITS = 1000.0  # the latency with everything in HBM
-# What rounding in sums of run times may be worth.
+# Relative error that rounding may leave in sums of run times.
 _ROUNDING = 1e-9
-SCOPES = {
-    "legal": Rules(),
-    "unreplaced": Rules(replacements=False),
-    "game": Rules(replacements=False, most_ahead=1),
-}
 
 
 @dataclass
 class Bound:
-    """What is known of the best mapping of a program. Seconds are the judge's (`objective.Judge.seconds`).
+    """A lower bound and the best mapping known. Seconds are the judge's (`objective.Judge.seconds`).
 
     Attributes:
-      objective: what mappings are judged by.
-      scope: which mappings the bound is for: `legal` for all that verify, `unreplaced` for those in which no copy
+      objective: objective of the judge.
+      scope: the mappings that the bound is for: `legal` for all that verify, `unreplaced` for those in which no copy
         replaces an instruction, `game` for what the game can play.
-      floor_s: every instruction as fast as it can be, and copies free. No bound where copies may replace instructions.
+      floor_s: latency with every instruction at its fastest and copies free. No bound if copies may replace
+        instructions.
       relaxation_s: bound from the linear relaxation, certified; None before it is solved.
       integer_s: bound from the mixed-integer program; None if it was not tried or found none.
       bound_s: the best of the bounds.
       mapping: the best mapping met, XLA's own (with any of the flags) included; it verifies.
-      mapping_s: what it comes to.
-      found_s: the best of the mappings made from solutions; None if none was made.
-      production_s: what XLA's own mapping comes to, or None.
+      mapping_s: its seconds.
+      found_s: seconds of the best mapping made from a solution; None if none was made.
+      production_s: seconds of XLA's own mapping, or None.
       optimal: the mixed-integer program was solved to the end.
       stopped: Ctrl-C ended the solver.
       seconds: time spent.
-      size: columns, rows, and integer columns of the relaxation.
+      size: numbers of columns, rows and integer columns of the relaxation.
     """
 
     objective: str
@@ -78,7 +70,7 @@ class Bound:
 
     @property
     def gap(self) -> float:
-        """How much better than the best mapping met, at most, another one can be: a share of it."""
+        """The most that another mapping can save, as a share of the best mapping met."""
         return 1.0 - self.bound_s / self.mapping_s if self.mapping_s > 0 else 0.0
 
     @property
@@ -98,21 +90,21 @@ def bound(
     target: Target | None = None,
     report: Report = lambda stage, bound: None,
     left_out_share: float | None = None,
-    most_room_rows: int = Rules.most_room_rows,
+    most_capacity_rows: int = Rules.most_capacity_rows,
     integer: bool = True,
 ) -> Bound:
-    """Bounds the latency of every mapping of a program from below, and looks for mappings that come near.
+    """Bounds the latency of every mapping of a program from below, and looks for mappings near the bound.
 
     Args:
       program: the program.
       objective: `robust`, `msa` or `cycles`; None for `robust` where `cycles` can price the program, else `msa`.
-      seconds: about how long it may take: the linear relaxation gets what it needs of it, integer solutions the rest.
-      scope: one of `SCOPES`: which mappings the bound is for.
+      seconds: limit of time, roughly kept: the linear relaxation takes what it needs, integer solutions the rest.
+      scope: one of `SCOPES`: the mappings that the bound is for.
       target: the hardware; None for the program's own.
-      report: called with a stage and what is known so far.
-      left_out_share: buffers worth less than this together, relative to everything in HBM, are taken to be fast for
-        nothing; None for 1e-4 to 1e-3, the more the larger the program.
-      most_room_rows: at how many instructions, at most, the buffers are made to fit.
+      report: called with the name of a stage and the bound so far.
+      left_out_share: buffers that together save less than this share of the all-in-HBM latency count as fast at no
+        cost; None for 1e-4 to 1e-3, the more the larger the program.
+      most_capacity_rows: most instructions at which the resident buffers have to fit.
       integer: go on to the mixed-integer program.
 
     Raises:
@@ -136,10 +128,10 @@ def bound(
     result.bound_s = _least(judge) * (1.0 - _ROUNDING)
 
     def proved_at_least(value: float, unit_s: float) -> float:
-        # What is better than everything in HBM is all that the columns' upper bounds allow for.
+        # Upper bounds of columns cut off solutions worse than everything in HBM.
         return min(value * unit_s * (1.0 - _ROUNDING), all_hbm_s)
 
-    linear, placement, unit_s = relaxation(judge, SCOPES[scope], left_out_share, most_room_rows)
+    linear, placement, unit_s = build_relaxation(judge, SCOPES[scope], left_out_share, most_capacity_rows)
     result.size = len(linear.cost), len(linear.row_low), sum(linear.integer)
     report("relaxation", result)
     solved = solve_relaxation(linear, max(1.0, seconds - (time.perf_counter() - began)))
@@ -171,10 +163,10 @@ def bound(
             _follow(judge, placement, mixed.values, result, report)
         spent = time.perf_counter() - began
         if mixed.values is not None and not (mixed.stopped or result.proved):
-            # Mappings are made of whole buffers: of a solution in parts they keep little.
+            # Constructed mappings keep whole buffers, and so lose most of a solution that keeps parts.
             report("mappings", result)
             rules = replace(SCOPES[scope], whole=True)
-            linear, placement, _ = relaxation(judge, rules, left_out_share, most_room_rows)
+            linear, placement, _ = build_relaxation(judge, rules, left_out_share, most_capacity_rows)
             mixed = solve_integer(linear, max(1.0, min(seconds - spent, 2.0 * mixed.seconds)))
             result.stopped = mixed.stopped
             if mixed.values is not None:
@@ -185,54 +177,14 @@ def bound(
 
 
 def _least(judge: Judge) -> float:
-    """Returns a bound that needs no solver: the floor without the instructions that copies may replace."""
+    """Returns a bound without a solver: the floor of the instructions that no copy may replace."""
     replaced = np.zeros(judge.program.num_instructions, bool)
     replaced[list(replaceable(judge.program))] = True
     return judge.seconds({m: least_latency(judge.program, judge.target, m, ~replaced) for m in judge.models})
 
 
-def relaxation(
-    judge: Judge, rules: Rules, left_out_share: float | None, most_room_rows: int
-) -> tuple[LinearProgram, Placement, float]:
-    """Returns the relaxation, its placement and its unit of time in seconds of the judge.
-
-    Args:
-      judge: what mappings are judged by.
-      rules: what mappings may do.
-      left_out_share: as `bound`.
-      most_room_rows: at how many instructions, at most, the buffers are made to fit.
-    """
-    program, target, models = judge.program, judge.target, judge.models
-    main = models[0]
-    unit_s = all_hbm_latency(program, target, main) / _UNITS
-    for share in _LEFT_OUT_SHARES if left_out_share is None else (left_out_share,):
-        left_out = frozenset.intersection(*(minor_buffers(program, target, model, share) for model in models))
-        if np.count_nonzero(~np.isin(program.access_buffer, list(left_out))) <= _MOST_ACCESSES:
-            break
-    linear = LinearProgram()
-    rules = replace(rules, most_room_rows=most_room_rows)
-    placement = place(program, target, linear, rules, left_out, unit_s, len(models))
-    latencies = [
-        add_time(program, target, linear, placement, tree, unit_s, model)
-        for model, tree in zip(models, placement.trees, strict=True)
-    ]
-    if judge.objective == ROBUST:
-        # The worse of both, in units of the first: no less than either.
-        worst = linear.column(0.0, 2.0 * judge.judge(all_hbm(program)) / unit_s, cost=1.0)
-        for latency, model in zip(latencies, models, strict=True):
-            scale = judge.baseline[main] / judge.baseline[model] if judge.baseline[model] > 0 else 0.0
-            linear.at_least(Expression.of(worst).add(latency, -scale))
-            if rules.thrift > 0:
-                for column, weight in latency.terms.items():
-                    linear.cost[column] += rules.thrift * scale * weight
-    else:
-        for column, weight in latencies[0].terms.items():
-            linear.cost[column] += weight
-        linear.offset = latencies[0].constant
-    return linear, placement, unit_s
-
-
 def _follow(judge: Judge, placement: Placement, values: np.ndarray, result: Bound, report: Report) -> None:
+    """Makes mappings from a solution and keeps the best one."""
     program, target = judge.program, judge.target
     for mapping in chain(
         constructed(judge, placement, values), repaired(program, target, choice_of(placement, values))

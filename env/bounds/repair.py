@@ -1,8 +1,7 @@
-"""From what a relaxation chose to a mapping that verifies: a line of play that follows the choice, beside residents.
+"""Repairs a choice of the relaxation to mappings that verify: the game plays it, beside buffers that stay throughout.
 
-The game knows offsets, windows and write-backs, but one cross-program prefetch at most. Buffers that the relaxation
-keeps for the whole program and prefetches ahead are therefore packed at the top of fast memory first; the game plays
-the others below.
+The game takes care of offsets, windows and write-backs, but allows one cross-program prefetch at most. Buffers with
+cross-program prefetches are therefore packed at the top of fast memory first; the game plays the others below.
 """
 
 from collections.abc import Iterator
@@ -11,47 +10,48 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..game.game import COPY, DROP, NO_COPY, MallocGame
+from ..game.game import MallocGame
+from ..game.moves import COPY, DROP, NO_COPY
 from ..program.mapping import CROSS_PROGRAM, Mapping
 from ..program.program import OPERAND, Program
 from ..program.target import Target
 from ..verifier.verify import verify
 from .placement import Placement
 
-# From which share on something counts as chosen; in a fractional solution each gives another mapping.
+# The share from which on a touch counts as chosen; in a fractional solution each gives another mapping.
 _SHARES = (0.5, 0.9, 0.1)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What a relaxation chose, as shares.
+    """The choice of a relaxation, as shares.
 
     Attributes:
-      fast: `(instruction, buffer)` -> the touch is served from fast memory.
-      in_hbm: `(instruction of the write, buffer)` -> the value ends up in HBM.
-      ahead: buffer -> the previous execution prefetches it.
+      fast: `(instruction, buffer)` -> share of the touch that is served from fast memory.
+      in_hbm: `(instruction of the write, buffer)` -> share of the value that ends up in HBM.
+      cross_program: buffer -> share that the previous execution prefetches.
     """
 
     fast: dict[tuple[int, int], float]
     in_hbm: dict[tuple[int, int], float]
-    ahead: dict[int, float]
+    cross_program: dict[int, float]
 
 
 def choice_of(placement: Placement, values: NDArray[np.float64]) -> Choice:
-    """Returns what the columns' values say."""
+    """Returns the choice in a solution (`values`, `[columns]`)."""
     return Choice(
         {touch: float(values[column]) for touch, column in placement.fast.items()},
         {write: share.at(values) for write, share in placement.in_hbm.items()},
-        {buffer: float(values[column]) for buffer, column in placement.ahead.items()},
+        {buffer: float(values[column]) for buffer, column in placement.cross_program.items()},
     )
 
 
 def repaired(program: Program, target: Target, choice: Choice) -> Iterator[Mapping]:
-    """Yields mappings that verify, for one rounding of the choice after the other."""
+    """Yields mappings that verify, one for each rounding of the choice that gives a new line of play."""
     seen: set[tuple[int, ...]] = set()
     roundings = [(share, ahead) for ahead in (*_SHARES, 2.0) for share in _SHARES]
     for share, ahead in sorted(roundings, key=lambda pair: (pair != (0.5, 0.5), pair[1] != pair[0])):
-        residents = _pack(program, target, [b for b, value in choice.ahead.items() if value >= ahead])
+        residents = _pack(program, target, [b for b, value in choice.cross_program.items() if value >= ahead])
         moves, mapping = _play(program, target, choice, share, residents)
         key = (*residents, -1, *moves)
         if key not in seen:
@@ -61,8 +61,8 @@ def repaired(program: Program, target: Target, choice: Choice) -> Iterator[Mappi
 
 
 def _pack(program: Program, target: Target, buffers: list[int]) -> dict[int, int]:
-    """Returns buffer -> offset of those that fit, large ones first, from the top of fast memory down."""
-    low = max(int(program.reserved.max(initial=0)), target.alignment)  # the game needs some room
+    """Returns the offsets of the buffers that fit, large ones first, from the top of fast memory down."""
+    low = max(int(program.reserved.max(initial=0)), target.alignment)  # the game needs some memory
     top = target.fast_bytes
     offsets: dict[int, int] = {}
     for buffer in sorted(buffers, key=lambda b: (-int(program.size[b]), b)):
@@ -75,7 +75,7 @@ def _pack(program: Program, target: Target, buffers: list[int]) -> dict[int, int
 def _play(
     program: Program, target: Target, choice: Choice, share: float, residents: dict[int, int]
 ) -> tuple[list[int], Mapping]:
-    """Plays the game on what is not resident throughout; returns its moves and the mapping of both."""
+    """Plays the game below buffers that stay throughout (`residents`); returns its moves and the whole mapping."""
     kept = np.zeros(program.num_buffers, bool)
     kept[list(residents)] = True
     of_kept = kept[program.access_buffer]
@@ -93,8 +93,8 @@ def _play(
         cycles=None,
         variants=(),
     )
-    room = replace(target, fast_bytes=min(residents.values(), default=target.fast_bytes))
-    game = MallocGame(others, room, "msa")
+    below = replace(target, fast_bytes=min(residents.values(), default=target.fast_bytes))
+    game = MallocGame(others, below, "msa")
     while not game.done:
         game.step(next(move for move in _preferences(program, choice, game.access, share) if game.legal[move]))
     played = game.mapping()
@@ -112,7 +112,7 @@ def _play(
 
 
 def _preferences(program: Program, choice: Choice, access: int, share: float) -> tuple[int, int, int]:
-    """Returns the moves of an access in the order in which they follow the choice."""
+    """Returns the moves of an access, the one closest to the choice first."""
     touch = int(program.access_instruction[access]), int(program.access_buffer[access])
     if choice.fast.get(touch, 1.0) < share:
         return DROP, NO_COPY, COPY

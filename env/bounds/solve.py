@@ -1,4 +1,4 @@
-"""Solving: HiGHS finds duals and integer solutions; the bound of a linear program is computed from the duals alone."""
+"""Solves linear and mixed-integer programs with HiGHS, and certifies bounds of linear programs from duals alone."""
 
 import time
 from collections.abc import Callable
@@ -8,30 +8,30 @@ import highspy
 import numpy as np
 from numpy.typing import NDArray
 
-from .linear import LinearProgram
+from .linear_program import LinearProgram
 
-# A mixed-integer dual value comes from many linear programs that the solver prunes within its tolerances (1e-6 for
-# rows, 1e-7 for duals): it is lowered by this share of it.
+# Share by which the dual value of a mixed-integer program is lowered: it comes from many linear programs that HiGHS
+# prunes within its tolerances (1e-6 for rows, 1e-7 for duals).
 _MIXED_INTEGER_SLACK = 1e-5
 _GAP = 1e-5
-# The last digits take a third of the time, and cost no validity.
+# Optimality tolerance of the interior-point method. Its last digits take a third of the time and add no validity.
 _INTERIOR_GAP = 1e-6
-# The simplex method is faster below this many columns, and always finds exact duals.
+# Below this many columns the simplex method is faster; it always finds exact duals.
 _SMALL = 3000
 Progress = Callable[[float, float], None]  # dual value, value of the best integer solution
 Found = Callable[[NDArray[np.float64]], None]  # `[columns]` an integer solution
-Stop = Callable[[], bool]  # asked some ten times a second whether to end
+Stop = Callable[[], bool]  # asked some ten times a second; True ends the solver
 
 
 @dataclass(frozen=True)
 class Solution:
-    """What a solver found.
+    """The result of a solver.
 
     Attributes:
       bound: lower bound on the objective; -inf if none was found.
       values: `[columns]` the best solution, or None.
       optimal: the solver finished.
-      seconds: how long it took.
+      seconds: time spent.
       stopped: Ctrl-C ended it.
     """
 
@@ -43,7 +43,7 @@ class Solution:
 
 
 def solve_relaxation(linear: LinearProgram, seconds: float, stop: Stop | None = None) -> Solution:
-    """Solves without integrality and certifies the bound: whatever the solver's tolerances, it holds.
+    """Solves without integrality. The bound is certified: it holds whatever the solver's tolerances.
 
     Args:
       linear: the program; every column must have finite bounds.
@@ -53,7 +53,7 @@ def solve_relaxation(linear: LinearProgram, seconds: float, stop: Stop | None = 
     began = time.perf_counter()
     solver = _solver(linear, seconds, integer=False)
     if len(linear.cost) > _SMALL:
-        # Without crossover to a vertex: near enough, since the bound needs no exact duals.
+        # No crossover to a vertex: the bound needs no exact duals.
         solver.setOptionValue("solver", "ipm")
         solver.setOptionValue("run_crossover", "off")
         solver.setOptionValue("ipm_optimality_tolerance", _INTERIOR_GAP)
@@ -77,7 +77,7 @@ def dual_bound(linear: LinearProgram, duals: NDArray[np.float64]) -> float:
     """Returns a lower bound on the objective from any duals, exact or not (Neumaier and Shcherbina 2004).
 
     `cost @ x >= duals @ A x + (cost - duals @ A) @ x` for every `x`; the first term is bounded by the rows' sides, the
-    second by the columns' bounds. What rounding can do is subtracted.
+    second by the columns' bounds. The largest possible rounding error is subtracted.
 
     Args:
       linear: the program; every column must have finite bounds.
@@ -147,7 +147,7 @@ def solve_integer(
 
 
 def _run(solver: "highspy.Highs", stop: Stop | None = None) -> bool:
-    """Runs a solver so that Ctrl-C, or `stop`, ends it with what it has; returns whether Ctrl-C did."""
+    """Runs a solver; Ctrl-C or `stop` ends it with its best solution so far. Returns whether Ctrl-C ended it."""
     solver.HandleUserInterrupt = True
     solver.startSolve()
     stopped = asked = False

@@ -1,4 +1,4 @@
-"""What a program costs, as a relaxation: run times, idle HBM time and waits under a cost model."""
+"""Adds the columns and rows of a relaxation that price a program: run times, idle HBM time, waits."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from ..physics.cost import CYCLES, all_hbm_latency, cycle_s, instruction_times
 from ..physics.cycles import cycle_model, least_cycles
 from ..program.program import Program
 from ..program.target import Target
-from .history import may_be_fast, replaceable, wait_weights
-from .linear import Expression, LinearProgram
+from .linear_program import Expression, LinearProgram
 from .placement import Placement
-from .slots import SlotTree
+from .slot_tree import SlotTree
+from .touches import may_be_fast, replaceable, wait_weights
 
-# An instruction's cycles are an arbitrary function of which accesses are fast: this many, those that matter most, get
-# a column for each of their placements; for the others the best case counts.
+# The cycles of an instruction are any function of its fast accesses. This many, those that matter most, get a column
+# for each of their placements; for the others the best case counts.
 MOST_EXACT = 4
 
 
@@ -36,15 +36,15 @@ def add_time(
       program: the program.
       target: the hardware.
       linear: takes the columns and rows.
-      placement: the columns that say where buffers are.
-      tree: what copies ask of the time under this cost model.
+      placement: the columns that place the buffers.
+      tree: the time that copies demand under this cost model.
       unit_s: the unit of time in seconds.
       model: `msa` or `cycles`.
     """
     # No time is longer than the whole program with everything in HBM: longer ones are no optimum.
     most = all_hbm_latency(program, target, model) / unit_s
     weights = program.weight
-    if weights.size and weights.min() < 1.0:  # loops without trips: what they hold takes no time at all
+    if weights.size and weights.min() < 1.0:  # loops without trips: their instructions take no time
         most *= 1e6
     cost = _Cycles(program, target, linear, placement, unit_s) if model == CYCLES else None
     msa = _Msa(program, target, linear, placement, unit_s, most)
@@ -61,7 +61,7 @@ def add_time(
 
 
 class _Msa:
-    """`max(compute, memory)`: convex in the bytes from fast memory, so that two rows say it exactly."""
+    """Run times `max(compute, memory)`: convex in the bytes from fast memory, so that two rows are exact."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class _Msa:
         self._compute = program.compute_s / unit_s
 
     def instruction(self, t: int) -> tuple[Expression, Expression]:
-        """Returns run time and idle HBM time of an instruction. Both may be longer, at the price of a wait."""
+        """Returns run time and idle HBM time of an instruction. The columns may exceed both, as a wait would."""
         program, linear = self._program, self._linear
         total, compute = float(program.bytes_total[t]), float(self._compute[t])
         fast = Expression()
@@ -114,14 +114,14 @@ class _Msa:
 
 @dataclass(frozen=True)
 class _Case:
-    """A placement of the accesses that get columns: least run time and most idle HBM time of all that agree with it."""
+    """Least run time and most idle HBM time of all placements that agree in the accesses with columns."""
 
     run: float
     idle: float
 
 
 class _Cycles:
-    """A table: the least and the most that any placement of the minor accesses gives, exact in the major ones."""
+    """Run times from the cycle table: exact in the major accesses, best case over the minor ones."""
 
     def __init__(
         self, program: Program, target: Target, linear: LinearProgram, placement: Placement, unit_s: float
@@ -165,7 +165,7 @@ class _Cycles:
         return run, idle
 
     def _major(self, t: int, first: int, last: int) -> list[int]:
-        """Returns the accesses that get columns: those whose buffer the instruction touches once, most saving first."""
+        """Returns the accesses that get columns: the most saving ones of those to a buffer accessed once."""
         buffers = self._program.access_buffer[first:last].tolist()
         able = [
             access
@@ -211,7 +211,7 @@ class _Cycles:
 
 
 def least_latency(program: Program, target: Target, model: str, runs: NDArray[np.bool_]) -> float:
-    """Returns seconds that no placement undercuts of the instructions that run (`runs`, `[T]`), copies being free."""
+    """Returns the least seconds of the instructions that run (`runs`, `[T]`), over all placements, with free copies."""
     if model == CYCLES:
         run_s = least_cycles(program) * cycle_s(program, target)
     else:
@@ -220,13 +220,13 @@ def least_latency(program: Program, target: Target, model: str, runs: NDArray[np
 
 
 def minor_buffers(program: Program, target: Target, model: str, share: float) -> frozenset[int]:
-    """Returns buffers that can be left out of a relaxation: being fast everywhere is worth little to them.
+    """Returns buffers that can be left out of a relaxation, since fast memory saves little at them.
 
     Args:
       program: the program.
       target: the hardware.
       model: name of the cost model.
-      share: what all of them may be worth together, relative to the latency with everything in HBM.
+      share: most that all of them may save together, as a share of the all-in-HBM latency.
     """
     if model == CYCLES:
         worth = np.abs(cycle_model(program).saving) * cycle_s(program, target)
@@ -236,7 +236,7 @@ def minor_buffers(program: Program, target: Target, model: str, share: float) ->
     by_buffer = np.bincount(program.access_buffer, weights=worth, minlength=program.num_buffers)
     run_s, _ = instruction_times(program, target, np.zeros(program.num_accesses, bool), model)
     for t, (_, result) in replaceable(program).items():
-        by_buffer[result] += run_s[t] * program.weight[t]  # a copy to what is left out would replace it for nothing
+        by_buffer[result] += run_s[t] * program.weight[t]  # a left-out result would let a copy replace it at no cost
     order = np.argsort(by_buffer, kind="stable")
     few = order[np.cumsum(by_buffer[order]) <= share * all_hbm_latency(program, target, model)]
     possible = may_be_fast(program, target)

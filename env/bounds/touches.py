@@ -1,4 +1,4 @@
-"""What happens to each buffer, in order: the skeleton on which a relaxation hangs its columns."""
+"""Touches of each buffer in program order, and facts of a program from which a relaxation makes its rows."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,8 +15,8 @@ class Touch:
     """All accesses of one instruction to one buffer.
 
     Attributes:
-      buffer, instruction: who and when.
-      reads, writes: whether there is an operand, a result.
+      buffer, instruction: the buffer and the instruction.
+      reads, writes: the instruction has it as an operand, as a result.
       accesses: numbers of the accesses.
     """
 
@@ -50,20 +50,20 @@ def touches(program: Program) -> list[list[Touch]]:
 
 
 def may_be_fast(program: Program, target: Target) -> NDArray[np.bool_]:
-    """`[N]` the buffer can be served from fast memory by some access: it is allowed there and fits."""
+    """Returns `[N]` the buffer can live in fast memory: it is allowed there and fits."""
     return program.fast_allowed & (program.size > 0) & (program.size <= target.fast_bytes)
 
 
 def replaceable(program: Program) -> dict[int, tuple[int, int]]:
-    """Returns instruction -> (source, result buffer) of those that an asynchronous copy may replace."""
+    """Returns the instructions that an asynchronous copy may replace, with source and result buffer of each."""
     pairs = ((t, replaced_pair(program, t)) for t in range(program.num_instructions))
     return {t: pair for t, pair in pairs if pair is not None}
 
 
 def wait_weights(program: Program) -> NDArray[np.float64]:
-    """`[T + 1]` how often a wait before each instruction counts at least: the trips of the loop around the gap.
+    """Returns `[T + 1]` the least weight of a wait before each instruction: the trips of the loops around the gap.
 
-    A copy that is due there lies in that loop or in one inside it, since copies do not span a loop's border.
+    A copy that is due there lies in that loop or in one inside it, since copies do not cross a loop's border.
     """
     weights = np.append(np.ones(len(program.loop_trips)), 1.0)
     for loop, (parent, trips) in enumerate(zip(program.loop_parent.tolist(), program.loop_trips.tolist(), strict=True)):
@@ -72,7 +72,7 @@ def wait_weights(program: Program) -> NDArray[np.float64]:
     parents = program.loop_parent.tolist()
     gaps = []
     for before, after in pairwise(around):
-        # A parent has a smaller number than its child. Two loops in a row meet in what is around both.
+        # A parent has a smaller number than its child. Two loops in a row meet in the loop around both.
         while before != after:
             before, after = (parents[before], after) if before > after else (before, parents[after])
         gaps.append(before)

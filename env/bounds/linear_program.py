@@ -1,4 +1,4 @@
-"""A linear program under construction: columns and rows by number, then sparse arrays."""
+"""A linear program under construction, and the linear expressions that its rows are made of."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -34,7 +34,8 @@ class LinearProgram:
         return len(self.cost) - 1
 
     def row(self, terms: "Iterable[tuple[int, float]] | Expression", low: float, high: float) -> int:
-        """Adds `low <= sum of coefficient * column <= high` and returns its number; an expression's constant moves."""
+        """Adds `low <= sum of coefficient * column <= high` and returns its number. Of an expression, the constant is
+        moved to both sides."""
         constant = 0.0
         if isinstance(terms, Expression):
             constant = terms.constant
@@ -49,7 +50,7 @@ class LinearProgram:
         return number
 
     def at_least(self, expression: "Expression", bound: float = 0.0) -> None:
-        """Adds `expression >= bound`, unless it holds for every `x` within its bounds anyway."""
+        """Adds `expression >= bound`, unless the bounds of the columns imply it."""
         least = expression.constant
         for column, value in expression.terms.items():
             least += value * (self.low[column] if value > 0 else self.high[column])
@@ -57,7 +58,7 @@ class LinearProgram:
             self.row(expression, bound, INFINITY)
 
     def matrix(self) -> sparse.csr_matrix:
-        """Returns `A`; what was added twice to one place is summed."""
+        """Returns `A`; coefficients added twice to one place are summed."""
         shape = (len(self.row_low), len(self.cost))
         return sparse.csr_matrix((self._values, (self._rows, self._columns)), shape=shape)
 
@@ -88,7 +89,7 @@ class Expression:
         return Expression(self.constant + factor * other.constant, terms)
 
     def include(self, other: "Expression", factor: float = 1.0) -> None:
-        """Adds `factor * other` to this very expression."""
+        """Adds `factor * other` to this expression in place."""
         self.constant += factor * other.constant
         for column, value in other.terms.items():
             self.terms[column] = self.terms.get(column, 0.0) + factor * value

@@ -1,16 +1,16 @@
-"""The time in which copies may run, as a tree of slots: exact bandwidth sharing with few columns.
+"""A binary tree over the time in which copies may run: exact sharing of bandwidth with few columns.
 
 Slot `2 t` is the wait before instruction `t`, slot `2 t + 1` the instruction itself, slot `2 T` the wait at the end.
 A copy may use any of a range of slots. Cutting each range into the few nodes of a binary tree that cover it makes
-"all copies fit into the idle time of their ranges" (Hall's condition for this transport problem) one row per node: what
-a node's children leave over, less what copies take at the node, is left over for the nodes above.
+"all copies fit into the idle time of their ranges" (Hall's condition for this transport problem) one row per node: the
+time that a node's children leave over, less the time that copies take at the node, remains for the nodes above.
 """
 
 from collections import defaultdict
 
-from .linear import Expression, LinearProgram
+from .linear_program import Expression, LinearProgram
 
-_LONGEST_SUM = 6
+_LONGEST_SUM = 6  # longer sums get a column of their own
 
 
 class SlotTree:
@@ -23,7 +23,7 @@ class SlotTree:
         self.demand: dict[int, Expression] = defaultdict(Expression)
 
     def cover(self, first: int, last: int) -> list[tuple[int, int, int]]:
-        """Returns `(node, first, last)` of the fewest nodes that are exactly slots `first..last`, in order of time."""
+        """Returns the fewest nodes that cover exactly slots `first..last`: `(node, first, last)` each, in order."""
         left: list[tuple[int, int, int]] = []
         right: list[tuple[int, int, int]] = []
         low, high, width = first + self.size, last + self.size + 1, 1
@@ -49,16 +49,17 @@ class SlotTree:
         self.demand[node].constant += seconds * share.constant
 
     def constrain(self, program: LinearProgram, supply: dict[int, Expression], most: float) -> None:
-        """Adds the rows.
+        """Adds a row per node.
 
         Args:
-          program: takes them.
-          supply: slot -> time that copies may use there; slots without one have none.
-          most: no more than this is left over anywhere.
+          program: takes the rows.
+          supply: slot -> time that copies may use there; other slots have none.
+          most: upper bound of the time that any node leaves over.
         """
         self._left_over(program, supply, 1, most)
 
     def _left_over(self, program: LinearProgram, supply: dict[int, Expression], node: int, most: float) -> Expression:
+        """Adds the rows of a node and those below it; returns the time left over for the nodes above."""
         if node >= self.size:
             found = supply.get(node - self.size, Expression())
         else:
@@ -72,7 +73,7 @@ class SlotTree:
         if node == 1:
             program.at_least(found)
             return found
-        # The part of it that nodes above use, at most all.
+        # The part that nodes above use, at most all of it.
         kept = program.column(0.0, most)
         program.at_least(found.add(Expression.of(kept), -1.0))
         return Expression.of(kept)
