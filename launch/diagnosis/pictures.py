@@ -1,4 +1,4 @@
-"""The pictures of a diagnosis: docs/diagnosis.md."""
+"""The pictures of a diagnosis, explained in docs/diagnosis.md."""
 
 import io
 from collections.abc import Callable
@@ -33,7 +33,7 @@ _DEPTH_PANELS = (
 
 
 def draw(diagnosis: Diagnosis, folder: Path) -> list[Path]:
-    """Draws a diagnosis into a folder, four pictures at most; returns their paths.
+    """Draws at most four pictures of a diagnosis into a folder; returns their paths.
 
     Raises:
       UserError: they cannot be written.
@@ -183,7 +183,7 @@ def _changes(diagnosis: Diagnosis) -> Figure:
     left.set_ylabel("gain (µs), above 0 is faster")
     left.legend(loc="best", frameon=False, fontsize=9)
     felt = sorted((change for change in changes.changes if change.gain_us), key=lambda change: change.gain_us)
-    # The largest losses and the largest gains, each as many as there are up to half the bars.
+    # The largest losses and the largest gains, half of the bars each.
     shown = felt if len(felt) <= _BARS else [*felt[: _BARS // 2], *felt[-_BARS // 2 :]]
     colours = [OUTPUT if change.effect == HELPS else WRITE_BACK_COLOUR for change in shown]
     rows = np.arange(len(shown))

@@ -1,4 +1,4 @@
-"""The tables that people read: docs/diagnosis.md says what each figure means."""
+"""The tables of a diagnosis for the terminal; docs/diagnosis.md defines each figure."""
 
 from collections.abc import Iterator
 
@@ -9,13 +9,13 @@ from ...actors.diagnosis.diagnose import Diagnosis, LineFigures
 from ...actors.diagnosis.model import Depth
 from ...env.viewer.style import MIB
 
-# Changes that the terminal shows: the surest, and those with the largest gains and losses. The JSON file has all.
+# Numbers of changes shown: the most probable, and those with the largest gains and losses. The JSON file has all.
 _SUREST, _LARGEST = 12, 4
 _INSTRUCTION, _BUFFER = 20, 26
 
 
 def heading(diagnosis: Diagnosis) -> str:
-    """Returns what all tables are about."""
+    """Returns the lines above the tables: program, agent, objective, unit and latencies."""
     scale = diagnosis.scale
     latencies = ", ".join(f"{line.trace.name} {line.trace.latency_s * 1e6:,.2f}" for line in diagnosis.lines)
     production = diagnosis.production_s
