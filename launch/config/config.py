@@ -1,4 +1,4 @@
-"""The configuration of a training run: the rooms' own dataclasses, and what only `launch` decides."""
+"""The configuration of a training run: the settings of its parts, and the schedule."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,15 +23,15 @@ TOPOLOGIES = (PROCESS, RAY)
 
 @dataclass(frozen=True)
 class Schedule:
-    """When what happens. Updates are the learner's steps.
+    """Periods of publishing, saving, evaluating and reporting. Updates are the learner's steps.
 
     Attributes:
       publish_period: updates between two versions of the parameters that actors play with.
-      slice_moves: moves an actor makes before it looks for new parameters, rounded up to a multiple of its games.
-      checkpoint_minutes: minutes between checkpoints; there is always one at the end.
-      checkpoints_kept: the last so many stay.
+      slice_moves: moves that an actor makes between two looks at new parameters, rounded up to a multiple of its games.
+      checkpoint_minutes: minutes between checkpoints; a run always ends with one.
+      checkpoints_kept: checkpoints that are kept, the newest ones.
       evaluate_period: updates between evaluations, or 0 for none before the end.
-      evaluate_simulations: simulations per move of the searching evaluation, or 0 for the greedy one alone.
+      evaluate_simulations: simulations per move of the evaluation with search, or 0 to evaluate the policy alone.
       report_seconds: seconds between two lines of the metric file.
     """
 
@@ -67,19 +67,19 @@ def _replay() -> ReplayConfig:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """Everything a training run depends on, but for the code.
+    """All settings of a training run; with the seed and the code version they determine it.
 
     Attributes:
       workloads: names of committed workloads, or paths of program files.
-      seed: of all randomness.
-      topology: `process` (all in one process, repeats bit for bit) or `ray`.
+      seed: seed of all randomness.
+      topology: `process` (one process, repeats bit for bit) or `ray`.
       actors: self-play actors; the topology `process` has one.
-      minutes: training minutes in all, earlier parts of a resumed run included, or None for no limit.
-      steps: learner updates in all, or None for no limit.
+      minutes: training minutes since the run began, resumed parts included, or None for no limit.
+      steps: learner updates since the run began, or None for no limit.
       segment_period: moves between the starts of two segments of a game (`SegmentSpec.period`).
-      network, learner, replay, search, actor: the rooms' own settings.
-      schedule: when what happens.
-      ray: how the Ray topology uses its machines.
+      network, learner, replay, search, actor: settings of the parts.
+      schedule: periods of publishing, saving, evaluating and reporting.
+      ray: resources of the Ray topology.
     """
 
     workloads: tuple[str, ...]
@@ -133,7 +133,7 @@ class TrainConfig:
 
     @property
     def segment_spec(self) -> SegmentSpec:
-        """The segments that actors write and the learner reads."""
+        """The segments that actors write and the learner samples."""
         return SegmentSpec(
             observation_size=OBSERVATION_SIZE,
             num_actions=NUM_MOVES,
@@ -143,7 +143,7 @@ class TrainConfig:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values that `resolve` reads back into an equal configuration."""
+        """Returns plain values, of which `config_from_json` makes an equal configuration."""
         values: dict[str, Any] = plain(self)
         return values
 
@@ -152,6 +152,6 @@ def config_from_json(values: Mapping[str, Any], source: str) -> TrainConfig:
     """Returns the configuration that `TrainConfig.to_json` wrote.
 
     Raises:
-      UserError: it is not one of this version; the message names `source`.
+      UserError: the values are no configuration of this version; the message names `source`.
     """
     return build(TrainConfig, values, lambda name: source)

@@ -12,7 +12,7 @@ from .strict import build
 
 
 class Overrides:
-    """Settings collected from several places; of equal ones the last counts, and each knows where it came from."""
+    """Settings collected from several places, each with its source. Of two values for one setting the later counts."""
 
     def __init__(self) -> None:
         self._values: dict[str, Any] = {}
@@ -58,7 +58,7 @@ class Overrides:
         self.add(value, f"--set {text}")
 
     def source(self, name: str) -> str:
-        """Where a setting, or a whole `section.`, came from."""
+        """Returns the source of a setting, or of a whole `section.`."""
         found = [
             source
             for setting, source in self._sources.items()
@@ -84,7 +84,7 @@ class Overrides:
 
 
 def _defaults() -> dict[str, Any]:
-    # The one setting without a default is left out again, so that leaving it out is an error.
+    # `workloads` has no default: a configuration without it must be an error.
     values = TrainConfig(workloads=("-",)).to_json()
     del values["workloads"]
     return values

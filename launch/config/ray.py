@@ -1,4 +1,4 @@
-"""How the Ray topology uses its machines: what each role asks Ray for, and how patient the driver is."""
+"""Settings of the Ray topology: the resources of each role, and the driver's time-outs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,23 +15,22 @@ BUILT_IN = ("CPU", "GPU", "memory", "object_store_memory")
 
 @dataclass(frozen=True)
 class RayConfig:
-    """How the Ray topology uses its machines.
+    """Resources and time-outs of the Ray topology.
 
     Attributes:
       address: `auto` or `HOST:PORT` of a running cluster, or None to start one on this machine.
       nodes: nodes of a running cluster that a run waits for before it begins.
-      actor_cpus, learner_cpus, evaluator_cpus: what each asks Ray for; fractions are fine.
-      actor_memory_gb, learner_memory_gb, evaluator_memory_gb: memory that each asks Ray for, in GB; 0: nothing is
-        reserved.
-      replay_cpus, replay_memory_gb: what is kept free of other roles for the replay, on the driver's node.
+      actor_cpus, learner_cpus, evaluator_cpus: processors that each worker asks Ray for; fractions are allowed.
+      actor_memory_gb, learner_memory_gb, evaluator_memory_gb: memory in GB that each worker asks Ray for; 0 reserves
+        none.
+      replay_cpus, replay_memory_gb: processors and memory on the driver's node that other roles leave to the replay.
       learner_gpus: accelerators that the learner asks for; without any it computes on the CPU.
-      actor_resources, learner_resources, evaluator_resources: further resources that each asks for, as the nodes were
-        told them (`ray start --resources='{"NAME": 4}'`), by name.
-      actor_threads, learner_threads, evaluator_threads: 1 for numerical code on one thread, 0 for as many as it
-        likes.
-      call_timeout_s: seconds a call may take, waits for the replay included, before its worker counts as hung.
-      start_timeout_s: seconds that the replay, the learner and the nodes may take to be there.
-      restarts: times that dead actors are replaced before the run gives up.
+      actor_resources, learner_resources, evaluator_resources: further resources that each worker asks for, by the names
+        that the nodes were started with (`ray start --resources='{"NAME": 4}'`).
+      actor_threads, learner_threads, evaluator_threads: 1 to run numerical code on one thread, 0 for no limit.
+      call_timeout_s: seconds that a call may take, waits for the replay included, before its worker counts as hung.
+      start_timeout_s: seconds until the replay, the learner and the nodes must have started.
+      restarts: replacements of dead workers before the run gives up.
     """
 
     address: str | None = None
@@ -73,7 +72,7 @@ class RayConfig:
                 _check_resource(f"ray.{role}_resources.{name}", name, amount)
 
     def options(self, role: str) -> dict[str, Any]:
-        """Returns what a role asks for, as options of a Ray actor."""
+        """Returns the resources of a role as options of a Ray actor."""
         options: dict[str, Any] = {
             "num_cpus": getattr(self, f"{role}_cpus"),
             "num_gpus": self.learner_gpus if role == LEARNER else 0,
@@ -83,19 +82,19 @@ class RayConfig:
         return options | ({"memory": memory} if memory else {})
 
     def threads(self, role: str) -> int:
-        """Returns the setting of a role's threads."""
+        """Returns the thread setting of a role: 1, or 0 for no limit."""
         threads: int = getattr(self, f"{role}_threads")
         return threads
 
 
 def asked(options: Mapping[str, Any]) -> dict[str, float]:
-    """Returns what `RayConfig.options` asks for under the names that Ray's nodes use, without what is 0."""
+    """Returns the resources in `RayConfig.options` under the names that Ray's nodes use; amounts of 0 are left out."""
     named = {"CPU": options["num_cpus"], "GPU": options["num_gpus"], "memory": options.get("memory", 0)}
     return {name: float(amount) for name, amount in {**named, **options["resources"]}.items() if amount}
 
 
 def totals(config: RayConfig, actors: int) -> dict[str, float]:
-    """Returns what all roles of a run with so many actors ask for together, named as in `asked`."""
+    """Returns the resources of all roles together, for a run with `actors` actors, named as in `asked`."""
     total: dict[str, float] = {}
     for role in ROLES:
         for name, amount in asked(config.options(role)).items():
@@ -106,6 +105,6 @@ def totals(config: RayConfig, actors: int) -> dict[str, float]:
 def _check_resource(setting: str, name: str, amount: float) -> None:
     if name in BUILT_IN:
         raise UserError(f"{setting}: has a setting of its own; choose ray.*_cpus, ray.learner_gpus or ray.*_memory_gb")
-    # Ray's own rule.
+    # Ray accepts whole numbers, and fractions of one.
     if amount < 0 or (amount > 1 and amount != int(amount)):
         raise UserError(f"{setting} is {amount}; it must be a whole number, or a share of one between 0 and 1")

@@ -1,4 +1,4 @@
-"""Dataclasses from plain values, and back: unknown keys and wrong types are refused by name."""
+"""Makes dataclasses of plain values, and back; refuses unknown keys and wrong types by name."""
 
 import dataclasses
 import types
@@ -9,24 +9,24 @@ from typing import Any, TypeVar
 from ...env.errors import UserError
 
 T = TypeVar("T")
-# What arrays and clocks can hold.
+# Larger whole numbers fit neither arrays nor clocks.
 _MOST = 2**63
-# Names the origin of a setting, e.g. its file, given the setting's dotted name (or `section.` for a whole section).
+# Maps the dotted name of a setting, or `section.`, to its source, e.g. a file, for messages.
 Source = Callable[[str], str]
 
 
 def build(kind: type[T], values: Any, source: Source, prefix: str = "") -> T:
-    """Returns an instance of the dataclass `kind`; what `values` leaves out keeps its default.
+    """Returns an instance of the dataclass `kind`; fields that `values` leaves out keep their defaults.
 
     Args:
-      kind: a dataclass whose fields are bool, int, float, str, tuples of these, dicts of these by name, dataclasses,
-        or any of them or None.
+      kind: a dataclass; its fields are bool, int, float, str, tuples of these, dicts of these by name, dataclasses, or
+        one of these or None.
       values: mapping from field names to plain JSON or TOML values.
-      source: names the origin of a setting in messages.
+      source: maps a setting to its source, for messages.
       prefix: `section.` for nested dataclasses.
 
     Raises:
-      UserError: a key is unknown, a value has the wrong type, a needed one is missing, or the dataclass refuses it.
+      UserError: a key is unknown, a value has the wrong type or is missing, or the dataclass refuses it.
     """
     if not isinstance(values, Mapping):
         raise UserError(
@@ -45,12 +45,12 @@ def build(kind: type[T], values: Any, source: Source, prefix: str = "") -> T:
     try:
         return kind(**arguments)
     except UserError as error:
-        # The dataclass names its own field; where the value came from is ours to add.
+        # The dataclass names the field but does not know the source.
         raise UserError(f"{source(prefix)}: {error}") from error
 
 
 def plain(value: Any) -> Any:
-    """Returns a dataclass as JSON values that `build` turns back into an equal one."""
+    """Returns a dataclass as JSON values, of which `build` makes an equal one."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value) if f.init}
     if isinstance(value, tuple | list):
@@ -61,7 +61,7 @@ def plain(value: Any) -> Any:
 
 
 def _convert(hint: Any, value: Any, source: Source, name: str) -> Any:
-    """Returns `value` as the type `hint` has it. Raises UserError naming its source."""
+    """Returns `value` converted to the type `hint`. Raises UserError with its source."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         if value is None:

@@ -1,6 +1,7 @@
-"""What the parts of a run's checkpoint are called, and the hash of each: an index for people and for comparisons.
+"""The parts of a run's checkpoint: their names, and a hash of each for people and comparisons.
 
-Files are checked one by one (`checkpoints.py`); a part is some files, leaves of one, or values of the manifest.
+A part is a group of files, leaves of the training state, or a value of the manifest. `checkpoints.py` checks the files
+themselves.
 """
 
 import hashlib
@@ -13,7 +14,7 @@ LEARNER, REPLAY, ACTORS, PUBLISHED, BEST = "learner", "replay", "actors.json", "
 CONFIG = "config.json"
 MANIFEST = "manifest.json"
 
-# Leaves of the training state, by what their paths begin with.
+# Leaves of the training state, by the prefixes of their paths.
 _LEAVES = {
     "parameters": "params/",
     "target": "target_params/",
@@ -28,16 +29,15 @@ _VALUES = ("counters", "metrics_offset", "metrics_sha256", "programs")
 def parts_of(folder: Path, files: Mapping[str, str], entries: Mapping[str, Any]) -> dict[str, str]:
     """Returns the SHA-256 of each part that a checkpoint has, by name.
 
-    `parameters`, `target`, `optimiser`, `step`, `learner_key`: leaves of the training state, as `leaves_sha256` hashes
-    them. `actors` (positions, lines of play and random keys), `published` (what the actors of one process play with),
-    `replay` (segments, priorities, rate limiter, random state; its hash is that of lines `NAME SHA256`), `best`
-    (likewise), `config`. `counters`, `metrics_offset`, `metrics_sha256`, `programs`: of the manifest's own entries, as
-    `json_sha256` hashes them.
+    * `parameters`, `target`, `optimiser`, `step`, `learner_key`: leaves of the training state (`leaves_sha256`).
+    * `actors` (positions, lines of play, random keys), `published` (the actors' parameters), `config`: files.
+    * `replay` (segments, priorities, rate limiter, random state), `best`: folders, hashed as lines `NAME SHA256`.
+    * `counters`, `metrics_offset`, `metrics_sha256`, `programs`: entries of the manifest (`json_sha256`).
 
     Args:
-      folder: the checkpoint's.
-      files: SHA-256 of every file in it, by its path there.
-      entries: the manifest's other entries.
+      folder: the checkpoint's folder.
+      files: SHA-256 of every file, by its path in `folder`.
+      entries: the manifest's entries besides files and parts.
     """
     parts = {}
     for name, prefix in _FILES.items():
@@ -56,11 +56,11 @@ def parts_of(folder: Path, files: Mapping[str, str], entries: Mapping[str, Any])
 
 
 def leaves_sha256(learner_manifest: Mapping[str, Any], prefix: str) -> str | None:
-    """Returns a hash of those leaves of a training state whose paths begin with `prefix`, from its manifest.
+    """Returns a hash of the leaves of a training state whose paths begin with `prefix`, from its manifest.
 
-    It is the SHA-256 of a line `PATH DTYPE SHAPE SHA256` per leaf, sorted by path, with SHAPE as in `3,256` and SHA256
-    that of the leaf's values (C order, little endian): equal if and only if the leaves are. None if there are none, or
-    the checkpoint is of a version that did not hash them.
+    The hash is the SHA-256 of a line `PATH DTYPE SHAPE SHA256` per leaf, sorted by path; SHAPE is as in `3,256`, and
+    SHA256 that of the leaf's values (C order, little endian). It is equal if and only if the leaves are. None if there
+    are no such leaves, or the checkpoint is of a version that did not hash them.
     """
     lines = []
     for leaf in learner_manifest["leaves"]:

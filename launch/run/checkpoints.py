@@ -1,17 +1,17 @@
-"""Checkpoints of a whole run: one folder each, whose manifest is written last and names and hashes every part.
+"""Checkpoints of a whole run: numbered folders whose manifest, written last, names and hashes every part.
 
   000007/
     manifest.json    format, version, code version, counters, place in the metric file, programs, hash of every file
                      below and of every part (`checkpoint_parts.py`), and of the manifest itself
     learner/         training state (`learner/checkpoints/checkpoint.py`)
     replay/          the table (`replay/checkpoint.py`)
-    actors.json      where every actor stands
+    actors.json      the state of every actor
     published.msgpack  the parameters that actors play with, and their version
     best/            the best mappings so far
     config.json      the configuration in force
 
-Checkpoints are numbered; a folder with a number is whole unless someone damaged it later: it is written under another
-name and renamed. What damages one shows when it is read, and the last whole one before it is named.
+A checkpoint is written under another name and renamed, so a folder with a number is whole unless it was damaged later.
+Reading finds the damage, and names the last whole checkpoint before it.
 """
 
 import json
@@ -34,40 +34,40 @@ FORMAT = "mallocmuzero-run-checkpoint"
 FORMAT_VERSION = 3
 
 _SCRATCH = ".writing-"
-# The replay has hashed its large files, and seen them onto the disk.
+# The replay has already hashed its large files and synced them to the disk.
 _REPLAY_MANIFEST = "replay.json"
-# A checkpoint may be so much larger than the one before it: a replay fills.
+# While the replay fills, a checkpoint may be this many times as large as the one before it.
 _GROWTH = 1.25
 _SPARE_BYTES = 2**20
 
 
 class CannotSave(UserError):
-    """A checkpoint cannot be written just now, e.g. because the disk is full. Those before it stay."""
+    """A checkpoint cannot be written at present, e.g. because the disk is full. Older checkpoints stay."""
 
 
 class RunCheckpoints:
-    """The checkpoints in one folder. One process writes."""
+    """The checkpoints in one folder, of which the last `keep` stay. One process writes."""
 
     def __init__(self, directory: Path, keep: int) -> None:
         self._directory = directory
         self._keep = keep
 
     def numbers(self) -> list[int]:
-        """Numbers of the checkpoints there are, ascending."""
+        """Returns the numbers of the checkpoints in the folder, ascending."""
         return sorted(int(path.name) for path in self._directory.glob("[0-9]*") if path.name.isdecimal())
 
     def path(self, number: int) -> Path:
-        """The folder of a checkpoint, whether there is one or not."""
+        """Returns the folder of a checkpoint, whether it exists or not."""
         return self._directory / f"{number:06d}"
 
     @contextmanager
     def writing(self) -> Iterator[tuple[Path, dict[str, Any]]]:
-        """Yields a folder for the parts and a dict for the manifest's further entries; makes them the next checkpoint.
+        """Yields a folder for the parts and a dict for manifest entries; on leaving, they become the next checkpoint.
 
-        All but the last few are removed.
+        Then removes all but the last few checkpoints.
 
         Raises:
-          CannotSave: there is no room, or something cannot be written; older checkpoints stay.
+          CannotSave: there is too little space, or a file cannot be written; older checkpoints stay.
         """
         numbers = self.numbers()
         final = self.path(max(numbers, default=0) + 1)
@@ -77,7 +77,7 @@ class RunCheckpoints:
             for leftover in self._directory.glob(f"{_SCRATCH}*"):
                 shutil.rmtree(leftover)
             if numbers:
-                self._check_room(final, self.path(numbers[-1]))
+                self._check_space(final, self.path(numbers[-1]))
             scratch.mkdir()
             entries: dict[str, Any] = {}
             yield scratch, entries
@@ -111,13 +111,13 @@ class RunCheckpoints:
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
 
-    def _check_room(self, final: Path, previous: Path) -> None:
-        """Raises CannotSave if the disk will not take another checkpoint: half of one would fill it for others too."""
+    def _check_space(self, final: Path, previous: Path) -> None:
+        """Raises CannotSave if the disk has too little space: half a checkpoint would fill it for others too."""
         size = sum(path.stat().st_size for path in previous.rglob("*") if path.is_file())
         needed, free = round(_GROWTH * size) + _SPARE_BYTES, shutil.disk_usage(self._directory).free
         if free < needed:
             raise CannotSave(
-                f"{final}: no room for a checkpoint: it may take {needed / 2**20:.1f} MiB, {free / 2**20:.1f} MiB are "
+                f"{final}: no space for a checkpoint: it may take {needed / 2**20:.1f} MiB, {free / 2**20:.1f} MiB are "
                 "free; free space"
             )
 
@@ -140,7 +140,7 @@ class RunCheckpoints:
             raise FormatError(f"{error}; {self._way_out(numbers)}") from error
 
     def _way_out(self, numbers: list[int]) -> str:
-        """What to do about a last checkpoint that is not whole."""
+        """Returns advice on a last checkpoint that is not whole."""
         for index, number in reversed(list(enumerate(numbers[:-1]))):
             folder = self.path(number)
             try:
@@ -156,7 +156,7 @@ def read_whole(folder: Path) -> dict[str, Any]:
     """Returns the manifest of a checkpoint, after checking it and every file that it names.
 
     Raises:
-      FormatError: something is damaged, or the checkpoint is of another version.
+      FormatError: a file is damaged, or the checkpoint is of another version.
     """
     path = folder / MANIFEST
     manifest = read_json_file(path)
@@ -183,7 +183,7 @@ def read_whole(folder: Path) -> dict[str, Any]:
 
 
 def _check_counters(manifest: dict[str, Any], path: Path) -> None:
-    """Raises FormatError unless counts and seconds are what they should be."""
+    """Raises FormatError if a counter has the wrong type or range."""
 
     def count(value: Any) -> bool:
         return type(value) is int and 0 <= value < 2**62
@@ -212,7 +212,7 @@ def _check_counters(manifest: dict[str, Any], path: Path) -> None:
 
 
 def _hash_files(folder: Path) -> dict[str, str]:
-    """Sees all files onto the disk and returns the hash of each by its path in `folder`."""
+    """Syncs all files to the disk; returns the SHA-256 of each, by its path in `folder`."""
     hashed: dict[str, str] = {}
     if (folder / REPLAY / _REPLAY_MANIFEST).exists():
         content = json.loads((folder / REPLAY / _REPLAY_MANIFEST).read_bytes())

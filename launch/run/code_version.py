@@ -1,4 +1,4 @@
-"""Which code runs here."""
+"""The version of the running code."""
 
 import subprocess
 from pathlib import Path
@@ -9,7 +9,7 @@ _TIMEOUT_S = 10
 
 
 def code_version() -> dict[str, str | None]:
-    """Returns the package's version, and in a git checkout the commit, `-dirty` if something was changed."""
+    """Returns the package's `version`, and in a git checkout the `commit`, with `-dirty` if files are changed."""
     folder = Path(__file__).parents[2]
     commit = None
     if (folder / ".git").exists():
@@ -22,7 +22,7 @@ def code_version() -> dict[str, str | None]:
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired):
-            # Without git, or with one that hangs, the version number has to do.
+            # Git is missing or hangs.
             return {"version": VERSION, "commit": None}
         commit = said.stdout.strip() or None
     return {"version": VERSION, "commit": commit}

@@ -1,14 +1,15 @@
-"""The run directory: what lies where, who may write, and whether it can be resumed.
+"""The run directory: its files, its manifest, and the lock of the process that trains in it.
 
-manifest.json      what the run is: format version, code version, seed, programs and their hashes
+manifest.json      identity of the run: format version, code version, seed, programs and their hashes
 config.json        the resolved configuration
-checkpoints/       step_000001234/: see `checkpoints.py`
+programs/          NAME.json.gz, the run's own copies of its programs
+checkpoints/       000007/: see `checkpoints.py`
 best/              NAME.mapping.json.gz, the best verified mapping of each program, and its picture
-metrics.jsonl      one JSON object per line, see `metrics.py`
-tensorboard/       the same figures
+metrics.jsonl      one JSON object per line: see `train/metrics.py`
+tensorboard/       the same figures for TensorBoard
 evaluation.json    the last evaluation, as `mallocmuzero evaluate --json` writes it
-log.txt            what happened, in words
-lock               held while a process trains here: its number, its machine and when it began
+log.txt            the log
+lock               held while a process trains here: its process id, its machine, and the time when it began
 """
 
 import contextlib
@@ -25,7 +26,7 @@ from ...env.errors import FormatError, UserError
 from .code_version import code_version
 from .json_file import check_format, is_inside, read_json_file, write_json_file
 
-# What only looks at a run needs neither JAX nor the programs.
+# `mallocmuzero status` needs neither JAX nor the programs.
 if TYPE_CHECKING:
     from ...env.program.program import Program
     from ..config.config import TrainConfig
@@ -39,7 +40,7 @@ class RunDirectory:
 
     Attributes:
       path: the folder.
-      name: what the user calls it: the folder, or the URL that it is a working folder of.
+      name: the run's name for the user: the folder, or the URL that it is a working folder of.
     """
 
     def __init__(self, path: str | Path, name: str | None = None) -> None:
@@ -54,7 +55,7 @@ class RunDirectory:
 
     @property
     def manifest_file(self) -> Path:
-        """What the run is."""
+        """The manifest."""
         return self.path / "manifest.json"
 
     def program_file(self, name: str) -> Path:
@@ -88,14 +89,14 @@ class RunDirectory:
 
     @property
     def log_file(self) -> Path:
-        """What happened, in words."""
+        """The log."""
         return self.path / "log.txt"
 
     def create(self, config: "TrainConfig", programs: "Sequence[Program]") -> None:
         """Makes the folder of a new run, the manifest last.
 
         Raises:
-          UserError: there is a run, or something else, in the folder already; or it cannot be written.
+          UserError: the folder holds a run or other files already, or cannot be written.
         """
         from ...env.program.program_file import write_program
 
@@ -108,7 +109,7 @@ class RunDirectory:
             raise UserError(
                 f"{self.path}: cannot be made a run directory ({error.strerror}); choose another folder"
             ) from error
-        # What an interrupted `create` has left may be written again; anything else is not ours.
+        # Files that an interrupted `create` has left may be written again; others belong to somebody else.
         if set(others) - {"config.json", "programs"}:
             raise UserError(f"{self.path}: holds {others[0]} but no run; choose an empty folder")
         for program in programs:
@@ -155,7 +156,7 @@ class RunDirectory:
         """Returns the programs of the run, in the order of its workloads.
 
         Raises:
-          FormatError: one is missing, damaged, or not the one that the run began with.
+          FormatError: a program is missing, damaged, or not the one that the run began with.
         """
         from ...env.program.program_file import read_program
 
@@ -174,10 +175,10 @@ class RunDirectory:
         return programs
 
     def lock(self) -> None:
-        """Keeps others from training here until `unlock`, or the end of the process.
+        """Keeps other processes from training here until `unlock`, or the end of this process.
 
         Raises:
-          UserError: another process does already, or the folder cannot be written.
+          UserError: another process trains here, or the folder cannot be written.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -196,7 +197,7 @@ class RunDirectory:
             os.pwrite(descriptor, json.dumps(holder).encode() + b"\n", 0)
 
     def unlock(self) -> None:
-        """Lets others train here."""
+        """Lets other processes train here."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None

@@ -1,4 +1,4 @@
-"""The small JSON files of a run directory: written whole or not at all, read with a limit, refused by name."""
+"""The small JSON files of a run directory: written whole or not at all, read with a limit of size."""
 
 import json
 import os
@@ -10,24 +10,24 @@ from typing import Any
 from ...env.errors import FormatError
 from ...env.storage.atomic import write_atomically
 
-# Far above any file that is written here, and small enough that a hostile one cannot exhaust memory.
+# Far above the size of any such file, and small enough that a hostile one cannot exhaust memory.
 MAX_BYTES = 64 * 2**20
 
 
 def write_json_file(path: Path, value: Any) -> None:
-    """Writes a JSON file that appears whole or not at all. Raises UserError if it cannot."""
+    """Writes a JSON file, which appears whole or not at all. Raises UserError if it cannot be written."""
     write_atomically(path, (json.dumps(value, indent=1) + "\n").encode())
 
 
 def read_json_file(path: Path) -> dict[str, Any]:
-    """Returns the object in a JSON file. Raises FormatError if there is none."""
+    """Returns the object in a JSON file. Raises FormatError if it holds none."""
     return parse_json(read_bytes(path), path)
 
 
 def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
-    """Returns the content of a regular file of at most `limit` bytes. Raises FormatError if there is none."""
+    """Returns the content of a regular file of at most `limit` bytes. Raises FormatError if it is none."""
     try:
-        # Neither waits for a pipe nor reads from a device.
+        # Without O_NONBLOCK, opening a pipe would wait for a writer.
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise FormatError(f"{path}: is no file; the run directory is damaged")
@@ -68,7 +68,7 @@ def is_inside(name: Any) -> bool:
     """Whether a file's name from a manifest is a plain relative path that stays in the manifest's folder."""
     if not isinstance(name, str) or not name or len(name) > 1000 or "\0" in name:
         return False
-    if any("\ud800" <= letter <= "\udfff" for letter in name):  # Half of a character: no file's name.
+    if any("\ud800" <= letter <= "\udfff" for letter in name):  # A lone surrogate is half a character.
         return False
     path = PurePosixPath(name)
     return not path.is_absolute() and ".." not in path.parts and bool(path.parts)

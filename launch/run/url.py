@@ -1,10 +1,10 @@
 """Run directories by URL (`s3://...`, `gs://...`, whatever fsspec opens): a working folder on this machine.
 
-Training writes to the working folder as to any other run directory. After each checkpoint what is new is copied to the
-URL, the checkpoint's manifest last, so that what has a manifest there is whole. To resume, the run is fetched back. The
-URL is what counts: the working folder is only looked at where a copy has failed and it is ahead.
+Training writes to the working folder as to any other run directory. After each checkpoint, new files are copied to the
+URL, the checkpoint's manifest last, so that a checkpoint with a manifest there is whole. Resuming fetches the run from
+the URL; the working folder is used only if the last copy has failed and the folder is ahead.
 
-Nothing keeps two machines from training at one URL: object storage has no locks.
+Object storage has no locks: two machines can train at one URL, and must not.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(::[A-Za-z][A-Za-z0-9+.-]*)*://")
 _CHECKPOINT = re.compile(r"checkpoints/(\d+)/(.*)")
 _LOCK = "lock"
-# Of a checkpoint, enough to say how a run stands.
+# Larger files of a checkpoint are not needed for the status of a run.
 _SMALL_BYTES = 2**20
 
 
@@ -42,8 +42,8 @@ class RunUrl:
     """A run at a URL, and its working folder.
 
     Attributes:
-      url: as it was given.
-      folder: the working folder, whether it is there or not.
+      url: the URL, without a slash at its end.
+      folder: the working folder, whether it exists or not.
 
     Raises:
       UserError: no installed package opens such URLs.
@@ -64,20 +64,20 @@ class RunUrl:
         self._failure: UserError | None = None
 
     def holds_run(self) -> bool:
-        """Whether a run is there. Raises UserError if the storage cannot be reached."""
+        """Whether the URL holds a run. Raises UserError if the storage cannot be reached."""
         return self._try("looked at", lambda: bool(self._files.exists(f"{self._root}/{MANIFEST}")))
 
     def begin(self, resume: bool) -> str | None:
-        """Makes the working folder ready; its lock, if any, stays.
+        """Prepares the working folder; its lock, if any, stays.
 
         Args:
-          resume: fetch the run that is there.
+          resume: fetch the run at the URL.
 
         Returns:
-          What the user should know, or None.
+          A message for the user, or None.
 
         Raises:
-          UserError: there is a run already, or none to resume, or the storage cannot be reached.
+          UserError: the URL holds a run already, or none to resume, or the storage cannot be reached.
         """
         if self.holds_run() != resume:
             raise UserError(
@@ -93,11 +93,11 @@ class RunUrl:
         return None
 
     def fetch(self, small: bool = False) -> None:
-        """Copies the run here, with its newest whole checkpoint; `small`: without large files of the checkpoint.
+        """Copies the run and its newest whole checkpoint to the folder; `small` leaves out its large files.
 
         Raises:
           UserError: the storage cannot be reached.
-          FormatError: a file there has a name that leads elsewhere.
+          FormatError: the name of a file leads out of the folder.
         """
         sizes = self._there()
         newest = max(self._whole(sizes), default=None)
@@ -113,10 +113,10 @@ class RunUrl:
                 self._try("fetched", partial(self._files.get_file, self._at(name), str(target)))
 
     def push(self, keep: int) -> None:
-        """Copies what is new to the URL. Checkpoints there are `keep` at most.
+        """Copies new files to the URL, and keeps the last `keep` checkpoints there.
 
         Raises:
-          UserError: the storage cannot be reached, or takes no more.
+          UserError: the storage cannot be reached, or is full.
         """
         there = self._there()
         local = {str(path.relative_to(self.folder)): path for path in self.folder.rglob("*") if path.is_file()}
@@ -127,13 +127,13 @@ class RunUrl:
                 checkpoints.setdefault(int(checkpoint[1]), []).append(name)
             elif name not in (_LOCK, MANIFEST) and not name.startswith("checkpoints/"):
                 self._put(name, local[name])
-        # The last one alone: those before were copied when they were the last.
+        # Only the last checkpoint: those before it were copied when they were the last.
         if checkpoints:
             number = max(checkpoints)
             manifest = RunCheckpoints(self.folder / "checkpoints", keep).path(number) / MANIFEST
             name = str(manifest.relative_to(self.folder))
             if name not in there or self._try("read", lambda: self._files.cat_file(self._at(name))) != _bytes(manifest):
-                # What an interrupted copy has left might be of another checkpoint with this number.
+                # Files that an interrupted copy has left may be of another checkpoint with this number.
                 self._remove(number, there)
                 for part in [*(part for part in checkpoints[number] if part != name), name]:
                     self._put(part, local[part])
@@ -142,7 +142,7 @@ class RunUrl:
             self._remove(number, there)
 
     def push_soon(self, keep: int) -> None:
-        """Does `push` beside training; waits for the one before. A failure is logged, and met by the next `push`."""
+        """Pushes on a thread, after the push before it. A failure is logged; the next push copies the rest."""
         self.wait()
 
         def work() -> None:
@@ -163,7 +163,7 @@ class RunUrl:
             self._pushing = None
 
     def end(self, keep: int) -> None:
-        """Copies the rest and removes the working folder, or keeps it and says so. Raises UserError."""
+        """Pushes the rest and removes the working folder. Raises UserError, and keeps the folder, if that fails."""
         self.wait()
         try:
             self.push(keep)
@@ -173,10 +173,10 @@ class RunUrl:
             ) from error
         self._clear()
 
-    # What is there.
+    # Files at the URL.
 
     def _there(self) -> dict[str, int]:
-        """Returns name and size in bytes of every file at the URL."""
+        """Returns the size in bytes of every file at the URL, by name."""
         found = self._try("listed", lambda: self._files.find(self._root, detail=True))
         return {path.removeprefix(self._root).lstrip("/"): int(info["size"] or 0) for path, info in found.items()}
 
@@ -206,7 +206,7 @@ class RunUrl:
     def _remove(self, number: int, there: dict[str, int]) -> None:
         folder = f"checkpoints/{number:06d}/"
         names = [name for name in there if name.startswith(folder)]
-        # The manifest first: what has one is whole.
+        # The manifest first, because a checkpoint with a manifest counts as whole.
         for name in sorted(names, key=lambda name: name != f"{folder}{MANIFEST}"):
             self._try("removed", partial(self._files.rm_file, self._at(name)))
 
@@ -222,7 +222,7 @@ class RunUrl:
         """Returns `call()`. Raises UserError if it fails."""
         try:
             return call()
-        # Every storage's package raises errors of its own.
+        # Each storage's package has its own errors.
         except Exception as error:
             reason = str(error).strip().splitlines()[:1] or [""]
             raise UserError(
@@ -232,11 +232,11 @@ class RunUrl:
 
 @contextmanager
 def local_run(run_dir: str | Path, small: bool = False) -> Iterator[Path]:
-    """Yields a run directory on this machine: the given one, or for a URL a copy that goes with the context.
+    """Yields a run directory on this machine: the given one, or for a URL a copy that ends with the context.
 
     Args:
       run_dir: folder or URL.
-      small: the copy may lack large files of the checkpoint.
+      small: leave out large files of the checkpoint.
 
     Raises:
       UserError: there is no run at the URL, or it cannot be reached.

@@ -1,29 +1,29 @@
-"""What limits a run: who waits for the replay, and whether the replay has what they wait for.
+"""The bottleneck of a run, from the waits of actors and learner and the state of the rate limiter.
 
-The replay alone sets the pace: `inserts * samples_per_insert - samples` stays in a range around
-`min_size * samples_per_insert`. At its lower end the learner is held until actors insert; at its upper end actors are
-held until the learner samples. Someone who waits far from his end waits for the server itself.
+The limiter keeps `inserts * samples_per_insert - samples` in a range around `min_size * samples_per_insert`. At the
+lower end it holds the learner until actors insert; at the upper end it holds actors until the learner samples. A side
+that waits far from its own end waits for the replay server itself.
 """
 
 from dataclasses import dataclass
 
 ACTORS, LEARNER, REPLAY, NOBODY = "actors", "learner", "replay", "nobody"
-# Shares of a role's time: less is no wait worth naming.
+# A smaller share of a role's time counts as no wait.
 _LITTLE = 0.1
-# Where in the limiter's range a wait is no longer the other side's doing.
+# Beyond this place in the limiter's range the limiter does not hold the learner; below 1 minus it, not the actors.
 _FAR = 0.75
 
 
 @dataclass(frozen=True)
 class Waits:
-    """Where a run stood in the last minute. Shares are of wall time; None where unknown.
+    """Waits in the last minute of a run. Shares are of wall time; None if unknown.
 
     Attributes:
-      one_process: actors and learner take turns.
-      playing: share that playing takes of an actor's time.
-      learner, actors: shares that the learner, and an actor on average, waited for the replay.
-      size, min_size: segments in the replay, and those it needs before the learner begins.
-      place: where the limiter stands in its range: 0, the learner is held; 1, the actors are.
+      one_process: actor and learner take turns in one process.
+      playing: share of its time that an actor spends playing.
+      learner, actors: shares of their time that the learner, and an actor on average, waited for the replay.
+      size, min_size: segments in the replay, and those that it needs before the learner begins.
+      place: place of the limiter in its range: at 0 it holds the learner, at 1 the actors.
     """
 
     one_process: bool
@@ -36,7 +36,7 @@ class Waits:
 
 
 def bottleneck(waits: Waits) -> tuple[str, str]:
-    """Returns who limits the whole (`actors`, `learner`, `replay`, `nobody`), and why, in a sentence."""
+    """Returns the limiting role (`actors`, `learner`, `replay` or `nobody`), and the reason in a sentence."""
     if waits.size is not None and waits.min_size is not None and waits.size < waits.min_size:
         return ACTORS, (
             f"the replay is filling: it has {waits.size} of the {waits.min_size} segments (replay.min_size) that the "
@@ -62,7 +62,7 @@ def bottleneck(waits: Waits) -> tuple[str, str]:
         )
     if waits.place is not None and waits.place < 1 - _FAR:
         return REPLAY, (
-            f"actors wait {actors} of their time though the replay has room for them: the replay server, or the "
+            f"actors wait {actors} of their time though the replay would take more segments: the replay server, or the "
             "network to it, is too slow"
         )
     return LEARNER, (

@@ -1,4 +1,4 @@
-"""Who trains in a run directory, found out without taking its lock: a look must never keep a run from starting."""
+"""Finds the process that trains in a run directory, without taking the lock, which could keep a run from starting."""
 
 import json
 import os
@@ -14,13 +14,13 @@ _MAX_BYTES = 4096
 
 @dataclass(frozen=True)
 class Holder:
-    """What is known of the process that trains in a folder.
+    """The process that trains in a folder, as far as it is known.
 
     Attributes:
-      running: whether one does; None where that cannot be told from here.
-      pid: its number, or None.
+      running: whether a process trains there; None if that cannot be told from this machine.
+      pid: its process id, or None.
       host: its machine, or None.
-      why: why it cannot be told, or "".
+      why: the reason why it cannot be told, or "".
     """
 
     running: bool | None
@@ -30,9 +30,9 @@ class Holder:
 
 
 def lock_holder(path: Path) -> Holder:
-    """Returns who holds a run's lock file, by the kernel's own list (`/proc/locks`), or by what the file says.
+    """Returns the holder of a run's lock file, from the kernel's list (`/proc/locks`) or from the file's content.
 
-    A lock of a file system that several machines share shows on the machine that holds it alone.
+    On a file system that several machines share, only the machine that holds the lock lists it.
     """
     try:
         status = path.stat()
@@ -52,12 +52,12 @@ def lock_holder(path: Path) -> Holder:
         return Holder(False)
     if pid is None:
         return Holder(None, why=f"{_LOCKS} cannot be read here")
-    # No list of locks: the process that wrote its number still has the file open, or is gone.
+    # Without a list of locks: the process in the file still has it open, or is gone.
     return Holder(_has_open(pid, status), pid, host)
 
 
 def _words(path: Path) -> dict[str, Any]:
-    """What the holder has written into the lock file; nothing in those of earlier versions."""
+    """Returns what the holder wrote into the lock file; earlier versions wrote nothing."""
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
         data = file.read(_MAX_BYTES)
     with suppress(ValueError, RecursionError):
@@ -68,7 +68,7 @@ def _words(path: Path) -> dict[str, Any]:
 
 
 def _holders(inode: int) -> list[int] | None:
-    """Numbers of the processes that have locked a file of this inode, on whatever device; None if there is no list."""
+    """Returns the ids of processes that have locked a file of this inode on any device; None if there is no list."""
     try:
         lines = _LOCKS.read_text().splitlines()
     except OSError:
@@ -84,13 +84,13 @@ def _holders(inode: int) -> list[int] | None:
 
 
 def _may_hold(pid: int, status: os.stat_result) -> bool:
-    """Whether a process with a lock on the same inode has this file open; yes, if nobody lets us look."""
+    """Whether a process with a lock on the same inode has this file open; true if its files cannot be seen."""
     has = _has_open(pid, status)
     return has is None or has
 
 
 def _has_open(pid: int, status: os.stat_result) -> bool | None:
-    """Whether a process has a file open; None if its files cannot be seen from here."""
+    """Whether a process has a file open; None if its files cannot be seen."""
     folder = Path(f"/proc/{pid}/fd")
     try:
         links = list(folder.iterdir())

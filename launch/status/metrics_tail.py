@@ -1,4 +1,4 @@
-"""The end of a metric file, read while somebody may be writing it."""
+"""Reads the end of a metric file, to which a run may be writing."""
 
 import json
 import os
@@ -8,19 +8,19 @@ from typing import Any
 
 from ...env.errors import FormatError
 
-# Minutes of figures of some hundred programs.
+# Minutes of figures for a hundred programs.
 _TAIL_BYTES = 4 * 2**20
 _WINDOW_MINUTES = 1.0
 
 
 @dataclass(frozen=True)
 class Tail:
-    """What the last lines say.
+    """The last lines of a metric file.
 
     Attributes:
-      last: the last line of figures, as `Session` writes it at every report; {} if there is none.
-      first: the one that begins the window, up to a minute of training before; `last` itself if there is no other.
-      damaged: lines that are no figures; the last one may just be being written and does not count.
+      last: the last line of figures, as `Session.report` writes it; {} if there is none.
+      first: the first line of the window, up to a minute of training before; `last` itself if there is no other.
+      damaged: count of lines that are no figures, without the last, which may be incomplete.
     """
 
     last: dict[str, Any]
@@ -33,18 +33,18 @@ class Tail:
         return 60 * (number(self.last, "minutes") - number(self.first, "minutes"))
 
     def grown(self, name: str) -> float:
-        """How much a figure that only grows has grown in the window."""
+        """Returns the growth in the window of a figure that never decreases."""
         return max(0.0, number(self.last, name) - number(self.first, name))
 
 
 def number(line: dict[str, Any], name: str) -> float:
-    """Returns a figure of a line, 0 if it has none."""
+    """Returns a figure of a line, or 0 if the line lacks it."""
     value = line.get(name)
     return value if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
 
 
 def read_tail(path: Path) -> Tail:
-    """Reads the end of a metric file; one that is not there is empty. Raises FormatError if it cannot be read."""
+    """Reads the end of a metric file; a missing file counts as empty. Raises FormatError if it cannot be read."""
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -54,7 +54,7 @@ def read_tail(path: Path) -> Tail:
         return Tail({}, {}, 0)
     except OSError as error:
         raise FormatError(f"{path}: cannot be read ({error.strerror or error}); check its rights") from error
-    texts = data.split(b"\n")[:-1]  # What follows the last line break is still being written.
+    texts = data.split(b"\n")[:-1]  # The text after the last line break is incomplete.
     if size > _TAIL_BYTES:
         texts = texts[1:]
     lines, damaged = [], 0
@@ -65,7 +65,7 @@ def read_tail(path: Path) -> Tail:
             line = None
         if not isinstance(line, dict) or not all(map(_is_figure, line.values())):
             damaged += 1
-        elif "play/moves" in line:  # and not an evaluation's
+        elif "play/moves" in line:  # Lines of evaluations lack it.
             lines.append(line)
     if not lines:
         return Tail({}, {}, damaged)

@@ -1,4 +1,4 @@
-"""How a run stands, read from its folder alone: no lock is taken, and nobody who trains there is asked."""
+"""The status of a run, read from its folder alone: takes no lock, and asks no process that trains there."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ from .lock_holder import lock_holder
 from .metrics_tail import Tail, number, read_tail
 
 RUNNING, FINISHED, STOPPED, UNKNOWN = "running", "finished", "stopped", "unknown"
-# A running process writes figures every few seconds, but for compilation, evaluation and saving.
+# A running process writes figures every few seconds, except while it compiles, evaluates or saves.
 _SILENT_S = 60.0
 _SILENT_REPORTS = 6
 _LOG_BYTES = 4096
@@ -26,11 +26,11 @@ _ATTEMPTS = 3
 
 
 def run_status(run_dir: str | Path) -> dict[str, Any]:
-    """Returns what `mallocmuzero status --json` writes: docs/json.md.
+    """Returns the object that `mallocmuzero status --json` writes (docs/json.md).
 
     Raises:
       UserError: there is no run of this version.
-      FormatError: its manifest or its configuration is damaged. Damage of anything else is one of the `warnings`.
+      FormatError: the run's manifest or configuration is damaged. Damage of other files is one of the `warnings`.
     """
     run = RunDirectory(run_dir)
     try:
@@ -46,7 +46,7 @@ def run_status(run_dir: str | Path) -> dict[str, Any]:
     tail = read_tail(run.metrics_file)
     if tail.damaged:
         warnings.append(f"{run.metrics_file}: {tail.damaged} of the last lines are no figures; they are passed over")
-    # What a stopped run has done is what its last checkpoint has: the rest is done again.
+    # A stopped run counts up to its last checkpoint; --resume makes the rest again.
     saved_step = None if checkpoint is None else checkpoint["step"]
     step = int(number(tail.last, "step"))
     if holder.running is False and saved_step is not None:
@@ -115,7 +115,7 @@ def _state(running: bool | None, config: Mapping[str, Any], checkpoint: Mapping[
 
 
 def _checkpoint(run: RunDirectory, warnings: list[str]) -> dict[str, Any] | None:
-    """The newest checkpoint, or None. One that is removed while we look has a newer one beside it."""
+    """Returns the newest checkpoint, or None. If it is removed meanwhile, there is a newer one."""
     checkpoints = RunCheckpoints(run.checkpoints, keep=1)
     for _ in range(_ATTEMPTS):
         numbers = checkpoints.numbers()
@@ -133,7 +133,7 @@ def _checkpoint(run: RunDirectory, warnings: list[str]) -> dict[str, Any] | None
 
 
 def _read_checkpoint(folder: Path) -> dict[str, Any]:
-    """What the manifests of a checkpoint say. Its large files are not read. Raises FormatError."""
+    """Returns what the manifests of a checkpoint say, without reading its large files. Raises FormatError."""
     path = folder / MANIFEST
     manifest = read_json_file(path)
     check_format(manifest, FORMAT, FORMAT_VERSION, path)
@@ -171,7 +171,7 @@ def _programs(manifest: Mapping[str, Any]) -> list[str]:
 def _best(
     run: RunDirectory, manifest: Mapping[str, Any], tail: Tail, warnings: list[str]
 ) -> dict[str, dict[str, float | None]]:
-    """The best verified mapping of each program: of training, or of the evaluation at its end."""
+    """Returns the best verified latency of each program, from training or from the evaluation at its end."""
     found: dict[str, dict[str, float | None]] = {}
     for name in _programs(manifest):
         latency_us = _figure(tail.last.get(f"best/{name}/latency_us"))
@@ -210,7 +210,7 @@ def _rates(tail: Tail) -> dict[str, float | None]:
 
 
 def _waits(config: Mapping[str, Any], tail: Tail) -> Waits:
-    # With a single line, all that has been so far.
+    # With a single line of figures, the window is the whole run.
     seconds = tail.window_s if tail.window_s > 0 else 60 * number(tail.last, "minutes")
     actors = max(1.0, _number(config, "", "actors", 1))
 
@@ -236,7 +236,7 @@ def _waits(config: Mapping[str, Any], tail: Tail) -> Waits:
 
 
 def _by_cause(tail: Tail) -> dict[str, dict[str, float]]:
-    """Seconds that each role waited, by cause, in all."""
+    """Returns the seconds that each role has waited since the run began, by cause."""
     found: dict[str, dict[str, float]] = {}
     for name, value in tail.last.items():
         if name.startswith("blocked/") and name.endswith("_s"):
@@ -282,7 +282,7 @@ def _number(config: Mapping[str, Any], section: str, name: str, default: float) 
 
 
 def _figure(value: Any) -> float | None:
-    # The limit, far above every figure, keeps sums and whole numbers finite.
+    # The limit, far above any figure, keeps sums and whole numbers finite.
     return value if type(value) in (int, float) and abs(value) < 1e300 else None
 
 

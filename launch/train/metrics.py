@@ -1,4 +1,4 @@
-"""Figures of a run: JSON lines for programs, TensorBoard for people, under the same names."""
+"""Writes the figures of a run: JSON lines for programs, TensorBoard's event files for people."""
 
 import contextlib
 import errno
@@ -18,9 +18,9 @@ _CHUNK = 2**20
 
 
 class MetricWriter:
-    """Appends to a metric file and to TensorBoard's event files.
+    """Appends figures to a metric file and to TensorBoard's event files, under the same names.
 
-    A line is one JSON object: `time` (seconds since 1970), `minutes` trained, `step` (learner updates), and figures by
+    A line is a JSON object: `time` (seconds since 1970), `minutes` trained, `step` (learner updates), and figures by
     name. Figures that are not finite are null.
     """
 
@@ -30,21 +30,21 @@ class MetricWriter:
         Args:
           file: the metric file.
           tensorboard: folder of the event files.
-          offset: bytes of the file to keep, on resuming: what came after the checkpoint will be written again.
-          step: the step resumed from, or None.
+          offset: on resuming, bytes of the file to keep; lines after the checkpoint will be written again.
+          step: on resuming, the step of the checkpoint.
 
         Raises:
           UserError: a file cannot be written.
         """
         self._path = file
         try:
-            # Unbuffered: what the disk has not taken shall not come later, in the middle of something else.
+            # Unbuffered: otherwise text that a full disk refused would be written later, in the middle of a line.
             self._file = file.open("ab", buffering=0)
             if offset is not None and offset < self._file.tell():
                 self._file.truncate(offset)
             self._hash = hashlib.sha256()
             with file.open("rb") as written:
-                left = self.offset  # not to the end: a device may have none
+                left = self.offset  # Not to the end of the file: a device may have none.
                 while chunk := written.read(min(_CHUNK, left)):
                     self._hash.update(chunk)
                     left -= len(chunk)
@@ -54,12 +54,12 @@ class MetricWriter:
 
     @property
     def offset(self) -> int:
-        """Bytes written so far."""
+        """The size of the metric file in bytes."""
         return os.fstat(self._file.fileno()).st_size
 
     @property
     def sha256(self) -> str:
-        """The hash of what has been written so far."""
+        """The SHA-256 of the metric file."""
         return self._hash.hexdigest()
 
     def write(self, step: int, seconds: float, values: Mapping[str, float]) -> None:
@@ -93,7 +93,7 @@ class MetricWriter:
             if self._file.write(data) != len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError:
-            with contextlib.suppress(OSError):  # of a device; the first error says more
+            with contextlib.suppress(OSError):  # A device cannot be truncated; the first error says more.
                 self._file.truncate(before)
             raise
         self._hash.update(data)

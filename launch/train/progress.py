@@ -1,4 +1,4 @@
-"""What a training run shows while it runs: a live display in a terminal, else a line now and then."""
+"""The progress display of a training run: a live table in a terminal, otherwise a line every ten seconds."""
 
 import math
 import sys
@@ -16,21 +16,21 @@ from ..console import stderr_console
 
 _LINE_SECONDS = 10.0
 _REFRESH_SECONDS = 0.5
-# Programs that a line names.
+# A line names at most this many programs.
 _MOST_NAMED = 4
 
 
 @dataclass
 class ProgramView:
-    """What is shown of one program. Latencies in microseconds, as the objective counts them; None where there is none.
+    """The displayed state of one program. Latencies are in microseconds under the objective; None if there is none.
 
     Attributes:
       name: the program.
-      episodes: games finished.
-      recent_us: mean of the games of the last report.
-      best_us: the best verified mapping.
-      production_us: XLA's.
-      objective: what mappings are judged by.
+      episodes: finished games.
+      recent_us: mean latency of the games of the last report.
+      best_us: latency of the best verified mapping.
+      production_us: latency of XLA's production mapping.
+      objective: the objective that judges mappings.
     """
 
     name: str
@@ -50,7 +50,7 @@ class ProgramView:
 
 @dataclass
 class View:
-    """What is shown. Rates are those of the last report; policy lag counts updates."""
+    """The displayed state of the run. Rates are those of the last report; policy lag is in updates."""
 
     step: int = 0
     steps_per_s: float = 0.0
@@ -65,7 +65,7 @@ class View:
     programs: Sequence[ProgramView] = field(default_factory=list)
 
     def line(self) -> str:
-        """Everything on one line."""
+        """Returns the state as one line."""
         parts = [
             f"{_clock(self.seconds)}",
             f"{self.moves:,} moves ({self.moves_per_s:,.0f}/s)",
@@ -114,7 +114,7 @@ class Progress:
             self._live.stop()
 
     def show(self, view: View, force: bool = False) -> None:
-        """Shows the view, if it is time again or `force` is set."""
+        """Shows the view if the display is due or `force` is set."""
         now = time.monotonic()
         period = _LINE_SECONDS if self._live is None else _REFRESH_SECONDS
         if now - self._shown_at < period and not force:

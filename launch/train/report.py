@@ -1,4 +1,4 @@
-"""How the agent stands: beside the reference players and XLA's production mapping."""
+"""The report of a run: the agent beside the reference players and XLA's production mapping."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -29,7 +29,7 @@ BETTER = "muzero-or-production"
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the evaluation: docs/json.md."""
+    """One row of the evaluation (docs/json.md)."""
 
     program: str
     family: str
@@ -44,12 +44,12 @@ class Row:
     exact: float | None
 
     def as_json(self) -> dict[str, Any]:
-        """The entry of the JSON list."""
+        """Returns the entry of the JSON list."""
         return {**asdict(self), "objective": self.model}
 
 
 def row_of(evaluation: Evaluation) -> Row:
-    """Returns the line of an evaluation."""
+    """Returns the row of an evaluation."""
     return Row(**{name: getattr(evaluation, name) for name in Row.__dataclass_fields__})
 
 
@@ -58,8 +58,8 @@ def evaluate_run(run_dir: str | Path, programs: Sequence[Program], simulations: 
 
     Args:
       run_dir: the run directory.
-      programs: what to play; the agent need not have seen them.
-      simulations: per searched move, or None for what the run is configured for.
+      programs: programs to play; the agent need not have seen them.
+      simulations: simulations per move of the search; None for the run's own setting.
 
     Raises:
       UserError: there is no whole checkpoint of this version.
@@ -81,7 +81,15 @@ def evaluate_all(
     best: BestMappings,
     simulations: int | None,
 ) -> list[Evaluation]:
-    """Returns all evaluations, program by program: references, agent, best of training, better of agent and XLA."""
+    """Returns all evaluations, program by program: references, agent, best of training, better of agent and XLA.
+
+    Args:
+      config: the run's configuration.
+      network, params: the agent.
+      programs: programs to play.
+      best: the best mappings of training.
+      simulations: simulations per move of the search; None for the run's own setting.
+    """
     if simulations is None:
         simulations = config.schedule.evaluate_simulations or config.search.simulations
     search = evaluation_search(config, simulations)
@@ -101,7 +109,7 @@ def evaluate_all(
 
 
 def evaluations_table(rows: Iterable[Row]) -> Table:
-    """Returns the table that people read."""
+    """Returns the table of the evaluation."""
     table = Table(title="Evaluation (simulated latency by cost model, steady; ratio to production by the objective)")
     for heading in ("program", "solver", "objective"):
         table.add_column(heading, no_wrap=True)
@@ -125,7 +133,7 @@ def finish(session: Session, params: Params) -> list[Row]:
     """Evaluates a run that has ended, prints the table, and writes mappings and pictures to the run directory.
 
     Raises:
-      UserError: something cannot be written.
+      UserError: a file cannot be written.
     """
     run, config = session.run, session.config
     session.say("evaluating")
@@ -143,12 +151,12 @@ def finish(session: Session, params: Params) -> list[Row]:
 
 
 def _write_best(run: RunDirectory, program: Program, evaluations: list[Evaluation]) -> list[Path]:
-    """Writes the agent's best mapping of a program, and its picture beside production; returns the paths."""
+    """Writes the agent's best mapping of a program and a picture of it beside production; returns the paths."""
     agent = [e for e in evaluations if e.solver.startswith("muzero") and e.solver != BETTER and e.verified]
     if not agent:
         return []
     best = min(agent, key=lambda e: e.latency_us)
-    drawn = MSA if best.model == ROBUST else best.model  # a picture has one axis of time
+    drawn = MSA if best.model == ROBUST else best.model  # A picture has one time axis.
     mapping_path, picture_path = run.best / f"{program.name}.mapping.json.gz", run.best / f"{program.name}.png"
     write_mapping(best.mapping, program, mapping_path)
     picture.draw(

@@ -1,5 +1,7 @@
-"""TensorBoard's event files, written at once: tensorboardX's own writer does so on a thread, and when the disk is full
-that thread dies and whoever adds the next event waits for ever."""
+"""TensorBoard's event files, written by the calling thread.
+
+tensorboardX's own writer has a thread that dies when the disk is full; the next call then waits for ever.
+"""
 
 import itertools
 import os
@@ -14,13 +16,13 @@ from tensorboardX.summary import scalar
 
 
 class EventFiles:
-    """Writes figures to event files in a folder. After an error the next figures begin a new file."""
+    """Writes figures to event files in a folder; begins a new file after an error."""
 
     def __init__(self, folder: Path, step: int | None = None) -> None:
-        """Begins a file. If `step` is given, TensorBoard forgets earlier figures from that step on.
+        """Begins a file. If `step` is given, TensorBoard drops figures of earlier files from that step on.
 
         Raises:
-          OSError: it cannot be written.
+          OSError: the file cannot be written.
         """
         self._folder = folder
         self._purge = step
@@ -29,7 +31,7 @@ class EventFiles:
         self._open()
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
-        """Writes figures of a learner's step. Raises OSError if the disk does not take them."""
+        """Writes figures of the learner's step `step`. Raises OSError if the disk refuses them."""
         writer = self._writer or self._open()
         now = time.time()
         try:
@@ -41,7 +43,7 @@ class EventFiles:
             raise
 
     def close(self) -> None:
-        """Closes the file; what the disk does not take is lost."""
+        """Closes the file. Figures that the disk refuses are lost."""
         writer, self._writer = self._writer, None
         if writer is not None:
             with suppress(OSError):
@@ -49,7 +51,7 @@ class EventFiles:
 
     def _open(self) -> EventsWriter:
         self._folder.mkdir(parents=True, exist_ok=True)
-        # tensorboardX names files by the second.
+        # tensorboardX names files by the second; the suffix keeps names apart.
         writer = EventsWriter(str(self._folder / "events"), f".{os.getpid()}.{next(self._numbers)}")
         if self._purge is not None:
             writer.write_event(Event(step=self._purge, file_version="brain.Event:2"))

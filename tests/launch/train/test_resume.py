@@ -138,7 +138,7 @@ def test_a_changed_configuration_program_or_metric_file_is_noticed(run: Path) ->
     assert "metrics.jsonl: is not as checkpoint" in errors
 
 
-def test_no_room_is_noticed_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lack_of_space_is_noticed_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = RunCheckpoints(tmp_path, keep=2)
 
     def write(size: int) -> None:
@@ -148,7 +148,7 @@ def test_no_room_is_noticed_before_anything_is_written(tmp_path: Path, monkeypat
     write(3 * 2**20)
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=4 * 2**20))
-    with pytest.raises(CannotSave, match=r"000002: no room for a checkpoint: it may take 4\.8 MiB, 4\.0 MiB are free"):
+    with pytest.raises(CannotSave, match=r"000002: no space for a checkpoint: it may take 4\.8 MiB, 4\.0 MiB are free"):
         write(0)
     assert [path.name for path in tmp_path.iterdir()] == ["000001"]
     monkeypatch.undo()
