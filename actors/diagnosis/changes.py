@@ -176,11 +176,11 @@ def find_changes(
             found.append(known[decision, move])
         gains = whole_s - np.array([alternatives.seconds(latencies) for latencies in found])
         return Tried(
-            decisions,
-            moves,
-            log[decisions, moves] - log[decisions, trace.action[decisions]],
-            np.where(np.abs(gains) <= NEUTRAL * whole_s, 0.0, gains),
-            [{model: whole[model] - latencies[model] for model in whole} for latencies in found],
+            decision=decisions,
+            move=moves,
+            log_odds=log[decisions, moves] - log[decisions, trace.action[decisions]],
+            gain_s=np.where(np.abs(gains) <= NEUTRAL * whole_s, 0.0, gains),
+            model_gain_s=[{model: whole[model] - latencies[model] for model in whole} for latencies in found],
         )
 
     changed = np.flatnonzero(preferred != trace.action)
@@ -203,15 +203,15 @@ def find_changes(
         for row in order
     ]
     found = Changes(
-        len(trace),
-        whole_s * 1e6,
-        production_s * 1e6,
-        tally(agent),
-        tally(random),
-        len(pool),
-        alternatives.seconds(alternatives.along(_moves(agent, agent.gain_s < np.inf))) * 1e6,
-        alternatives.seconds(alternatives.along(_moves(agent, agent.gain_s > 0.0))) * 1e6,
-        changes,
+        decisions=len(trace),
+        line_us=whole_s * 1e6,
+        production_us=production_s * 1e6,
+        agent=tally(agent),
+        random=tally(random),
+        alternatives=len(pool),
+        together_us=alternatives.seconds(alternatives.along(_moves(agent, agent.gain_s < np.inf))) * 1e6,
+        helping_together_us=alternatives.seconds(alternatives.along(_moves(agent, agent.gain_s > 0.0))) * 1e6,
+        changes=changes,
     )
     return found, agent, random
 
@@ -221,14 +221,14 @@ def tally(tried: Tried) -> Tally:
     gain_us = tried.gain_s * 1e6
     helps, hurts = int((gain_us > 0.0).sum()), int((gain_us < 0.0).sum())
     return Tally(
-        len(gain_us),
-        helps,
-        len(gain_us) - helps - hurts,
-        hurts,
-        helps / len(gain_us) if len(gain_us) else None,
-        float(gain_us[gain_us > 0.0].sum()),
-        float(-gain_us[gain_us < 0.0].sum()),
-        _rank_correlation(tried.log_odds, gain_us),
+        moves=len(gain_us),
+        helps=helps,
+        neutral=len(gain_us) - helps - hurts,
+        hurts=hurts,
+        helps_share=helps / len(gain_us) if len(gain_us) else None,
+        gain_us=float(gain_us[gain_us > 0.0].sum()),
+        loss_us=float(-gain_us[gain_us < 0.0].sum()),
+        rank_correlation=_rank_correlation(tried.log_odds, gain_us),
     )
 
 

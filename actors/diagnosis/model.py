@@ -121,27 +121,27 @@ def compare_model(
         value_error = value - trace.value[there]
         depths.append(
             Depth(
-                depth,
-                int(alive.sum()),
-                _mean(None if reward_error is None else np.abs(reward_error), alive),
-                _mean(reward_error, alive),
-                _mean(np.abs(value_error), alive),
-                _mean(value_error, alive),
-                _mean(np.abs(heads.value[there] - trace.value[there]), alive),
-                _mean(np.abs(earned + discount**depth * value - trace.value[start]), made),
-                _mean((np.exp(real) * ratio).sum(-1), alive),
-                _mean(imagined.argmax(-1) == real.argmax(-1), alive),
-                _mean(np.where(legal, 0.0, np.exp(masked_log_softmax(logits))).sum(-1), alive),
-                _mean(_cosine(np.asarray(latent), heads.latent[there]), alive),
-                _mean(projected, alive),
+                depth=depth,
+                states=int(alive.sum()),
+                reward_error=_mean(None if reward_error is None else np.abs(reward_error), alive),
+                reward_bias=_mean(reward_error, alive),
+                value_error=_mean(np.abs(value_error), alive),
+                value_bias=_mean(value_error, alive),
+                seen_value_error=_mean(np.abs(heads.value[there] - trace.value[there]), alive),
+                backup_error=_mean(np.abs(earned + discount**depth * value - trace.value[start]), made),
+                policy_kl=_mean((np.exp(real) * ratio).sum(-1), alive),
+                same_move=_mean(imagined.argmax(-1) == real.argmax(-1), alive),
+                illegal_mass=_mean(np.where(legal, 0.0, np.exp(masked_log_softmax(logits))).sum(-1), alive),
+                cosine=_mean(_cosine(np.asarray(latent), heads.latent[there]), alive),
+                projected_cosine=_mean(projected, alive),
             )
         )
     return ModelErrors(
-        len(start),
-        float(np.abs(trace.reward - np.median(trace.reward)).mean()),
-        float(np.abs(trace.value - np.median(trace.value)).mean()),
-        int((np.abs(trace.reward) > network.config.reward.limit).sum()),
-        depths,
+        starts=len(start),
+        constant_reward_error=float(np.abs(trace.reward - np.median(trace.reward)).mean()),
+        constant_value_error=float(np.abs(trace.value - np.median(trace.value)).mean()),
+        clipped_rewards=int((np.abs(trace.reward) > network.config.reward.limit).sum()),
+        depths=depths,
     )
 
 

@@ -71,15 +71,24 @@ def describe_policy(trace: Trace, logits: NDArray[np.float64]) -> PolicyFigures:
     for legal in range(2, NUM_MOVES + 1):
         here = count == legal
         figures = [float(f[here].mean()) if here.any() else None for f in (entropy, sure, agrees)]
-        by_legal.append(Choices(legal, int(here.sum()), figures[0], float(np.log(legal)), figures[1], figures[2]))
+        by_legal.append(
+            Choices(
+                legal=legal,
+                decisions=int(here.sum()),
+                entropy=figures[0],
+                uniform=float(np.log(legal)),
+                sure=figures[1],
+                agreement=figures[2],
+            )
+        )
     return PolicyFigures(
-        len(trace),
-        float(sure.mean()),
-        float(agrees.mean()),
-        float(probability[np.arange(len(trace)), trace.action].mean()),
-        float(np.where(trace.legal, 0.0, np.exp(masked_log_softmax(logits))).sum(-1).mean()),
-        by_legal,
-        {
+        decisions=len(trace),
+        sure=float(sure.mean()),
+        agreement=float(agrees.mean()),
+        probability=float(probability[np.arange(len(trace)), trace.action].mean()),
+        illegal_mass=float(np.where(trace.legal, 0.0, np.exp(masked_log_softmax(logits))).sum(-1).mean()),
+        by_legal=by_legal,
+        moves={
             made: {
                 liked: int(((trace.action == line) & (favourite == own)).sum()) for own, liked in enumerate(MOVE_NAMES)
             }

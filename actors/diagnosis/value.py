@@ -68,26 +68,26 @@ def calibrate(predicted: NDArray[np.float64], true: NDArray[np.float64], limit: 
     slope = covariance / float(spread) ** 2 if varies else None
     groups = np.array_split(np.argsort(predicted, kind="stable"), min(_BINS, len(predicted)))
     return Calibration(
-        len(predicted),
-        float(predicted.mean()),
-        float(true.mean()),
-        float(error.mean()),
-        float(np.abs(error).mean()),
-        slope,
-        None if slope is None else float(true.mean() - slope * predicted.mean()),
-        covariance / float(spread * spread_true) if varies and varies_true else None,
-        1.0 - float((error**2).mean()) / float(spread_true) ** 2 if varies_true else None,
-        float((np.abs(true) > limit).mean()),
-        [_bin(predicted[group], true[group]) for group in groups],
+        decisions=len(predicted),
+        mean_predicted=float(predicted.mean()),
+        mean_true=float(true.mean()),
+        mean_error=float(error.mean()),
+        mean_abs_error=float(np.abs(error).mean()),
+        slope=slope,
+        intercept=None if slope is None else float(true.mean() - slope * predicted.mean()),
+        correlation=covariance / float(spread * spread_true) if varies and varies_true else None,
+        explained=1.0 - float((error**2).mean()) / float(spread_true) ** 2 if varies_true else None,
+        clipped=float((np.abs(true) > limit).mean()),
+        bins=[_bin(predicted[group], true[group]) for group in groups],
     )
 
 
 def _bin(predicted: NDArray[np.float64], true: NDArray[np.float64]) -> Bin:
     return Bin(
-        len(predicted),
-        float(predicted.min()),
-        float(predicted.max()),
-        float(predicted.mean()),
-        float(true.mean()),
-        float(true.std()),
+        decisions=len(predicted),
+        low=float(predicted.min()),
+        high=float(predicted.max()),
+        predicted=float(predicted.mean()),
+        true=float(true.mean()),
+        spread=float(true.std()),
     )

@@ -147,9 +147,7 @@ class SelfPlayActor:
         replay_seconds = time.perf_counter() - begin
         while made < moves:
             started = time.perf_counter()
-            for index, slot in enumerate(self._slots):
-                slot.game.observe(self._observations[index])
-                self._legal[index] = slot.game.legal
+            self._observe()
             observed = time.perf_counter()
             key = jax.random.fold_in(self._key, self._moves)
             result = search(self._network, self._params, key, self._observations, self._legal, self._search_config)
@@ -157,15 +155,7 @@ class SelfPlayActor:
             searched = time.perf_counter()
             search_seconds += searched - observed
             game_seconds += observed - started
-            for index, slot in enumerate(self._slots):
-                moved = slot.move(
-                    self._observations[index], int(actions[index]), policies[index], float(values[index]), self._version
-                )
-                self._pending.extend((index, step) for step in moved.steps)
-                if moved.ends:
-                    self._pending.append((index, _End(cut=moved.steps[-1].discount != 0.0)))
-                if moved.result is not None:
-                    self._episodes.append(moved.result)
+            self._step(actions, policies, values)
             stepped = time.perf_counter()
             game_seconds += stepped - searched
             self._moves += len(self._slots)
@@ -175,15 +165,33 @@ class SelfPlayActor:
         annealing_seconds = self._anneal_one()
         episodes, self._episodes = self._episodes, []
         return PlayReport(
-            made,
-            self._version,
-            time.perf_counter() - begin,
-            search_seconds,
-            game_seconds,
-            replay_seconds,
-            annealing_seconds,
-            episodes,
+            moves=made,
+            version=self._version,
+            seconds=time.perf_counter() - begin,
+            search_seconds=search_seconds,
+            game_seconds=game_seconds,
+            replay_seconds=replay_seconds,
+            annealing_seconds=annealing_seconds,
+            episodes=episodes,
         )
+
+    def _observe(self) -> None:
+        """Fills the batch of observations and legal moves."""
+        for index, slot in enumerate(self._slots):
+            slot.game.observe(self._observations[index])
+            self._legal[index] = slot.game.legal
+
+    def _step(self, actions: np.ndarray, policies: np.ndarray, values: np.ndarray) -> None:
+        """Moves all slots by the search's results, `[B]`, `[B, M]` and `[B]`; queues their steps."""
+        for index, slot in enumerate(self._slots):
+            moved = slot.move(
+                self._observations[index], int(actions[index]), policies[index], float(values[index]), self._version
+            )
+            self._pending.extend((index, step) for step in moved.steps)
+            if moved.ends:
+                self._pending.append((index, _End(cut=moved.steps[-1].discount != 0.0)))
+            if moved.result is not None:
+                self._episodes.append(moved.result)
 
     def _anneal_one(self) -> float:
         """Anneals the next program for a slice; returns the seconds that this took."""

@@ -82,22 +82,30 @@ def result_of(
     """Returns the result of a finished game and marks it as reported."""
     context.reported_s = min(context.reported_s, latency_s)
     return EpisodeResult(
-        game.program.name,
-        latency_s,
-        context.scale.score(latency_s),
-        list(game.actions),
-        game.decisions,
-        game.evictions,
-        game.stalled_copies,
-        version,
-        branch,
+        program=game.program.name,
+        latency_s=latency_s,
+        score=context.scale.score(latency_s),
+        actions=list(game.actions),
+        decisions=game.decisions,
+        evictions=game.evictions,
+        stalled_copies=game.stalled_copies,
+        version=version,
+        branch=branch,
     )
 
 
 def result_without_moves(context: ProgramContext, latency_s: float, version: int) -> EpisodeResult:
     """Returns the result of a branch that is no better than the games reported before."""
     return EpisodeResult(
-        context.program.name, latency_s, context.scale.score(latency_s), [], 0, 0, 0, version, branch=True
+        program=context.program.name,
+        latency_s=latency_s,
+        score=context.scale.score(latency_s),
+        actions=[],
+        decisions=0,
+        evictions=0,
+        stalled_copies=0,
+        version=version,
+        branch=True,
     )
 
 

@@ -28,7 +28,7 @@ FIRST, BEST = "first", "best"
 
 
 class ProgramContext:
-    """What all games on one program share: rules, judge, scale of rewards, and the best line of play.
+    """The common ground of all games on one program: rules, judge, scale of rewards, and the best line of play.
 
     Attributes:
       program: the program.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class GuidedConfig:
-    """How the solver spends its budget. Every `_share` and `_gap` is a share of the budget.
+    """Shares of the budget by purpose, and the temperatures. Every `_share` and `_gap` is a share of the budget.
 
     Attributes:
       start_share: for following the best mappings in the game, and as much again for greedy lines.
