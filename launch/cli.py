@@ -1,4 +1,4 @@
-"""The command `mallocmuzero`."""
+"""The command line `mallocmuzero`: finds the command, runs it, and reports errors in one line."""
 
 import argparse
 import importlib
@@ -31,10 +31,10 @@ INTERRUPT_STATUS = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command; returns the exit status.
+    """Runs one command; returns its exit status.
 
-    0: it worked. 1: `verify` found violations. 2: something given cannot be used; one line on standard error says what.
-    130, 143: stopped by Ctrl-C, or by SIGTERM; `train` has saved what it had.
+    0: success. 1: `verify` found violations, or `pack` no solution. 2: an argument or a file cannot be used; one line
+    on standard error says why. 130, 143: stopped by Ctrl-C or by SIGTERM; `train` has saved the run.
     """
     parser = make_parser()
     parsed = parser.parse_args(arguments)
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("mallocmuzero: stopped", file=sys.stderr)
         return INTERRUPT_STATUS
     except BrokenPipeError:
-        # The reader of our output has gone, e.g. `| head`; keep the interpreter from complaining as it flushes.
+        # The reader of the output has gone, e.g. `| head`; without this the interpreter complains as it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return USAGE_STATUS
 

@@ -1,18 +1,18 @@
-"""Consoles for tables and progress."""
+"""Consoles for tables and progress, on standard output and standard error."""
 
 import sys
 
 from rich.console import Console
 
-# Wide enough for every table: a file or pipe has no width that could wrap them.
+# A file or pipe has no width; this one is wide enough for every table.
 _FILE_WIDTH = 140
 
 
 def stdout_console() -> Console:
-    """The console on standard output; plain text when that is no terminal."""
+    """Returns the console on standard output, which is the result; plain text if that is no terminal."""
     return Console(file=sys.stdout, width=None if sys.stdout.isatty() else _FILE_WIDTH, highlight=False)
 
 
 def stderr_console() -> Console:
-    """The console on standard error, for everything that is not the result."""
+    """Returns the console on standard error, for everything that is not the result."""
     return Console(file=sys.stderr, width=None if sys.stderr.isatty() else _FILE_WIDTH, highlight=False)

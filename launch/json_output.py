@@ -1,4 +1,4 @@
-"""What `--json` writes. The fields are a contract: docs/json.md."""
+"""The option `--json` and its output, whose fields are a contract (docs/json.md)."""
 
 import argparse
 import json
@@ -18,7 +18,7 @@ def add_json_option(parser: argparse.ArgumentParser) -> None:
 
 
 def write_json(value: Any, path: str) -> None:
-    """Writes a result to `path`, or to standard output if that is `-`. Numbers that are not finite become null.
+    """Writes a result to `path`, or to standard output for `-`. Numbers that are not finite become null.
 
     Raises:
       UserError: the file cannot be written.

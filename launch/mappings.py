@@ -1,4 +1,4 @@
-"""Mappings by what people call them."""
+"""Mappings by the names that the command line gives them: `production`, `all-hbm`, or a file."""
 
 from ..env.errors import UserError
 from ..env.program.mapping import Mapping

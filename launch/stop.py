@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first one stops cleanly and saves, the second one at once."""
+"""Ctrl-C and SIGTERM: the first signal stops a command cleanly, the second at once."""
 
 import signal
 import sys
@@ -9,10 +9,10 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopRequest:
-    """Remembers that the user wants to stop, while it is entered as a context.
+    """True once the user wants to stop. A context: signals are caught within it.
 
     Attributes:
-      signal: the number of the signal that came, or None.
+      signal: number of the signal that has come, or None.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class StopRequest:
 
     @property
     def status(self) -> int:
-        """Exit status that tells which signal stopped us: 130 for Ctrl-C, 143 for SIGTERM, 0 for none."""
+        """The exit status that names the signal: 130 for Ctrl-C, 143 for SIGTERM, 0 for none."""
         return 0 if self.signal is None else 128 + self.signal
 
     def __enter__(self) -> Self:

@@ -12,7 +12,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 from mallocmuzero.env import workloads
-from mallocmuzero.launch.commands.workloads import describe, room
+from mallocmuzero.launch.commands.workloads import describe, headroom
 
 from ..common.marked_page import fill_marks
 
@@ -29,7 +29,7 @@ def main() -> None:
     entries = [describe(workloads.load(name), workloads.split(name)) for name in workloads.names()]
     for entry in entries:
         entry["description"] = workloads.workload(entry["name"]).description
-    entries.sort(key=lambda entry: (room(entry) is None, -(room(entry) or 0.0)))
+    entries.sort(key=lambda entry: (headroom(entry) is None, -(headroom(entry) or 0.0)))
     draw(entries)
     page = PAGE.read_text(encoding="utf-8")
     tables = [("summary", summary(entries)), ("programs", programs(entries)), ("splits", splits(entries))]
@@ -60,7 +60,7 @@ def programs(entries: list[dict[str, Any]]) -> list[str]:
         cells += [_percent(robust[key]) for key in ("production_tuned", "bound", "best_known")]
         if robust["bound_proved"]:
             cells[-2] += "*"
-        lines.append("| " + " | ".join([*cells, _percent(room(entry))]) + " |")
+        lines.append("| " + " | ".join([*cells, _percent(headroom(entry))]) + " |")
     return lines
 
 
@@ -81,7 +81,7 @@ def summary(entries: list[dict[str, Any]]) -> list[str]:
     targets = sorted({entry["target"] for entry in entries})
     lines = [f"{len(entries)} programs, {len(families)} families, {training} training steps; {', '.join(targets)}."]
     for objective in ("msa", "cycles", "robust"):
-        rooms = [room(entry, objective) for entry in entries]
+        rooms = [headroom(entry, objective) for entry in entries]
         known = [value for value in rooms if value is not None]
         if known:
             contended = sum(value >= 0.01 for value in known)

@@ -1,4 +1,4 @@
-"""`mallocmuzero bound`: how good any mapping of a program can be, and the best mapping met on the way."""
+"""`mallocmuzero bound`: proves a lower bound on the latency of a program, and keeps the best mapping found."""
 
 import argparse
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument(
         "--objective", metavar="O", help="robust, msa or cycles (default: robust where the program has a cycle table)"
     )
-    parser.add_argument("--seconds", metavar="S", type=float, default=60.0, help="about how long it may take (60)")
+    parser.add_argument(
+        "--seconds", metavar="S", type=float, default=60.0, help="time that it may take, approximately (60)"
+    )
     parser.add_argument(
         "--scope",
         metavar="WHICH",
@@ -76,7 +78,7 @@ def _progress(found: "Bound") -> str:
 
 
 def describe(program: "Program", found: "Bound") -> dict[str, Any]:
-    """Returns what `--json` writes: docs/json.md."""
+    """Returns the object that `--json` writes (docs/json.md)."""
 
     def us(seconds: float | None) -> float | None:
         return None if seconds is None else seconds * 1e6
@@ -109,7 +111,7 @@ def _print(program: "Program", found: "Bound") -> None:
     from ..console import stdout_console
 
     table = Table(title=f"{program.name}: us of {found.objective}, {_SCOPES[found.scope]}", show_header=False)
-    table.add_row("floor: all that may be in fast memory, copies free", _us(found.floor_s))
+    table.add_row("floor: every instruction at its fastest, copies free", _us(found.floor_s))
     table.add_row("linear relaxation, certified", _us(found.relaxation_s))
     table.add_row("mixed-integer program, dual value", _us(found.integer_s))
     table.add_row("bound: no mapping takes less", _us(found.bound_s))

@@ -1,4 +1,4 @@
-"""`mallocmuzero export`: the policy of a run as one small file."""
+"""`mallocmuzero export`: writes the policy of a run as one small file."""
 
 import argparse
 from pathlib import Path

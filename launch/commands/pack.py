@@ -1,4 +1,4 @@
-"""`mallocmuzero pack`: offsets for a list of buffers with known lives."""
+"""`mallocmuzero pack`: finds offsets for a list of buffers with known lives."""
 
 import argparse
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`mallocmuzero show`: the picture of a program or of a mapping."""
+"""`mallocmuzero show`: draws a program or a mapping."""
 
 import argparse
 
@@ -8,7 +8,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser = subparsers.add_parser(
         "show",
         help="draw a program or a mapping",
-        description="Draws what lies where in fast memory and when; without a mapping, the program's pressure on it.",
+        description="Draws the buffers in fast memory over time; without a mapping, the demand for fast memory.",
     )
     parser.add_argument("program", metavar="PROGRAM", help="name of a workload, or a program file")
     parser.add_argument("mapping", metavar="MAPPING", nargs="?", help="mapping file, or `production` for XLA's own")

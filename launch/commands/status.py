@@ -1,4 +1,4 @@
-"""`mallocmuzero status`: how a run stands, while it runs and afterwards."""
+"""`mallocmuzero status`: shows the progress, speed and bottleneck of a run, while it runs and afterwards."""
 
 import argparse
 from typing import TYPE_CHECKING, Any
@@ -16,9 +16,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     """Adds the command to the parser."""
     parser = subparsers.add_parser(
         "status",
-        help="show how a run stands",
-        description="Shows how far a run is, its best mappings, how fast it goes, who waits for whom, and what limits "
-        "it. Reads the run directory alone: it may be asked at any time, and from any machine that sees the folder.",
+        help="show the status of a run",
+        description="Shows the progress of a run, its best mappings, its speed, the waits of learner and actors, and "
+        "its bottleneck. Reads the run directory alone: works at any time, on any machine that sees the folder.",
     )
     parser.add_argument("run_dir", metavar="RUN_DIR", help="run directory of `mallocmuzero train`, or its URL")
     add_json_option(parser)

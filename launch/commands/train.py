@@ -1,4 +1,4 @@
-"""`mallocmuzero train`: a training run, new or resumed."""
+"""`mallocmuzero train`: begins a training run, or resumes one."""
 
 import argparse
 from pathlib import Path
@@ -10,20 +10,26 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser = subparsers.add_parser(
         "train",
         help="train an agent",
-        description="Trains an agent on programs, then prints how it stands beside XLA's production mapping and writes "
-        "the best mappings and their pictures to the run directory. Ctrl-C stops and saves; --resume continues.",
+        description="Trains an agent on programs, then compares it with XLA's production mapping and writes the best "
+        "mappings and their pictures to the run directory. Ctrl-C stops and saves; --resume continues.",
     )
-    parser.add_argument("--workload", nargs="+", action="extend", metavar="NAME|FILE", help="what to train on")
-    parser.add_argument("--run-dir", required=True, metavar="DIR|URL", help="where everything is written")
-    parser.add_argument("--minutes", type=float, metavar="M", help="training minutes in all; by default no limit")
-    parser.add_argument("--steps", type=int, metavar="N", help="learner updates in all; by default no limit")
+    parser.add_argument("--workload", nargs="+", action="extend", metavar="NAME|FILE", help="programs to train on")
+    parser.add_argument(
+        "--run-dir", required=True, metavar="DIR|URL", help="run directory, where everything is written"
+    )
+    parser.add_argument(
+        "--minutes", type=float, metavar="M", help="limit in training minutes, resumed parts included; by default none"
+    )
+    parser.add_argument(
+        "--steps", type=int, metavar="N", help="limit in learner updates, resumed parts included; by default none"
+    )
     parser.add_argument("--topology", metavar="process|ray", help="one process (default), or Ray actors around Reverb")
     parser.add_argument("--address", metavar="auto|HOST:PORT", help="join this Ray cluster instead of starting one")
     parser.add_argument("--actors", type=int, metavar="N", help="self-play actors (topology ray)")
     parser.add_argument(
         "--objective", metavar="O", help="robust (the default where there is a cycle table), msa or cycles"
     )
-    parser.add_argument("--seed", type=int, metavar="K", help="of all randomness; by default 0")
+    parser.add_argument("--seed", type=int, metavar="K", help="seed of all randomness; by default 0")
     parser.add_argument("--resume", action="store_true", help="continue the run in the run directory")
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings as TOML or JSON")
     parser.add_argument(
@@ -52,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _options(arguments: argparse.Namespace) -> list[tuple[str, dict[str, Any]]]:
-    """Returns the settings that have an option of their own, where it was given."""
+    """Returns the options that were given and stand for a setting, each with its setting."""
     given: dict[str, Any] = {
         "workloads": arguments.workload,
         "minutes": arguments.minutes,

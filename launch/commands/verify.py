@@ -1,4 +1,4 @@
-"""`mallocmuzero verify`: whether a mapping is legal, and its latency."""
+"""`mallocmuzero verify`: checks that a mapping is legal, and prints its latency."""
 
 import argparse
 
@@ -10,7 +10,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser = subparsers.add_parser(
         "verify",
         help="check a mapping against its program",
-        description="Checks that a mapping obeys the physics, and prints its latency. Exit status 1 if it does not.",
+        description="Checks that a mapping is legal, and prints its latency. Exit status 1 if it is not.",
     )
     parser.add_argument("program", metavar="PROGRAM", help="name of a workload, or a program file")
     parser.add_argument("mapping", metavar="MAPPING", help="mapping file, or `production` for XLA's own")

@@ -1,4 +1,4 @@
-"""`mallocmuzero workloads`: the benchmark programs, what XLA makes of them, and what is possible."""
+"""`mallocmuzero workloads`: lists the benchmark programs with XLA's latencies and proven bounds."""
 
 import argparse
 from typing import TYPE_CHECKING, Any
@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def describe(program: "Program", split: str | None) -> dict[str, Any]:
-    """Returns one entry of the JSON list: docs/json.md."""
+    """Returns one entry of the JSON list (docs/json.md)."""
     from ...env.game.game import MallocGame, play_line
     from ...env.physics.cost import MODELS
     from ...env.workloads.known_bounds import known
@@ -65,7 +65,7 @@ def describe(program: "Program", split: str | None) -> dict[str, Any]:
 
 
 def latencies_us(program: "Program", model: str) -> dict[str, float | None]:
-    """Returns the reference latencies of a program in microseconds, by what they are of; all None without a model."""
+    """Returns the reference latencies of a program in microseconds, by name; all None if `model` cannot price it."""
     from ...env.physics.cost import all_hbm_latency, available_models, floor_latency
     from ...env.physics.simulator import simulate
 
@@ -87,7 +87,7 @@ def latencies_us(program: "Program", model: str) -> dict[str, float | None]:
 
 
 def tuned_ratio(program: "Program") -> float | None:
-    """Returns the best of the flag grid under `robust`: the worse of its ratios to the default; None if not known."""
+    """Returns the tuned production under `robust`: the larger of its two ratios to production; None if not known."""
     from ...env.physics.objective import ROBUST, make_judge, resolve
 
     if not program.variants or program.production is None or resolve(program) != ROBUST:
@@ -106,8 +106,8 @@ def _bound(known: dict[str, Any], objective: str, unit: float) -> dict[str, Any]
     return {"bound": found.bound * unit, "bound_proved": found.proved, "best_known": best and best * unit}
 
 
-def room(entry: dict[str, Any], objective: str = "robust") -> float | None:
-    """Returns the share of the tuned production latency that the bound leaves to be won, or None if not known."""
+def headroom(entry: dict[str, Any], objective: str = "robust") -> float | None:
+    """Returns the possible gain: 1 - bound / tuned production latency, or None if not known."""
     figures = entry["robust"] if objective == "robust" else entry["latency_us"][objective]
     if figures["bound"] is None or figures["production_tuned"] is None:
         return None
@@ -120,7 +120,7 @@ def _print_table(entries: list[dict[str, Any]]) -> None:
     from ..console import stdout_console
 
     table = Table(
-        title="Workloads: production in us (steady); tuned, bound and floor in % of it; room: what robust leaves to win"
+        title="Workloads: production in us (steady); tuned, bound and floor in % of it; gain: possible under robust"
     )
     for heading in ("name", "split", "target"):
         table.add_column(heading, no_wrap=True)
@@ -129,7 +129,7 @@ def _print_table(entries: list[dict[str, Any]]) -> None:
     for model in ("msa", "cycles"):
         for heading in (model, "tuned", "bound", "floor"):
             table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("room", justify="right", no_wrap=True)
+    table.add_column("gain", justify="right", no_wrap=True)
     for entry in entries:
         cells = [entry["name"], entry["split"] or "-", entry["target"]]
         cells += [str(entry["instructions"]), str(entry["decisions"]), _percent(entry["fast_share"], 0)]
@@ -139,7 +139,7 @@ def _print_table(entries: list[dict[str, Any]]) -> None:
             cells.append("-" if production is None else f"{production:.{0 if production >= 1000 else 1}f}")
             for key in ("production_tuned", "bound", "floor"):
                 cells.append(_percent(latency[key] / production if latency[key] and production else None))
-        table.add_row(*cells, _percent(room(entry)))
+        table.add_row(*cells, _percent(headroom(entry)))
     stdout_console().print(table)
 
 

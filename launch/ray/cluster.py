@@ -1,4 +1,4 @@
-"""The Ray cluster that a run uses: started here for it alone, or joined."""
+"""The Ray cluster of a run: started on this machine for it alone, or joined at an address."""
 
 import importlib
 import math
@@ -17,7 +17,7 @@ from .nodes import await_nodes, check_nodes
 
 AUTO = "auto"
 _CONNECT_TIMEOUT_S = 10.0
-# Parameters are the only large objects: a few versions of a few megabytes.
+# Parameters are the only large objects: a few versions of a few megabytes each.
 _OBJECT_STORE_BYTES = 300 * 2**20
 _NAMESPACE = "mallocmuzero"
 
@@ -27,7 +27,7 @@ class Cluster:
     """A cluster that this process is connected to.
 
     Attributes:
-      local: everything runs on this machine.
+      local: the cluster was started for this run, on this machine.
       host: name under which the cluster's processes reach this machine.
     """
 
@@ -37,9 +37,9 @@ class Cluster:
 
 def import_ray() -> ModuleType:
     """Returns the `ray` module. Raises UserError if it is not installed."""
-    # Read on import; Ray would otherwise hide accelerators from workers that ask for none, and warn about it.
+    # Ray reads both on import. Without the first, it hides accelerators from workers that ask for none, and warns.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    # A cluster that is started for a training run tells nobody about it.
+    # Without the second, a cluster that is started here reports usage statistics.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         return importlib.import_module("ray")
@@ -58,8 +58,8 @@ def cluster(config: TrainConfig) -> Iterator[Cluster]:
     """
     address = config.ray.address
     if address is None:
-        # Read on import, and by every process that Ray starts: without clusters Ray listens on loopback alone. The
-        # name is of other systems, where that is the default.
+        # Ray, and every process that it starts, reads it on import: at 0 Ray listens on the loopback device alone, as
+        # is its default on the systems in the name.
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     else:
         _check_address(address)
@@ -69,7 +69,7 @@ def cluster(config: TrainConfig) -> Iterator[Cluster]:
         if address is not None:
             await_nodes(ray, config.ray.nodes, config.ray.start_timeout_s)
             check_nodes(ray)
-        # A cluster that was joined may have one node now and more later, which could not reach a `localhost`.
+        # A joined cluster may gain nodes later, which could not reach this machine as `localhost`.
         local = address is None
         host = "localhost" if local else ray.util.get_node_ip_address()
         yield Cluster(local, host)
@@ -82,9 +82,9 @@ def _start(ray: ModuleType, config: TrainConfig) -> None:
     if config.ray.address is None:
         total = totals(config.ray, config.actors)
         options |= {
-            # Not None, which would follow the environment to a running cluster.
+            # None would join a running cluster that the environment names.
             "address": "local",
-            # Shares of a machine, not a limit: a small machine shall run what was asked for, slowly.
+            # At least what the roles ask for: a small machine runs them too, slowly.
             "num_cpus": max(os.cpu_count() or 1, math.ceil(total.pop("CPU", 0.0))),
             "object_store_memory": _OBJECT_STORE_BYTES,
             "include_dashboard": False,
@@ -105,11 +105,11 @@ def _start(ray: ModuleType, config: TrainConfig) -> None:
 
 
 def _check_address(address: str) -> None:
-    """Raises UserError unless a gRPC server answers there; Ray itself would try for minutes."""
+    """Raises UserError unless a gRPC server answers at the address; Ray itself would try for minutes."""
     if address == AUTO:
         address = os.environ.get("RAY_ADDRESS", AUTO)
         if address == AUTO:
-            return  # Ray looks for a cluster on this machine, and says at once if there is none.
+            return  # Ray looks for a cluster on this machine, and fails at once if there is none.
     host, colon, port = address.rpartition(":")
     if not colon or not host or not port.isdecimal() or "/" in address:
         raise UserError(f"--address {address}: is not `auto` or HOST:PORT, e.g. 10.0.0.1:6379")

@@ -1,4 +1,4 @@
-"""What a run must know of a Ray cluster's nodes before it begins: enough of them, alike, with room for every role."""
+"""Checks of a Ray cluster's nodes before a run begins: their number, their versions, their resources."""
 
 import importlib.metadata
 import sys
@@ -13,13 +13,13 @@ from ..config.ray import ROLES, RayConfig, asked, totals
 
 _ANSWER_TIMEOUT_S = 120.0
 _LOOK_S = 1.0
-# Whose numbers or messages cross from node to node.
+# Packages whose objects or messages travel between nodes.
 _PACKAGES = ("jax", "jaxlib", "numpy", "flax", "optax", "ray", "dm-reverb", "tensorflow-cpu")
 _MISSING = "not installed"
 
 
 def versions() -> dict[str, str]:
-    """Returns the versions that must agree between nodes, by name. Runs on each of them."""
+    """Returns the versions that must agree between nodes, by name. Runs on each node."""
     found = {"Python": ".".join(map(str, sys.version_info[:2])), "mallocmuzero": VERSION}
     for name in _PACKAGES:
         try:
@@ -30,14 +30,14 @@ def versions() -> dict[str, str]:
 
 
 def check_alike(ours: Mapping[str, str], theirs: Mapping[str, Mapping[str, str]]) -> None:
-    """Compares versions.
+    """Compares the versions of nodes with those of this process.
 
     Args:
-      ours: this process's.
-      theirs: by address of the node.
+      ours: versions of this process, by name.
+      theirs: versions of each node, by its address.
 
     Raises:
-      UserError: some differ; the message names every such node.
+      UserError: versions differ; the message names every such node.
     """
     differing = []
     for address, report in theirs.items():
@@ -52,12 +52,12 @@ def check_alike(ours: Mapping[str, str], theirs: Mapping[str, Mapping[str, str]]
 
 
 def alive(ray: ModuleType) -> list[dict[str, Any]]:
-    """Returns the nodes that are alive, as `ray.nodes` has them."""
+    """Returns the entries of `ray.nodes` that are alive."""
     return [node for node in ray.nodes() if node["Alive"]]
 
 
 def await_nodes(ray: ModuleType, wanted: int, timeout_s: float, stop: Callable[[], bool] = lambda: False) -> None:
-    """Waits until so many nodes are alive. Raises UserError if they are not in time, or if `stop` says so."""
+    """Waits until `wanted` nodes are alive. Raises UserError after `timeout_s`, or if `stop` returns true."""
     deadline = time.monotonic() + timeout_s
     while (found := len(alive(ray))) < wanted:
         if stop() or time.monotonic() > deadline:
@@ -69,7 +69,7 @@ def await_nodes(ray: ModuleType, wanted: int, timeout_s: float, stop: Callable[[
 
 
 def check_nodes(ray: ModuleType) -> None:
-    """Raises UserError unless every node runs mallocmuzero and has this process's versions."""
+    """Raises UserError unless every node can run mallocmuzero and has the versions of this process."""
     strategy = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
     task = ray.remote(versions)
     calls = {
@@ -95,7 +95,7 @@ def check_nodes(ray: ModuleType) -> None:
 
 
 def capacity_warnings(nodes: Sequence[Mapping[str, Any]], config: RayConfig, actors: int) -> list[str]:
-    """Says for which roles no node is large enough, and whether all of them together fit; a line each."""
+    """Returns a line for each role that fits on no node; if there is none, a line if all roles together do not fit."""
     lines = []
     for role in ROLES:
         wanted = asked(config.options(role))
@@ -106,7 +106,7 @@ def capacity_warnings(nodes: Sequence[Mapping[str, Any]], config: RayConfig, act
     short = [name for name, amount in total.items() if there[name] < amount]
     if short and not lines:
         words = ", ".join(f"{_words({name: there[name]})} of {_words({name: total[name]})}" for name in short)
-        lines.append(f"the cluster has {words} that all roles ask for; those without room wait for it")
+        lines.append(f"the cluster has {words} that all roles ask for; workers that do not fit wait for it")
     return lines
 
 

@@ -1,5 +1,4 @@
-"""The operating system's processes behind Ray's actors: Ray asks an actor to end, and one that is stopped or hangs in
-native code does not hear it."""
+"""Ends the processes behind Ray's actors. Ray only asks an actor to end; a stopped or hanging process would stay."""
 
 import contextlib
 import os
@@ -11,16 +10,16 @@ from typing import Any
 
 from .cluster import import_ray
 
-# To find out where a worker runs, and to reach another node.
+# Time-outs for a worker's answer, and for ending a process on another node.
 _ASK_S = 1.0
 _KILL_S = 10.0
-# To end by itself, and between two looks.
+# Seconds that a process has to end by itself, and between two looks at it.
 _LEAVE_S, _LOOK_S = 3.0, 0.02
 
 
 @dataclass(frozen=True)
 class _Process:
-    """A process of a node. Its number alone could be another's by now, its beginning too cannot."""
+    """A process of a node. Process ids are reused; an id together with its start time is unique."""
 
     node: str
     pid: int
@@ -28,18 +27,18 @@ class _Process:
 
 
 class Processes:
-    """Where workers run, as they said themselves while they could."""
+    """The processes of workers, which report them when they start."""
 
     def __init__(self) -> None:
         self._ray: Any = import_ray()
         self._answers: dict[Any, Any] = {}
 
     def watch(self, handle: Any) -> None:
-        """Has a new worker say where it runs, before anything else that it is asked."""
+        """Has a new worker report its process, as its first call."""
         self._answers[handle] = handle.__ray_call__.remote(_here)
 
     def kill(self, handle: Any) -> None:
-        """Ends a worker, whatever it does; its calls under way then fail."""
+        """Ends a worker, even one that hangs; its calls under way then fail."""
         process = self._find(handle)
         with contextlib.suppress(self._ray.exceptions.RayError):
             self._ray.kill(handle)
@@ -51,7 +50,7 @@ class Processes:
             return
         strategy = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(process.node, soft=False)
         call = self._ray.remote(_kill).options(num_cpus=0, scheduling_strategy=strategy).remote(process)
-        # A node that does not answer is gone, and its processes with it.
+        # If the node does not answer, it is gone, and its processes with it.
         with contextlib.suppress(self._ray.exceptions.RayError):
             self._ray.get(call, timeout=_KILL_S)
 
@@ -67,29 +66,29 @@ class Processes:
 
 
 def _here(worker: Any) -> _Process:
-    """Runs in the worker."""
+    """Returns the process of the worker in which it runs."""
     return _Process(import_ray().get_runtime_context().get_node_id(), os.getpid(), _began(os.getpid()))
 
 
 def _stat(pid: int) -> list[str]:
-    """What /proc says of a process, from its state on; empty if there is none, or no /proc."""
+    """Returns the fields of /proc/PID/stat from the state on; none if there is no such process or no /proc."""
     try:
-        # The name, in brackets, may hold anything.
+        # The process's name, in brackets before the state, may contain any character.
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return []
 
 
 def _began(pid: int) -> str:
-    """When a process began, in ticks since the machine started; "" if it is not there, or has ended."""
+    """Returns the start time of a process in ticks since boot; "" if there is none, or it has ended."""
     stat = _stat(pid)
     return stat[19] if stat and stat[0] not in "ZX" else ""
 
 
 def _kill(process: _Process) -> None:
-    """Runs on the process's node."""
+    """Ends a process of the node on which it runs."""
     deadline = time.monotonic() + _LEAVE_S
-    # Ray has told it to end; one that is stopped has not heard it.
+    # Ray has asked it to end; a stopped process does not receive that.
     while process.began and _began(process.pid) == process.began:
         if time.monotonic() > deadline or _stat(process.pid)[:1] == ["T"]:
             with contextlib.suppress(ProcessLookupError):
