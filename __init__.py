@@ -1,6 +1,6 @@
 """mallocMuZero: learned memory mapping for accelerators, on real TPU programs."""
 
-from .env.storage.cache import keep_compiled_code_by_source
+from .env.compiled.cache import keep_compiled_code_by_source
 from .version import VERSION as __version__
 
 __all__ = ["__version__"]

@@ -1,20 +1,20 @@
 """Sorting and searching in compiled code.
 
-Numba makes `np.argsort`, `np.sort` and `np.searchsorted` of inner functions whose names are only unique within a
-process. Code that was kept by one process and loaded into another could be linked with the other's: the same sources
-then sorted rightly or wrongly from run to run (docs/decisions/0007-sorting.md). These are plain functions instead.
+Numba builds `np.argsort`, `np.sort` and `np.searchsorted` from inner functions whose names are unique within one process
+only. Code cached by one process and loaded by another may be linked with the other's functions: the same sources then
+sort correctly or not from run to run (docs/decisions/0007-sorting.md). These are plain functions instead.
 """
 
 import numpy as np
 from numba import njit
 
-# Stretches that are sorted by insertion before they are merged.
+# Runs of this length are sorted by insertion before they are merged.
 _RUN = 16
 
 
 @njit(cache=True, nogil=True)
 def ascending(keys: np.ndarray) -> np.ndarray:
-    """Returns the order `[n]` of places that sorts `keys[n]`, equal ones as they stand (`np.argsort`, stable)."""
+    """Returns `[n]` the stable order that sorts `keys[n]`, as a stable `np.argsort`."""
     count = len(keys)
     order, other = np.arange(count), np.empty(count, np.int64)
     for begin in range(0, count, _RUN):

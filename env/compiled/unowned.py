@@ -1,9 +1,9 @@
-"""Named tuples of arrays without the price of counting who refers to them, in compiled code.
+"""Named tuples of arrays without reference counting, in compiled code.
 
-Numba passes a named tuple as its arrays, and counts a reference to each when a function begins and when it ends: on a
-call with `Tables` and `State` some forty atomic instructions, which came to half of a game's time. An array that
-belongs to nobody is not counted. What compiled code calls once per move or more often is inlined (`forceinline`) as
-well, since a call also copies what the tuples consist of.
+Numba passes a named tuple as its arrays, and counts a reference to each when a function begins and when it ends: for a
+call with `Tables` and `State` about forty atomic instructions, which took half of a game's time. An array without an
+owner is not counted. Functions called once per move or more often are inlined as well (`forceinline`), since a call also
+copies the members of its tuples.
 """
 
 from typing import Any, Protocol, TypeVar, cast
@@ -36,6 +36,6 @@ def _lent(builder: Any, kind: Any, value: Any) -> Any:
     return value
 
 
-# In compiled code only. Returns the same named tuple, of arrays and of such tuples, whose arrays belong to nobody: the
-# caller's own must outlive it, and none of them may be returned.
+# In compiled code only: returns the same named tuple, of arrays and of such tuples, with arrays that have no owner. The
+# caller's arrays must outlive it, and none of its arrays may be returned.
 unowned: _Unowned = cast(_Unowned, _unowned)

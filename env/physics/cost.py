@@ -1,12 +1,12 @@
-"""What an instruction costs under a placement: the swappable part of the physics.
+"""Cost models: seconds of each instruction under a placement.
 
-`msa` is the cost model that XLA's memory space assignment optimises (XLA: `CostAnalysis::GetInstructionElapsed`):
-`max(compute, memory)`, where bytes served from fast memory move at its bandwidth, all others at HBM's, one after the
+`msa` is the model that XLA's memory space assignment optimises (XLA: `CostAnalysis::GetInstructionElapsed`):
+`max(compute, memory)`, where bytes served from fast memory move at its bandwidth and all others at HBM's, one after the
 other.
 
-`cycles` is what XLA's code generator estimates, divided by the clock: a table of what compilations showed, completed
-where none did (`cycles.py`). It does not say how long HBM is busy; that is taken to be the time the bytes from HBM
-need, or the whole instruction if it is shorter.
+`cycles` is the estimate of XLA's code generator over the clock: a table of what compilations have shown, completed where
+they have not (`cycles.py`). It does not tell how long HBM is busy; that is taken to be the time that the bytes from HBM
+need, or the whole instruction if that is shorter.
 """
 
 import numpy as np
@@ -37,7 +37,7 @@ def available_models(program: Program) -> tuple[str, ...]:
 def instruction_times(
     program: Program, target: Target, access_fast: NDArray[np.bool_], model: str = MSA
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Returns how long each instruction runs, and how much of that it keeps HBM busy.
+    """Returns the seconds that each instruction runs, and the seconds of them that it keeps HBM busy.
 
     Args:
       program: the program.
@@ -97,10 +97,10 @@ def all_hbm_latency(program: Program, target: Target, model: str = MSA) -> float
 
 
 def floor_latency(program: Program, target: Target, model: str = MSA) -> float:
-    """Returns a lower bound in seconds: every instruction as fast as a placement can make it, and copies are free.
+    """Returns a lower bound in seconds: each instruction at its fastest, copies free.
 
-    Under `msa` that is with everything that may be in fast memory; under `cycles`, which is not monotonic, the least
-    seen of each instruction.
+    Under `msa` an instruction is fastest with all its buffers in fast memory that may be there; under `cycles`, which is
+    not monotonic, with the least cycles seen.
 
     Raises:
       UserError: the cost model is not known, or the program has no cycle table.

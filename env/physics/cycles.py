@@ -1,10 +1,10 @@
-"""The `cycles` cost model: the code generator's cycles, looked up exactly where a placement was seen, else completed.
+"""The `cycles` cost model: the code generator's cycles, looked up where the compiler has shown them, else completed.
 
-A seen pair (instruction, set of accesses served from fast memory) is looked up by a key that is the XOR of one random
-number per fast access (Zobrist hashing), so that a game can update it access by access. An unseen pair is *completed*:
-the row's cycles with nothing fast, less one saving per fast access, never outside what was seen of the row. Each access
-is expected to save its share of the bytes, corrected by as little as explains the pairs seen. How good that is, and
-what it was chosen over: docs/decisions/0006-cycles-and-robust.md.
+A seen pair (instruction, set of fast accesses) is looked up by a key, the XOR of one random number per fast access
+(Zobrist hashing), which a game updates access by access. An unseen pair is *completed*: the cycles with nothing fast less
+one saving per fast access, clipped to the range seen for the instruction. A saving is the access's share of the bytes,
+plus the smallest correction that explains the pairs seen. Its error, and the alternatives:
+docs/decisions/0006-cycles-and-robust.md.
 """
 
 from dataclasses import dataclass
@@ -17,22 +17,22 @@ from ..errors import UserError
 from ..program.cycle_table import CycleTable
 from ..program.program import Program
 
-# Variance of what additive savings cannot explain, relative to that of what they can.
+# Variance that additive savings cannot explain, relative to the variance that they can.
 _NOISE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
 class CycleModel:
-    """A program's cycle table, ready to be asked. `T` instructions, `A` accesses, `R` rows, `P` pairs.
+    """A cycle table for look-up. Shapes: `T` instructions, `A` accesses, `R` rows, `P` pairs.
 
     Attributes:
-      row: `[T]` row of the instruction, -1 where it costs nothing.
-      start_key: `[T]` key of the instruction with nothing fast.
-      access_key: `[A]` what a fast access changes of it, by XOR.
+      row: `[T]` the row of each instruction, -1 if it costs nothing.
+      start_key: `[T]` the key of each instruction with nothing fast.
+      access_key: `[A]` the change of that key by a fast access, by XOR.
       keys: `[P]` keys of the pairs seen, ascending.
       cycles: `[P]` their cycles.
       base: `[R]` cycles with nothing fast.
-      saving: `[A]` cycles that the completion saves per fast access; may be negative.
+      saving: `[A]` cycles that the completion saves for each fast access; may be negative.
       low, high: `[R]` least and most cycles seen.
     """
 
@@ -49,11 +49,11 @@ class CycleModel:
     def ask(
         self, row: NDArray[np.int32], keys: NDArray[np.int64], saved: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Returns cycles, and whether they were seen; arguments and results have one shape.
+        """Returns cycles, and whether each was seen; arguments and results have one shape.
 
         Args:
-          row: rows, or -1 for what costs nothing.
-          keys: their start keys with the keys of the fast accesses.
+          row: rows, -1 for an instruction that costs nothing.
+          keys: the start keys, with the keys of the fast accesses.
           saved: savings of the fast accesses, summed.
         """
         costs = row >= 0
@@ -69,7 +69,7 @@ _models: "WeakKeyDictionary[Program, CycleModel]" = WeakKeyDictionary()
 
 
 def cycle_model(program: Program) -> CycleModel:
-    """Returns the cycle model of a program; made once.
+    """Returns the cycle model of a program, built once.
 
     Raises:
       UserError: the program has no cycle table.
@@ -101,7 +101,7 @@ def instruction_cycles(
 
 
 def marginal_cycles(program: Program) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Returns what each access saves by being fast: `[A]` cycles alone, and `[A]` with all others that may be fast.
+    """Returns the cycles that each access saves: `[A]` as the only fast one, and `[A]` with all others fast that may be.
 
     Raises:
       UserError: the program has no cycle table.
@@ -111,7 +111,7 @@ def marginal_cycles(program: Program) -> tuple[NDArray[np.float64], NDArray[np.f
     row = model.row[at]
 
     def toggled(access_fast: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """`[A]` cycles of the access's instruction when that one access is not what `access_fast` says."""
+        """Returns `[A]` cycles of the instruction of each access when that access alone differs from `access_fast`."""
         keys, saved = _keys(program, model, access_fast)
         change = np.where(access_fast, -model.saving, model.saving)
         return model.ask(row, keys[at] ^ model.access_key, saved[at] + change)[0]
@@ -138,7 +138,7 @@ def _keys(
 
 
 def least_cycles(program: Program) -> NDArray[np.float64]:
-    """Returns `[T]` cycles that no placement can undercut: the least seen, since completion never goes below it."""
+    """Returns `[T]` a lower bound on cycles: the least seen, below which completion never goes."""
     model = cycle_model(program)
     least = np.zeros(program.num_instructions)
     costs = model.row >= 0
@@ -147,7 +147,7 @@ def least_cycles(program: Program) -> NDArray[np.float64]:
 
 
 def exact_share(program: Program, access_fast: NDArray[np.bool_], skipped: NDArray[np.int64] | None = None) -> float:
-    """Returns the share of a placement's cycles that comes from pairs that were seen, loop trips counted.
+    """Returns the share of a placement's cycles that comes from seen pairs, loop trips counted.
 
     Args:
       program: the program.
@@ -167,16 +167,16 @@ def exact_share(program: Program, access_fast: NDArray[np.bool_], skipped: NDArr
 def fit_savings(
     moved: NDArray[np.float64], placements: NDArray[np.bool_], cycles: NDArray[np.float64]
 ) -> tuple[float, NDArray[np.float64]]:
-    """Completes one row: cycles with nothing fast, and savings per access.
+    """Completes one row: cycles with nothing fast, and the saving of each access.
 
-    Expected is that an access saves its share of the bytes. Of all corrections that explain the pairs, the smallest
-    relative to the bytes moved is taken (kriging with a linear kernel): a pair that makes several accesses fast shares
-    its saving among them by their bytes.
+    The prior saving of an access is its share of the bytes. Of all corrections that explain the pairs, the smallest
+    relative to the bytes moved is taken (kriging with a linear kernel): a pair with several fast accesses shares its
+    saving among them by their bytes.
 
     Args:
       moved: `[K]` bytes of each access.
-      placements: `[P, K]` which accesses were fast.
-      cycles: `[P]` what was seen; at least one.
+      placements: `[P, K]` the fast accesses of each pair.
+      cycles: `[P]` the cycles of each pair; at least one.
 
     Returns:
       The base and `[K]` savings, in cycles.
@@ -242,7 +242,7 @@ def _build(program: Program, table: CycleTable) -> CycleModel:
 
 
 def _mix(values: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Returns 64 well mixed bits of each value (Steele, Lea, Flood 2014: SplitMix64)."""
+    """Returns a 64-bit hash of each value (SplitMix64: Steele, Lea and Flood 2014)."""
     with np.errstate(over="ignore"):
         mixed = (values.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
         mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -1,4 +1,4 @@
-"""What a mapping is judged by: one cost model, or the worse of both against XLA's own mapping."""
+"""The objective: latency under one cost model, or the worse of both relative to XLA's own mapping (`robust`)."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ OBJECTIVES = (ROBUST, MSA, CYCLES)
 
 
 def check_objective(objective: str) -> None:
-    """Raises `UserError` unless `objective` is one."""
+    """Raises `UserError` unless `objective` names an objective."""
     if objective not in OBJECTIVES:
         raise UserError(f"objective {objective!r} is not known; choose one of {', '.join(OBJECTIVES)}")
 
@@ -25,7 +25,7 @@ def resolve(program: Program, objective: str | None = None) -> str:
 
     Args:
       program: the program.
-      objective: what was asked for; None for `robust` where `cycles` can price the program, else `msa`.
+      objective: its name; None for `robust` where `cycles` can price the program, else `msa`.
 
     Raises:
       UserError: the objective is not known, or it needs a cycle table that the program lacks.
@@ -40,7 +40,7 @@ def resolve(program: Program, objective: str | None = None) -> str:
 
 @dataclass(frozen=True)
 class Clock:
-    """The seconds a game counts in: `msa` times MSA's seconds plus `cycles` times those of the code generator."""
+    """The clock of a game: `msa` times MSA's seconds plus `cycles` times those of the code generator."""
 
     msa: float = 1.0
     cycles: float = 0.0
@@ -50,14 +50,14 @@ class Clock:
 class Judge:
     """Judges the mappings of one program.
 
-    Under `robust` a mapping is as good as the worse of its two latencies, each relative to the baseline; in seconds:
-    that ratio times the baseline's `msa` latency. So under every objective less is better, and a ratio of seconds to
-    `production_s` is the ratio to production.
+    Under `robust` the larger of the two ratios to the baseline counts, expressed in seconds: that ratio times the
+    baseline's `msa` latency. So under every objective less is better, and seconds over `production_s` are the ratio to
+    production.
 
     Attributes:
-      program, target: what is judged.
+      program, target: the problem.
       objective: one of `OBJECTIVES`.
-      baseline: steady latency in seconds by cost model of XLA's own mapping, or of everything in HBM where the program
+      baseline: steady latency in seconds by cost model: of XLA's own mapping, or of everything in HBM if the program
         has none.
     """
 
@@ -73,27 +73,27 @@ class Judge:
 
     @property
     def production_s(self) -> float | None:
-        """What XLA's own mapping comes to, or None."""
+        """Judged seconds of XLA's own mapping, or None."""
         return None if self.program.production is None else self.seconds(self.baseline)
 
     def latencies(self, mapping: Mapping) -> dict[str, float]:
-        """Returns the steady latency in seconds of a mapping by cost model, as far as they count."""
+        """Returns the steady latency of a mapping in seconds, for each cost model that counts."""
         return {model: simulate(self.program, self.target, mapping, model).latency_s for model in self.models}
 
     def ratio(self, latencies: dict[str, float]) -> float:
-        """Returns the worst ratio to the baseline."""
+        """Returns the largest ratio to the baseline."""
         return max(
             latencies[model] / self.baseline[model] if self.baseline[model] > 0 else 1.0 for model in self.models
         )
 
     def seconds(self, latencies: dict[str, float]) -> float:
-        """Returns what latencies come to in seconds."""
+        """Returns the judged seconds of latencies by cost model."""
         if self.objective == ROBUST:
             return self.ratio(latencies) * self.baseline[MSA]
         return latencies[self.objective]
 
     def judge(self, mapping: Mapping) -> float:
-        """Returns what a mapping comes to in seconds: less is better."""
+        """Returns the judged seconds of a mapping; less is better."""
         return self.seconds(self.latencies(mapping))
 
     def tuned(self) -> dict[str, float] | None:
@@ -106,14 +106,14 @@ class Judge:
         return min(found, key=self.seconds, default=None)
 
     def floor_s(self) -> float:
-        """Returns seconds that no mapping can undercut."""
+        """Returns a lower bound on the judged seconds of any mapping."""
         return self.seconds({model: floor_latency(self.program, self.target, model) for model in self.models})
 
     def clock(self, msa_share: float) -> Clock:
-        """Returns the clock a game under this objective counts in.
+        """Returns the clock of games under this objective.
 
-        By duality the best of the worse ratio is the best of some weighted sum of both, so `robust` plays one:
-        `msa_share` of MSA's ratio to the baseline, the rest of the code generator's, in seconds of `msa`.
+        By duality, minimising the larger ratio is minimising some weighted sum of both. So games of `robust` count
+        `msa_share` of MSA's ratio to the baseline and the rest of the code generator's, in seconds of `msa`.
         """
         if self.objective == ROBUST:
             scale = self.baseline[MSA] / self.baseline[CYCLES] if self.baseline[CYCLES] > 0 else 0.0

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from mallocmuzero.env.storage.cache import source_digest
+from mallocmuzero.env.compiled.cache import source_digest
 
 
 def kept_in(**variables: str) -> str:
@@ -17,26 +17,44 @@ def kept_in(**variables: str) -> str:
     ).stdout.strip()
 
 
+SOURCES = {
+    "env/game/rules.py": "from numba import njit\nfrom .moves import (\n    A,\n    B,\n)\n",
+    "env/game/moves.py": "from ..numbers import A\nB = 1\n",
+    "env/numbers.py": "A = 1\n",
+    "env/pictures.py": "from .game.moves import A\n",
+    "env/words.py": "A = 1\n",
+    "solvers/common/walk.py": "import numba\nfrom ...env import words\n",
+}
+
+
+def write(folder: Path, sources: dict[str, str]) -> None:
+    for name, source in sources.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(source)
+
+
 def test_a_changed_callee_changes_the_digest(tmp_path: Path) -> None:
-    for room in ("env", "actors/solvers"):
-        (tmp_path / room).mkdir(parents=True)
-    files = {
-        "env/game/rules.py": "from numba import njit\nfrom .rules import (\n    A,\n    B,\n)\n",
-        "env/rules.py": "from .numbers import A\nB = 1\n",
-        "env/numbers.py": "A = 1\n",
-        "env/pictures.py": "from .rules import A\n",
-        "env/words.py": "A = 1\n",
-        "solvers/common/walk.py": "import numba\nfrom ...env import words\n",
-    }
-    for name, source in files.items():
-        (tmp_path / name).write_text(source)
+    write(tmp_path, SOURCES)
     before = source_digest(tmp_path)
     assert source_digest(tmp_path) == before
-    for name, source in files.items():
+    for name, source in SOURCES.items():
         (tmp_path / name).write_text(source + "C = 2\n")
         assert (source_digest(tmp_path) != before) == (name != "env/pictures.py"), name
         (tmp_path / name).write_text(source)
     assert source_digest(tmp_path) == before
+
+
+def test_comments_and_docstrings_do_not_change_the_digest(tmp_path: Path) -> None:
+    write(tmp_path, SOURCES)
+    before = source_digest(tmp_path)
+    source = SOURCES["env/game/rules.py"]
+    prose = f'"""A file.\n\nOf two paragraphs.\n"""\n\n# A comment.\n{source}    # Another.\n'
+    (tmp_path / "env/game/rules.py").write_text(prose)
+    assert source_digest(tmp_path) == before
+    (tmp_path / "env/game/moves.py").write_text(SOURCES["env/game/moves.py"].replace("1", "1  # one"))
+    assert source_digest(tmp_path) == before
+    (tmp_path / "env/game/moves.py").write_text(SOURCES["env/game/moves.py"].replace("1", "2  # one"))
+    assert source_digest(tmp_path) != before
 
 
 def test_the_folder_is_the_users_cache(tmp_path: Path) -> None:

@@ -1,0 +1,78 @@
+"""The cache of compiled code: one folder for each state of the sources that it is compiled from."""
+
+import hashlib
+import os
+import re
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..storage.cache import cache_folder
+
+_COMPILED_FROM = ("env", "solvers")
+# Dots, module, names. Python's own parser would take most of a second for all files.
+_IMPORT = re.compile(r"^\s*from\s+(\.+)([\w.]*)\s+import\s+(\([^)]*\)|[^\n]*)", re.MULTILINE)
+_NUMBA = re.compile(r"^\s*(from|import) numba\b", re.MULTILINE)
+# Docstrings, comments and blank lines.
+_PROSE = re.compile(r'^[ \t]*""".*?"""[ \t]*\n|^[ \t]*(#[^\n]*)?\n|  [ \t]*#[^\n]*$', re.MULTILINE | re.DOTALL)
+_KEPT_S = 30 * 24 * 3600.0
+
+
+def keep_compiled_code_by_source() -> None:
+    """Makes Numba keep compiled code in a folder of its own for each state of the sources.
+
+    Numba notices a change in the file of a function, not in the files of its callees: after an update it would silently
+    play by old rules. `NUMBA_CACHE_DIR`, if set, is left alone; where the folder cannot be made, Numba's own choice
+    stands.
+    """
+    if os.environ.get("NUMBA_CACHE_DIR"):
+        return
+    folder = cache_folder() / "compiled"
+    mine = folder / source_digest(Path(__file__).parents[2])
+    try:
+        mine.mkdir(parents=True, exist_ok=True)
+        os.utime(mine)
+        for other in folder.iterdir():
+            if time.time() - other.stat().st_mtime > _KEPT_S:
+                shutil.rmtree(other, ignore_errors=True)
+    except OSError:
+        return
+    if not os.access(mine, os.W_OK):
+        return
+    os.environ["NUMBA_CACHE_DIR"] = str(mine)
+    if "numba" in sys.modules:
+        sys.modules["numba"].config.CACHE_DIR = str(mine)
+
+
+def source_digest(package: Path) -> str:
+    """Returns a digest of the sources of compiled code: modules that import Numba, and all that they import from this
+    package, since constants are compiled in. Comments, docstrings and other modules do not count."""
+    sources = {
+        path: path.read_text(encoding="utf-8")
+        for room in _COMPILED_FROM
+        for path in sorted((package / room).rglob("*.py"))
+    }
+    reached: set[Path] = set()
+    waiting = [path for path, source in sources.items() if _NUMBA.search(source)]
+    while waiting:
+        path = waiting.pop()
+        if path not in reached:
+            reached.add(path)
+            waiting += [other for other in _imports(path, sources[path]) if other in sources]
+    digest = hashlib.sha256(sys.version.encode())
+    for path in sorted(reached):
+        digest.update(str(path.relative_to(package)).encode())
+        digest.update(_PROSE.sub("", sources[path]).encode())
+    return digest.hexdigest()[:16]
+
+
+def _imports(path: Path, source: str) -> Iterator[Path]:
+    """Yields the files that relative imports may name, existing or not."""
+    for dots, module, names in _IMPORT.findall(source):
+        folder = path.parents[len(dots) - 1].joinpath(*module.split(".")) if module else path.parents[len(dots) - 1]
+        yield folder.with_suffix(".py")
+        yield folder / "__init__.py"
+        for name in re.findall(r"\w+", names):
+            yield folder / f"{name}.py"
