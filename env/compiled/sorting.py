@@ -1,8 +1,8 @@
 """Sorting and searching in compiled code.
 
-Numba builds `np.argsort`, `np.sort` and `np.searchsorted` from inner functions whose names are unique within one process
-only. Code cached by one process and loaded by another may be linked with the other's functions: the same sources then
-sort correctly or not from run to run (docs/decisions/0007-sorting.md). These are plain functions instead.
+Numba builds `np.argsort`, `np.sort` and `np.searchsorted` from inner functions whose names are unique within one
+process only. Code cached by one process and loaded by another may be linked with the other's functions: the same
+sources then sort correctly or not from run to run (docs/decisions/0007-sorting.md). These are plain functions instead.
 """
 
 import numpy as np

@@ -2,8 +2,8 @@
 
 Numba passes a named tuple as its arrays, and counts a reference to each when a function begins and when it ends: for a
 call with `Tables` and `State` about forty atomic instructions, which took half of a game's time. An array without an
-owner is not counted. Functions called once per move or more often are inlined as well (`forceinline`), since a call also
-copies the members of its tuples.
+owner is not counted. Functions called once per move or more often are inlined as well (`forceinline`), since a call
+also copies the members of its tuples.
 """
 
 from typing import Any, Protocol, TypeVar, cast

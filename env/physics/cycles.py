@@ -1,9 +1,9 @@
 """The `cycles` cost model: the code generator's cycles, looked up where the compiler has shown them, else completed.
 
 A seen pair (instruction, set of fast accesses) is looked up by a key, the XOR of one random number per fast access
-(Zobrist hashing), which a game updates access by access. An unseen pair is *completed*: the cycles with nothing fast less
-one saving per fast access, clipped to the range seen for the instruction. A saving is the access's share of the bytes,
-plus the smallest correction that explains the pairs seen. Its error, and the alternatives:
+(Zobrist hashing), which a game updates access by access. An unseen pair is *completed*: the cycles with nothing fast
+less one saving per fast access, clipped to the range seen for the instruction. A saving is the access's share of the
+bytes, plus the smallest correction that explains the pairs seen. Its error, and the alternatives:
 docs/decisions/0006-cycles-and-robust.md.
 """
 
@@ -101,7 +101,8 @@ def instruction_cycles(
 
 
 def marginal_cycles(program: Program) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Returns the cycles that each access saves: `[A]` as the only fast one, and `[A]` with all others fast that may be.
+    """Returns the cycles that each access saves: `[A]` as the only fast one, and `[A]` with all others fast that may
+    be.
 
     Raises:
       UserError: the program has no cycle table.
