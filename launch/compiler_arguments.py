@@ -1,4 +1,4 @@
-"""Arguments that the commands which ask the real compiler have in common."""
+"""Arguments that `capture`, `impose` and `tune`, the commands that ask the real compiler, share."""
 
 import argparse
 from pathlib import Path
@@ -12,7 +12,7 @@ def add_options_output(parser: argparse.ArgumentParser) -> None:
         required=True,
         type=Path,
         metavar="OPTIONS",
-        help="the options, .json, for `jax.jit(f).lower(...).compile(compiler_options=...)`",
+        help="file for the options, .json, to give to `jax.jit(f).lower(...).compile(compiler_options=...)`",
     )
 
 
@@ -22,5 +22,5 @@ def add_python_option(parser: argparse.ArgumentParser) -> None:
         "--python",
         type=Path,
         metavar="PATH",
-        help="interpreter with jax, libtpu and the model; without it, an environment is made and kept",
+        help="interpreter with jax, libtpu and the packages of the model; by default one is made, once, and kept",
     )

@@ -1,4 +1,4 @@
-"""What came of options: for people, and for programs to read (docs/json.md)."""
+"""Reports a confirmation: as the JSON object of docs/json.md, and as text."""
 
 import sys
 from collections.abc import Mapping
@@ -12,19 +12,20 @@ _WIDTHS = (34, 14, 14)
 
 
 def report(confirmation: "Confirmation", wanted: "ProgramMapping") -> dict[str, Any]:
-    """Returns what came of a mapping. Latencies are in microseconds, by cost model.
+    """Returns the report as a JSON object. Latencies are in microseconds, by cost model.
 
     Args:
-      confirmation: what the compiler said.
-      wanted: the mapping that was to be imposed.
+      confirmation: the compiler's answers.
+      wanted: the mapping that the options were to bring about.
     """
-    from ..roundtrip.realised import gains, in_us, realised
+    from ..roundtrip.comparison import gains, in_us, realised
 
     program, kept = confirmation.program, confirmation.kept
     default, confirmed = in_us(program, confirmation.default), in_us(program, confirmation.mapping)
     promised = in_us(program, wanted)
     foreseen = None if kept is None else kept.candidate.foreseen
     estimate_s = program.compiler.get("estimate_with_copies_s")
+    answers = [attempt.compiled for attempt in confirmation.attempts if attempt.compiled is not None]
     return {
         "program": program.name,
         "program_sha256": program.sha256,
@@ -42,28 +43,28 @@ def report(confirmation: "Confirmation", wanted: "ProgramMapping") -> dict[str, 
         "candidates": attempts(confirmation),
         "printed_us": {
             "default": None if estimate_s is None else estimate_s * 1e6,
-            "confirmed": None if kept is None or kept.imposed is None else kept.imposed.printed_s * 1e6,
+            "confirmed": None if kept is None or kept.compiled is None else kept.compiled.printed_s * 1e6,
         },
-        "new_pairs": sum(attempt.imposed.new_pairs for attempt in confirmation.attempts if attempt.imposed is not None),
-        "inexpressible": {} if kept is None or kept.imposed is None else kept.imposed.inexpressible,
-        "compiler_s": sum(attempt.imposed.cpu_s for attempt in confirmation.attempts if attempt.imposed is not None),
+        "new_pairs": sum(answer.new_pairs for answer in answers),
+        "inexpressible": {} if kept is None or kept.compiled is None else kept.compiled.inexpressible,
+        "compiler_s": sum(answer.cpu_s for answer in answers),
     }
 
 
 def attempts(confirmation: "Confirmation") -> list[dict[str, Any]]:
-    """Returns what became of each candidate: latencies in microseconds by cost model."""
-    from ..roundtrip.realised import in_us, realised
+    """Returns the report of each candidate. Latencies are in microseconds, by cost model."""
+    from ..roundtrip.comparison import in_us, realised
 
     program, found = confirmation.program, []
     for attempt in confirmation.attempts:
-        foreseen, imposed = attempt.candidate.foreseen, attempt.imposed
-        alike = None if foreseen is None or imposed is None else realised(program, foreseen, imposed.mapping)
+        foreseen, compiled = attempt.candidate.foreseen, attempt.compiled
+        alike = None if foreseen is None or compiled is None else realised(program, foreseen, compiled.mapping)
         found.append(
             {
                 "kind": attempt.candidate.kind,
                 "kept": attempt is confirmation.kept,
                 "foreseen_us": None if foreseen is None else in_us(program, foreseen),
-                "confirmed_us": None if imposed is None else in_us(program, imposed.mapping),
+                "confirmed_us": None if compiled is None else in_us(program, compiled.mapping),
                 "as_foreseen": alike,
                 "error": attempt.error,
                 "options": dict(attempt.candidate.options),
@@ -73,14 +74,14 @@ def attempts(confirmation: "Confirmation") -> list[dict[str, Any]]:
 
 
 def exactness(confirmation: "Confirmation") -> str | None:
-    """Returns where the cycles of what was kept are from: `compiled`, or `table`; None where there are none."""
+    """Returns the origin of the kept mapping's cycles: `compiled` or `table`; None if the program has no cycles."""
     if confirmation.program.cycles is None:
         return None
     return "compiled" if confirmation.kept is None or confirmation.kept.exact else "table"
 
 
 def verdict(before: Mapping[str, float | None], after: Mapping[str, float | None]) -> str:
-    """Returns in words what each cost model says of a change: no gain under one is told without the other's word."""
+    """Returns a change in words, under every cost model, so that no gain under one hides a loss under the other."""
     said = []
     for model, was in before.items():
         now = after[model]
@@ -94,7 +95,7 @@ def verdict(before: Mapping[str, float | None], after: Mapping[str, float | None
 
 
 def show(result: dict[str, Any]) -> None:
-    """Prints a report."""
+    """Prints the report that `report` returned, completed by the command."""
     models = [model for model, latency in result["default_us"].items() if latency is not None]
     print(f"{result['program']}: simulated latency, steady, us")
     _row("", *models)

@@ -1,4 +1,4 @@
-"""`mallocmuzero capture`: a program file from a user's own JAX function."""
+"""`mallocmuzero capture`: makes a program file from a user's own JAX function."""
 
 import argparse
 from pathlib import Path
@@ -11,31 +11,34 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser = subparsers.add_parser(
         "capture",
         help="make a program file from a JAX function",
-        description="Compiles a JAX function for a TPU, without one, and writes the program with XLA's own mapping.",
+        description="Compiles a JAX function for a TPU, which need not be there, and writes the program together with "
+        "XLA's own mapping of it.",
     )
     parser.add_argument(
         "function",
         metavar="PKG.MODULE:FUNCTION",
-        help="takes no argument and returns (function to compile, its example arguments)",
+        help="a function without arguments that returns (function to compile, its example arguments)",
     )
     parser.add_argument("--target", required=True, metavar="GENERATION", help="TPU generation, e.g. v5e")
     parser.add_argument("-o", "--output", required=True, type=Path, metavar="FILE", help="the program file, .json.gz")
     add_python_option(parser)
-    parser.add_argument("--name", help="name of the workload; by default the function's")
-    parser.add_argument("--family", help="model family; by default the name")
+    parser.add_argument("--name", help="name of the workload; by default the function's name")
+    parser.add_argument("--family", help="model family of the workload; by default its name")
     parser.add_argument(
         "--variants",
         action="store_true",
-        help="also compile under other options: more of XLA's mappings to choose the best from, and the code "
-        "generator's cycles, which the objectives `cycles` and `robust` need; takes about ten times as long",
+        help="also compile under other options, which takes about ten times as long: adds XLA's mappings under a grid "
+        "of flags, and the code generator's cycles, which the objectives `cycles` and `robust` need",
     )
     parser.add_argument(
         "--complete",
         action="store_true",
-        help="only add to FILE, a program of an earlier capture, what newer ones have: what it is compiled from again "
-        "(the lowered module), so that `impose` needs no source, and which copies keep their layout; takes seconds",
+        help="only add to FILE, a program of an earlier capture, what it lacks: the lowered module, with which "
+        "`impose` needs no source, and which copies keep their layout; takes seconds",
     )
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave the compiler's dumps and log there")
+    parser.add_argument(
+        "--keep", type=Path, metavar="FOLDER", help="new folder that keeps the compiler's dumps and logs"
+    )
     parser.set_defaults(run=run)
 
 

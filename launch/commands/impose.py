@@ -1,4 +1,4 @@
-"""`mallocmuzero impose`: compiler options that bring a mapping about, and what the real compiler makes of them."""
+"""`mallocmuzero impose`: translates a mapping into compiler options, and has the real compiler confirm them."""
 
 import argparse
 from pathlib import Path
@@ -16,8 +16,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser = subparsers.add_parser(
         "impose",
         help="give a mapping back to the compiler",
-        description="Translates a mapping into compiler options, compiles the program's function again with them, for "
-        "a TPU that is not there, and says what of the mapping and of its gain came true: docs/round-trip.md.",
+        description="Translates a mapping into compiler options, compiles the program again with them, for a TPU that "
+        "need not be there, and reports how much of the mapping and of its gain came true: docs/round-trip.md.",
     )
     parser.add_argument("program", metavar="PROGRAM", help="name of a workload, or a program file")
     parser.add_argument("mapping", metavar="MAPPING", help="a mapping file")
@@ -27,40 +27,48 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--folder",
         type=Path,
         metavar="FOLDER",
-        help="compile the function anew, whose module is there, and not what the program file carries",
+        help="compile the function from its source, whose module is in FOLDER, not the module in the program file",
     )
     parser.add_argument(
         "--candidates",
         type=int,
         default=_CANDIDATES,
         metavar="N",
-        help=f"ask the compiler about so many sets of options, the best of each kind; {_CANDIDATES}",
+        help=f"number of sets of options that the compiler is asked about; by default {_CANDIDATES}",
     )
     parser.add_argument(
-        "--seconds", type=float, default=_SECONDS, metavar="S", help=f"time for the translation; {_SECONDS:.0f}"
+        "--seconds",
+        type=float,
+        default=_SECONDS,
+        metavar="S",
+        help=f"time for the translation; by default {_SECONDS:.0f}",
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N")
-    parser.add_argument("--objective", metavar="O", help="robust (the default where it can be), msa or cycles")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the translation; by default 0")
+    parser.add_argument(
+        "--objective", metavar="O", help="robust, msa or cycles; by default robust if the program has cycles, else msa"
+    )
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="end the compilation once memory is assigned, which takes a tenth of the time: cycles are then those of "
-        "the program's table",
+        help="end every compilation once memory is assigned, after a tenth of the time; cycles are then those of the "
+        "program's table",
     )
-    parser.add_argument("--time-limit", type=float, metavar="S", help="give the compilation up after so many seconds")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave the compiler's dumps and log there")
+    parser.add_argument("--time-limit", type=float, metavar="S", help="give up a compilation after S seconds")
+    parser.add_argument(
+        "--keep", type=Path, metavar="FOLDER", help="new folder that keeps the compiler's dumps and logs"
+    )
     parser.add_argument(
         "--program-output",
         type=Path,
         metavar="FILE",
-        help="write the program, .json.gz, with the cycles that this compilation showed added to its table",
+        help="also write the program, .json.gz, with the cycles that the compilations showed added to its table",
     )
     add_json_option(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs the command; 0 also where the compiler's own mapping is better, which is then said and kept."""
+    """Runs the command; the status is 0 also if the compiler's own mapping is better, which is then kept."""
     import json
 
     from ...env import workloads
@@ -72,8 +80,9 @@ def run(arguments: argparse.Namespace) -> int:
     from ...env.program.program_file import write_program
     from ...env.storage.atomic import write_atomically
     from ...env.verifier.verify import verify
-    from ...roundtrip.compile import imposer
-    from ...roundtrip.confirm import candidates_of, confirm
+    from ...roundtrip.candidates import translated_candidates
+    from ...roundtrip.confirm import confirm
+    from ...roundtrip.real_compiler import real_compiler
     from ...roundtrip.source import find_source, program_path
     from ...roundtrip.translate import translate
 
@@ -91,9 +100,9 @@ def run(arguments: argparse.Namespace) -> int:
     source = find_source(program, program_path(arguments.program), arguments.folder)
     python = arguments.python or managed_python(say)
     judge = make_judge(program, arguments.objective)
-    translations = translate(judge, mapping, arguments.seconds, arguments.seed)
+    translations = translate(judge, mapping, arguments.seconds, seed=arguments.seed)
     say(f"{translations[0].decodes:,} sets of options decoded")
-    with imposer(
+    with real_compiler(
         source,
         python,
         keep=arguments.keep,
@@ -103,7 +112,7 @@ def run(arguments: argparse.Namespace) -> int:
         confirmation = confirm(
             program,
             arguments.objective,
-            candidates_of(translations)[: arguments.candidates],
+            translated_candidates(translations)[: arguments.candidates],
             compiler,
             quick=arguments.quick,
             progress=say,
