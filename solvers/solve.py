@@ -28,29 +28,16 @@ Solver = Callable[[Task], None]
 Solvers = dict[str, Solver]
 
 
-class _Late:
-    """A solver that is imported at its first call, as its libraries take long to load.
+def _milp(task: Task) -> None:
+    from .milp.solver import milp  # loads HiGHS and SciPy
 
-    `__module__` names the module of its code, as for a function.
-    """
-
-    def __init__(self, module: str, load: Callable[[], Solver]) -> None:
-        self.__module__, self._load = module, load
-
-    def __call__(self, task: Task) -> None:
-        self._load()(task)
+    milp(task)
 
 
-def _milp() -> Solver:
-    from .milp.solver import milp
+def _egrl(task: Task) -> None:
+    from .egrl.solver import egrl  # loads JAX
 
-    return milp
-
-
-def _egrl() -> Solver:
-    from .egrl.solver import egrl
-
-    return egrl
+    egrl(task)
 
 
 # In the order of the help text.
@@ -59,8 +46,8 @@ SOLVERS: Solvers = {
     "cem": cem,  # cross-entropy method: a linear policy of the game's moves
     "beam": beam,  # beam search over the game's moves
     "restarts": random_restarts,  # climbs from random greedy plans
-    "milp": _Late("mallocmuzero.solvers.milp.solver", _milp),  # a mixed-integer program, rounded
-    "egrl": _Late("mallocmuzero.solvers.egrl.solver", _egrl),  # evolution and a soft actor-critic over graph networks
+    "milp": _milp,  # a mixed-integer program, rounded
+    "egrl": _egrl,  # evolution and a soft actor-critic over graph networks
     "greedy": greedy,  # greedy rules, knapsacks and look-ahead; ends by itself
     "random": random_play,  # random plans
     "xla": xla,  # the compiler's own algorithm, once

@@ -1,7 +1,4 @@
-"""EGRL's methods on tensors: homes become plans, rewards count what was refused, every method searches."""
-
-import subprocess
-import sys
+"""EGRL: homes become plans, refusals lower the reward, and every method searches within its budget."""
 
 import numpy as np
 import pytest
@@ -52,7 +49,7 @@ def test_homes_become_preferences() -> None:
     assert tensors.edges[w, a]
 
 
-def test_what_is_refused_counts() -> None:
+def test_refused_bytes_count() -> None:
     task = small_task()
     tensors = make_tensors(task)
     everything = np.full(tensors.count, FAST)
@@ -126,9 +123,3 @@ def test_methods_keep_the_budget_and_repeat(method: str) -> None:
         assert task.best_plan is not None
         reached.append((task.best_s, task.best_plan.tobytes()))
     assert reached[0] == reached[1]
-
-
-def test_solvers_can_be_listed_without_jax() -> None:
-    code = "import sys, mallocmuzero.solvers.solve; print('jax' in sys.modules)"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "False"

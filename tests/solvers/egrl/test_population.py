@@ -1,4 +1,4 @@
-"""Evolution: who survives, what children inherit, what a network passes on to a chromosome."""
+"""Evolution: survival of elites, inheritance, and chromosomes seeded from networks."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Small programs: the cases of XLA's `memory_space_assignment_test.cc` that a program can say."""
+"""The decoder on small programs: the cases of XLA's `memory_space_assignment_test.cc` that a program can express."""
 
 import dataclasses
 from typing import Any
@@ -160,8 +160,8 @@ def test_the_last_use_decides_where_a_buffer_goes() -> None:
     assert len(mapping.copies) == 0
 
 
-def test_what_gains_nothing_comes_last() -> None:
-    # tanh computes for long: its result may stay where it is. There is room for one of them.
+def test_a_buffer_without_gain_comes_last() -> None:
+    # tanh computes for long: its result may stay where it is. Only one of them fits.
     program = make_program(
         [
             ("tanh", 9.0, ["p0"], ["t"]),
@@ -202,7 +202,7 @@ def test_copies_wait_for_the_bandwidth_that_instructions_leave(late: int, expect
     assert moves(program, mapping, "p1") == expected
 
 
-def test_repacking_makes_room() -> None:
+def test_repacking_gathers_free_memory() -> None:
     # `a` lies low and `b` above it, so that two gaps are left where the sum is needed.
     program = make_program(
         [
@@ -239,7 +239,7 @@ def in_place_update(share: float) -> Program:
     return dataclasses.replace(program, access_bytes=moved, bytes_total=total)
 
 
-def test_a_stay_that_serves_less_than_it_costs_is_given_up() -> None:
+def test_an_inefficient_stay_is_dropped() -> None:
     program = in_place_update(1 / 12)
     assert moves(program, run(program, dataclasses.replace(COUNTING, inefficient_ratio=0.0)), "x")
     assert not moves(program, run(program), "x")
@@ -259,8 +259,8 @@ def test_cross_program_prefetch() -> None:
     assert len(run(program, NO_PREFETCH).copies) == 0
 
 
-def test_a_cross_program_prefetch_is_let_go_of_where_memory_is_short() -> None:
-    # It is used by the first instruction; the program then needs the room.
+def test_a_cross_program_prefetch_is_freed_where_memory_is_short() -> None:
+    # The first instruction uses it; the program then needs the memory.
     chain = [(f"negate.{i}", 0.24, [f"n{i - 1}"] if i else ["p0"], [f"n{i}"]) for i in range(12)]
     program = make_program(
         chain,
@@ -365,7 +365,7 @@ def test_flags() -> None:
         Options(retries=0)
 
 
-def test_the_solver_is_one() -> None:
+def test_the_solver_xla_is_the_default_decode() -> None:
     solution = solve(load("tiny"), "xla", objective="msa", budget=Budget(10.0))
     assert solution.judged_s == pytest.approx(444e-6, rel=5e-3)
     assert not solution.stopped

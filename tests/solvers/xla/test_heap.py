@@ -30,13 +30,13 @@ def a_heap(*chunks: Chunk) -> Heap:
     return heap
 
 
-def test_the_smallest_gap_with_room_is_taken(problem: Problem) -> None:
+def test_best_fit_takes_the_smallest_gap(problem: Problem) -> None:
     heap = a_heap((0, 9, 0, 16), (0, 9, 48, 8), (0, 9, 72, 8))
     assert fit(problem, heap, 2, 5, 16, -1) == 56  # not 16, where 32 bytes are free, nor above 80
     assert fit(problem, heap, 2, 5, 24, -1) == 16
-    assert fit(problem, heap, 2, 5, 48, -1) == 80  # the room above everything comes last
+    assert fit(problem, heap, 2, 5, 48, -1) == 80  # the free bytes above everything come last
     assert fit(problem, heap, 2, 5, 56, -1) == NO_OFFSET
-    assert fit(problem, heap, 10, 20, 128, -1) == 0  # nothing is there later
+    assert fit(problem, heap, 10, 20, 128, -1) == 0  # all is free later
 
 
 def test_offsets_are_aligned(problem: Problem) -> None:
@@ -52,7 +52,7 @@ def test_a_wanted_offset_is_the_only_one(problem: Problem) -> None:
     assert fit(problem, heap, 0, 5, 24, 112) == NO_OFFSET
 
 
-def test_how_long_bytes_stay_free(problem: Problem) -> None:
+def test_the_latest_time_up_to_which_bytes_are_free(problem: Problem) -> None:
     heap = a_heap((20, 22, 8, 8), (30, 31, 0, 8))
     assert latest_free(heap, 3, 39, 0, 8) == 29
     assert latest_free(heap, 3, 39, 0, 16) == 19
@@ -60,7 +60,7 @@ def test_how_long_bytes_stay_free(problem: Problem) -> None:
     assert latest_free(heap, 21, 39, 8, 8) == 20
 
 
-def test_what_was_committed_last_can_be_given_back(problem: Problem) -> None:
+def test_undo_frees_the_newest_chunks(problem: Problem) -> None:
     heap = a_heap((0, 39, 0, 64))
     commit(heap, 5, 30, 64, 64, -1)
     assert fit(problem, heap, 0, 39, 8, -1) == NO_OFFSET
@@ -96,8 +96,8 @@ def state(problem: Problem) -> State:
     return make_state(problem)
 
 
-def test_slices_come_where_there_is_room_for_them(problem: Problem, state: State) -> None:
-    # The low bytes are taken while the first slice comes: so the high ones come first.
+def test_slices_come_in_an_order_that_fits(problem: Problem, state: State) -> None:
+    # The low bytes are in use while the first slice comes: the high ones come first.
     heap = a_heap((5, 9, 0, 32), (0, 39, 64, 64))
     sizes, starts = np.array([32, 32]), np.array([4, 9])
     assert fit_slices(problem, heap, state, sizes, starts, 20, -1) == 0

@@ -1,4 +1,4 @@
-"""The gradient half: graph networks that see the graph and nothing of its padding; an actor-critic that learns."""
+"""The soft actor-critic and its graph networks, which see the graph and nothing of its padding."""
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +26,7 @@ def test_sizes_are_padded_in_few_steps() -> None:
     assert len(set(sizes)) <= 32
 
 
-def test_what_a_node_reaches_doubles_with_every_level() -> None:
+def test_the_reach_of_a_node_doubles_with_every_level() -> None:
     features, edges = chain(12)
     graph = make_graph(features, edges, 3)
     apart = np.abs(np.arange(12)[:, None] - np.arange(12)[None, :])

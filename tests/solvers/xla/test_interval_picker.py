@@ -61,7 +61,7 @@ def test_no_prefetch_starts_in_a_loop_that_its_use_is_not_in() -> None:
     found = starts(problem, 0, 30)
     assert found
     assert not set(found) & set(range(19, 25))
-    # What runs in the loop counts five times.
+    # Instructions in the loop count five times.
     assert elapsed(problem, 18, 30) == pytest.approx(5 * 6 + 5)
 
 
@@ -69,7 +69,7 @@ def test_inside_a_loop_time_counts_once() -> None:
     assert elapsed(a_problem(32, loops=((19, 24, 5),)), 20, 24) == pytest.approx(3.0)
 
 
-def test_what_the_instruction_gains_shortens_the_time_that_a_copy_needs() -> None:
+def test_a_gain_shortens_the_time_that_a_copy_needs() -> None:
     problem = a_problem(24)
     assert latest_start(problem, COPY_S, np.float32(0.0), 0, 22) == 18
     assert latest_start(problem, COPY_S, np.float32(2.0), 0, 22) == 20

@@ -1,4 +1,4 @@
-"""The greedy players: what they call a stay, which they take, and that looking ahead helps."""
+"""The solver `greedy`: stays, knapsacks, and the benefit of look-ahead."""
 
 import numpy as np
 import pytest
@@ -53,7 +53,7 @@ def test_stays_are_cut_where_they_idle() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_what_is_taken_fits_and_nothing_more_does(data) -> None:
+def test_a_knapsack_fits_and_nothing_more_does(data) -> None:
     count, steps = data.draw(st.integers(1, 8)), 6
     draw = np.random.default_rng(data.draw(st.integers(0, 2**31)))
     first = draw.integers(0, steps, count)

@@ -1,4 +1,4 @@
-"""The solver `milp`: models that look for mappings, and the ways from their solutions to mappings."""
+"""The solver `milp`: its models, and the ways from their solutions to mappings."""
 
 from dataclasses import replace
 
@@ -83,7 +83,7 @@ def test_crossings_only_better_what_is_known() -> None:
     assert task.evaluations == 301
 
 
-def test_what_does_not_pack_is_given_up_until_the_rest_does() -> None:
+def test_residencies_are_dropped_until_the_rest_packs() -> None:
     judge = make_judge(load("resnet18-train-b64"), "msa")
     program, target = judge.program, judge.target
     linear, placement, _ = build_relaxation(judge, SCOPES["unreplaced"], None, 400)
@@ -102,7 +102,7 @@ def test_what_does_not_pack_is_given_up_until_the_rest_does() -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(programs(), st.integers(0, 2**31))
-def test_whatever_is_constructed_verifies(program, seed: int) -> None:
+def test_every_constructed_mapping_verifies(program, seed: int) -> None:
     judge = make_judge(program, "msa")
     if not judge.judge(all_hbm(program)) > 0:
         return

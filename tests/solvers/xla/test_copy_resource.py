@@ -17,7 +17,7 @@ CHAIN: list[Copy] = [(6, 10, 2), (5, 9, 2), (4, 8, 2), (3, 7, 2), (2, 6, 2), (1,
 
 
 def left(queue: CopyResource, supply: np.ndarray) -> list[int]:
-    """Returns what each time has to spare."""
+    """Returns the supply of each time that no delay uses."""
     return np.maximum(supply - queue.delay[: len(supply)], 0).tolist()
 
 
@@ -44,11 +44,11 @@ def test_copies_share_what_instructions_supply() -> None:
 @pytest.mark.parametrize(
     ("copies", "last", "fits"),
     [
-        # Each copy that comes pushes those behind it back, until one of them would miss its end.
+        # Each new copy delays those behind it, until one of them would miss its end.
         (CHAIN, (0, 4, 3), True),
         ([*CHAIN, (0, 4, 3)], (0, 4, 2), True),
         ([*CHAIN, (0, 4, 3), (0, 4, 2)], (0, 4, 2), False),
-        # Of copies that start together the one that came first moves first.
+        # Of copies that start together, the one added first moves first.
         ([(5, 10, 2), (4, 9, 2), (3, 8, 4)], (3, 8, 4), True),
         ([(5, 10, 2), (4, 9, 2), (3, 8, 4)], (3, 6, 4), False),
         ([(5, 10, 2), (4, 9, 2), (3, 8, 4), (3, 8, 4)], (2, 8, 3), False),
@@ -76,7 +76,7 @@ def test_a_copy_of_nothing_fits_behind_any_delay() -> None:
     assert has_enough(queue, supply, 1, 3, 0)
 
 
-def test_what_was_added_can_be_taken_back() -> None:
+def test_an_addition_can_be_undone() -> None:
     queue, supply = a_queue(*[2] * 10)
     put(queue, supply, (2, 7, 3))
     before = queue.delay.copy(), queue.copy.copy(), queue.counts.copy()

@@ -1,4 +1,4 @@
-"""Search over orders, eagerness and flags with XLA's assignment as decoder, and the flag grid replayed by it."""
+"""The solvers `order-search` and `flags`: searches with XLA's algorithm as the decoder."""
 
 from dataclasses import replace
 
@@ -61,7 +61,7 @@ def test_own_keys_are_xlas_order() -> None:
     assert (np.diff(size[np.argsort(keys)]) <= 0).all()
 
 
-def test_what_is_banned_stays_in_hbm() -> None:
+def test_banned_buffers_stay_in_hbm() -> None:
     task = task_of()
     evaluator = Evaluator(task)
     start = evaluator.start(Flags(cross_program=False))
@@ -150,7 +150,7 @@ def test_only_legal_mappings_are_offered(program, seed: int) -> None:
     assert task.game.judge.judge(task.best.mapping) == pytest.approx(task.best_s, rel=1e-12)
 
 
-def test_what_is_illegal_is_taken_back() -> None:
+def test_illegal_offers_are_taken_back() -> None:
     task = task_of()
     evaluator = Evaluator(task)
     legal = evaluator.decoder(Flags(cross_program=False)).decode()
@@ -166,14 +166,12 @@ def test_what_is_illegal_is_taken_back() -> None:
 
 
 def test_an_interrupted_search_leaves_a_legal_mapping() -> None:
-    task = task_of(games=60)
-
     def interrupt() -> bool:
         if task.evaluations >= 30:
             raise KeyboardInterrupt
         return False
 
-    task._stop = interrupt
+    task = Task(load(PROGRAM), None, "msa", Budget(None, 60), 0, stop=interrupt)
     with pytest.raises(KeyboardInterrupt):
         order_search(task)
     mapping = task.best.mapping
