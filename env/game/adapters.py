@@ -1,4 +1,4 @@
-"""mallocGame under the conventions of Gymnasium and dm_env. Neither is needed by anything else here."""
+"""mallocGame as a Gymnasium and as a dm_env environment. No other module needs either library."""
 
 from typing import Any
 

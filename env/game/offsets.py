@@ -1,4 +1,4 @@
-"""Where in fast memory a buffer fits: best fit among what is there, and what it would cost to overwrite."""
+"""Offsets in fast memory: best fit among the residents, and the cost of evicting some of them."""
 
 import numpy as np
 from numba import njit
@@ -39,8 +39,8 @@ from .tables import Tables
 
 @njit(cache=True, forceinline=True)
 def victim_cost(tables: Tables, state: State, owner: int, now: int, after: int) -> float:
-    """Returns what overwriting resident `owner` loses: benefit of its next use per second until then."""
-    # `after` is the access being decided; the next access of `owner` follows the last one that was decided.
+    """Returns the cost of evicting resident `owner`: the benefit of its next use per second until then."""
+    # `after` is the access to decide; the next access of `owner` follows its last decided one.
     following = -1
     last = state.buffer[owner, S_TOUCH]
     if last >= 0:
@@ -57,9 +57,9 @@ def victim_cost(tables: Tables, state: State, owner: int, now: int, after: int) 
 
 @njit(cache=True, forceinline=True)
 def seconds_until_out(tables: Tables, state: State, owner: int, now: int) -> float:
-    """Returns how long instruction `now` would wait for the write-back of `owner` to be out, those before it included.
+    """Returns the seconds that instruction `now` would wait for the pending write-back of `owner` and those before it.
 
-    Infinity: none is pending, or it is issued only now, or the instruction uses the buffer.
+    Infinity if none is pending, if it is issued only now, or if the instruction uses the buffer.
     """
     row = state.buffer[owner, S_WRITE_BACK]
     last = state.buffer[owner, S_TOUCH]
@@ -77,11 +77,13 @@ def seconds_until_out(tables: Tables, state: State, owner: int, now: int) -> flo
 def overwritten(
     tables: Tables, state: State, owner: int, offset: int | np.int64, first: int, now: int, access: int
 ) -> tuple[float, float]:
-    """Returns what it takes to place `owner` at `offset` over instructions `first..now`.
+    """Returns the cost of placing `owner` at `offset` over instructions `first..now`.
+
+    Residencies that ended within the window are not looked at.
 
     Returns:
-      What it overwrites, in weighted seconds per second, and seconds that instruction `now` waits for write-backs of
-      what lies there; infinity if something is held there. Residencies that ended within the window are not looked at.
+      The benefit lost by the residents that it evicts, in weighted seconds per second; and the seconds that instruction
+      `now` waits for their write-backs, infinity if one of them is protected.
     """
     end = offset + tables.buffer[owner, B_ALIGNED]
     lost, wait = 0.0, 0.0
@@ -101,22 +103,22 @@ def overwritten(
 
 @njit(cache=True, forceinline=True)
 def lives_to_end(tables: Tables, owner: int) -> bool:
-    """Returns whether `owner` is in the way of a copy that is due when the program ends."""
+    """Returns whether `owner` lives long enough to obstruct a copy that is due when the program ends."""
     last = tables.limits[L_INSTRUCTIONS] - 1
     return bool(tables.limits[L_REFETCH] >= last or tables.access[tables.buffer[owner, B_LAST], A_UNTIL] >= last)
 
 
 @njit(cache=True, forceinline=True)
 def overlap(tables: Tables, state: State, owner: int, other: int) -> bool:
-    """Returns whether the offsets of two buffers, which both are or were in fast memory, overlap."""
+    """Returns whether two buffers, which are or were in fast memory, overlap there."""
     low, begins = state.buffer[owner, S_OFFSET], state.buffer[other, S_OFFSET]
     return bool(begins < low + tables.buffer[owner, B_ALIGNED] and low < begins + tables.buffer[other, B_ALIGNED])
 
 
 @njit(cache=True, forceinline=True)
 def free_after(tables: Tables, state: State, owner: int, offset: int | np.int64, since: int, now: int) -> int:
-    """Returns the first instruction from `since` on after which `owner` may lie at `offset` until `now`, overwriting
-    residents that nothing needs from then on; `now` or a later one if it may not."""
+    """Returns the first instruction from `since` on after which `offset` is free for `owner` until `now`, residents
+    that may be evicted counted as free; `now` or later if it never is."""
     end = offset + tables.buffer[owner, B_ALIGNED]
     if offset < tables.limits[L_RESERVED] or end > tables.limits[L_FAST]:
         return now
@@ -143,8 +145,8 @@ def free_after(tables: Tables, state: State, owner: int, offset: int | np.int64,
 
 @njit(cache=True, forceinline=True)
 def find_untouched(tables: Tables, state: State, owner: int, access: int, named: int) -> np.int64:
-    """Returns the offset of the tightest room for `owner` that nothing has used since the program began, or -1; the one
-    that the tables hint at, if that is among it."""
+    """Returns the offset of the tightest gap for `owner` among those that nothing has used since the program began, or
+    -1. The hinted offset comes first, if it lies in such a gap."""
     size = tables.buffer[owner, B_ALIGNED]
     hint = tables.access[access, A_HINT]
     best, best_gap = np.int64(-1), np.int64(2**62)
@@ -162,7 +164,7 @@ def find_untouched(tables: Tables, state: State, owner: int, access: int, named:
 
 @njit(cache=True, forceinline=True)
 def mark_touched(tables: Tables, state: State, owner: int) -> None:
-    """Takes the room of resident `owner` off what nothing has used since the program began."""
+    """Removes the bytes of resident `owner` from the gaps that nothing has used since the program began."""
     low = state.buffer[owner, S_OFFSET]
     high = low + tables.buffer[owner, B_ALIGNED]
     row = 0
@@ -173,7 +175,7 @@ def mark_touched(tables: Tables, state: State, owner: int) -> None:
             continue
         below, above = low - begin, end - high
         if below > 0 and above > 0 and state.counters[C_UNTOUCHED] == len(state.untouched):
-            below, above = (below, 0) if below >= above else (0, above)  # no place for both: keep the larger
+            below, above = (below, 0) if below >= above else (0, above)  # no row for both: keep the larger
         if below > 0 and above > 0:
             for other in range(state.counters[C_UNTOUCHED], row + 1, -1):
                 state.untouched[other, 0] = state.untouched[other - 1, 0]
@@ -208,17 +210,24 @@ def find_offset(
     may_wait: bool,
     named: int,
 ) -> tuple[np.int64, float]:
-    """Looks for room for `owner` while instructions `first..now` run and on.
+    """Searches an offset for `owner` from instruction `first` on, which is before or at `now`.
 
-    A resident holds its offset now and, softly, on to its last use; so what is free over the window and now is free for
-    as long as it is wanted. Prefers the tightest gap, lowest offset first; trivial buffers go to the top of the highest
-    gap instead, out of the way of large ones. With `may_evict`, where no gap is wide enough, takes the offset that
-    overwrites the least: only residents that nothing needs from `first` on, and with `may_wait` (when `first == now`)
-    also those that are only held until they are written back. If the move names an offset, takes that one or none; if
-    the tables hint at one, takes that one if it may be had without a wait.
+    A resident holds its offset now and, softly, until its last use, so an offset that is free over `first..now` stays
+    free. The tightest gap wins, then the lowest offset; trivial buffers go to the top of the highest gap, where they do
+    not obstruct large ones.
+
+    Args:
+      tables, state: the game.
+      owner: the buffer.
+      first, now: the first instruction that finds it there, and the current one.
+      access: the access to decide.
+      may_evict: where no gap is wide enough, take the offset that evicts the least benefit, of residents that nothing
+        needs from `first` on.
+      may_wait: when `first == now`, evict also residents that are protected only until they are written back.
+      named: this offset or none, if it is not negative. A hinted offset is taken if it needs no wait.
 
     Returns:
-      The offset, or -1, and the cost of what it overwrites in weighted seconds per second.
+      The offset, or -1, and the benefit lost by eviction in weighted seconds per second.
     """
     size = tables.buffer[owner, B_ALIGNED]
     fast_bytes, base = tables.limits[L_FAST], tables.limits[L_RESERVED]
@@ -243,7 +252,7 @@ def find_offset(
     best, best_gap = np.int64(-1), np.int64(2**62)
     edge, i, j = base, 0, 0
     while True:
-        # The next obstacle, of residents and of those that left within the window, both in order of offset.
+        # The next obstacle: a resident or one that left within the window, both sorted by offset.
         if i < holders and (j >= gone or low[i] <= gone_low[j]):
             until, past = low[i], high[i]
             i += 1
@@ -264,7 +273,7 @@ def find_offset(
     if best >= 0 or not may_evict:
         return best, 0.0
 
-    # Overwrite: the cheapest position is flush against the bottom or against an obstacle's upper or lower end.
+    # Evict: the cheapest position is flush against the bottom, or against an obstacle's upper or lower end.
     lost = np.zeros(holders + 1)
     hard = np.zeros(holders + 1, np.int64)
     k = 0
@@ -303,7 +312,7 @@ def find_offset(
         blocked = hard[k] > hard[begin] or (over < gone and gone_low[over] < low[k])
         if position >= base and not blocked and lost[k] - lost[begin] < best_cost:
             best, best_cost = position, lost[k] - lost[begin]
-    for k in range(2 * gone):  # flush against what left within the window
+    for k in range(2 * gone):  # flush against a residency that ended within the window
         position = gone_high[k] if k < gone else gone_low[k - gone] - size
         if position < base or position + size > fast_bytes:
             continue
@@ -319,7 +328,7 @@ def find_offset(
 
 @njit(cache=True, forceinline=True)
 def _residents(tables: Tables, state: State, owner: int) -> tuple[np.ndarray, np.ndarray, int]:
-    """Returns lower and upper ends of all residents but `owner`, by offset: `holders` is kept in that order."""
+    """Returns lower and upper ends of all residents but `owner`, and their number; `holders` is sorted by offset."""
     count = state.counters[C_HOLDERS]
     low, high = np.empty(count, np.int64), np.empty(count, np.int64)
     n = 0
@@ -334,9 +343,10 @@ def _residents(tables: Tables, state: State, owner: int) -> tuple[np.ndarray, np
 
 @njit(cache=True, forceinline=True)
 def _gone(tables: Tables, state: State, owner: int, first: int, now: int) -> tuple[np.ndarray, np.ndarray, int]:
-    """Returns what residencies that ended within `first..now` cover: disjoint lower and upper ends, by offset.
+    """Returns the bytes of residencies that ended within `first..now`: disjoint lower and upper ends by offset, and
+    their number.
 
-    And what the next execution finds prefetched, if `owner` would be in its way.
+    The bytes of the cross-program prefetch are among them if `owner` would obstruct it at the end of the program.
     """
     cross = state.counters[C_CROSS]
     kept = cross >= 0 and cross != owner and lives_to_end(tables, owner)
