@@ -117,7 +117,7 @@ def solve(
     """
     if solver not in solvers:
         raise UserError(f"no solver is called {solver!r}; the solvers are {', '.join(solvers)}")
-    make_judge(program, objective, target)  # says what is wrong before anything is compiled
+    make_judge(program, objective, target)  # raises before anything is compiled
     warm_up(solvers[solver])
     stopped, ended = False, False
     # A collection would traverse all objects of the libraries, for a tenth of a second or more.

@@ -72,5 +72,5 @@ class GradientLearner:
 
 @cache
 def _network(config: GraphNetworkConfig) -> GraphNetwork:
-    """One for all programs, so that programs padded to the same size share what is compiled."""
+    """Returns one network for all programs: those padded to the same size share compiled code."""
     return GraphNetwork(config)

@@ -71,8 +71,9 @@ _RELAXATION_SHARE, _INTEGER_SHARE = 0.6, 0.35
 # An integer solution is sought if it may take so many times the relaxation's time.
 _WORTH_TRYING = 2.0
 _LONG = 1e9  # seconds
-# With a limit of evaluations only: nodes of branch and bound, and crossings after each solve.
+# Nodes of branch and bound, where only evaluations are limited.
 _NODES_PER_EVALUATION = 0.1
+# Least number of crossings after each solve.
 _CROSSINGS = 20
 
 
@@ -96,7 +97,7 @@ def milp(task: Task) -> None:
 
 
 def _cross(task: Task, pool: list[Shares], since: float) -> None:
-    """Crosses for as long as solving has taken `since`, or a fixed number of times without a limit of seconds."""
+    """Crosses for as long as has passed `since`; without a limit of seconds, a fixed number of times."""
     now, crossings = task.seconds, 0
     task.doing += ", crossing"
     while not task.done:

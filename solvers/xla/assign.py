@@ -44,9 +44,7 @@ def assign(
     """
     problem, state, spare = unowned(problem), unowned(state), unowned(spare)
     reset(state)
-    for t in range(len(problem.reserved)):
-        if problem.reserved[t] > 0:
-            heaps.commit(state.heap, t, t, 0, problem.reserved[t], -1)
+    heaps.reserve(problem, state.heap)
     for buffer in cross:
         place_cross_program(problem, state, buffer)
     for buffer in order:

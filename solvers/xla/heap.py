@@ -96,6 +96,14 @@ def commit(heap: Heap, first: int, last: int, offset: int, size: int, holder: in
         heap.exact[t] += size
 
 
+@njit(cache=True, nogil=True, forceinline=True)
+def reserve(problem: Problem, heap: Heap) -> None:
+    """Puts to use the bytes that instructions keep to themselves."""
+    for t in range(len(problem.reserved)):
+        if problem.reserved[t] > 0:
+            commit(heap, t, t, 0, problem.reserved[t], -1)
+
+
 @njit(cache=True, nogil=True)
 def undo(heap: Heap, chunks: int) -> None:
     """Frees all but the oldest `chunks` chunks."""

@@ -131,6 +131,7 @@ def _hold(state: State, number: int) -> None:
 def _check_whole(
     problem: Problem, state: State, buffer: int, use: int, start: int, end: int, need: int
 ) -> tuple[int, int]:
+    """Returns the result of a copy as a whole, and its offset (XLA: `CheckPrefetchFit`)."""
     if outstanding(state.prefetches, start, end) >= problem.limit[L_PREFETCHES]:
         return NO_COPIES, NO_OFFSET
     if not has_enough(state.prefetches, problem.supply, start, end, need):
@@ -143,6 +144,7 @@ def _check_whole(
 def _check_slices(
     problem: Problem, state: State, buffer: int, use: int, slices: int, end: int, free: bool
 ) -> tuple[int, int]:
+    """Returns the result of a copy in slices, and its offset; a `free` one needs no bandwidth."""
     starts, sizes = state.starts, problem.slices[buffer]
     if starts[0] == starts[slices - 1]:
         return TOGETHER, NO_OFFSET
@@ -152,7 +154,7 @@ def _check_slices(
     least = sizes[0]
     for place in range(slices):
         least = min(least, sizes[place])
-    # Which slice comes when is not known yet: the smallest first.
+    # The order of the slices is not known yet: the smallest first.
     for place in range(slices):
         state.order[place] = (place + slices - 1) % slices if sizes[slices - 1] == least else place
     if not _enough_for_slices(problem, state, buffer, slices, end, free, state.order):
@@ -169,6 +171,7 @@ def _check_slices(
 def _enough_for_slices(
     problem: Problem, state: State, buffer: int, slices: int, end: int, free: bool, order: np.ndarray
 ) -> bool:
+    """Returns whether the bandwidth suffices for slices in some order."""
     resource = state.prefetches
     logged = resource.counts[N_LOGGED]
     fits = True
@@ -196,6 +199,7 @@ def _take_slices(
     offset: int,
     free: bool,
 ) -> None:
+    """Adds the stay, the slices and the copies of a prefetch in slices."""
     size, last = problem.buffer[buffer, B_SIZE], problem.use[use, U_TIME]
     starts = state.starts
     number = add_stay(state, value, FAST, starts[0] + 1, last, offset, -1)

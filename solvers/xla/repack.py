@@ -63,7 +63,7 @@ def repack(problem: Problem, state: State, spare: Heap) -> bool:
     order = ascending(_negative_sizes(problem, state, leader[:leaders]))
     order = order[ascending(-duration[:leaders][order])]
     heaps.clear(spare)
-    _reserve(problem, spare)
+    heaps.reserve(problem, spare)
     offsets = np.full(stays, NO_OFFSET, np.int64)
     parts = state.part.copy()
     for at in range(leaders):
@@ -81,7 +81,7 @@ def repack(problem: Problem, state: State, spare: Heap) -> bool:
             state.stay[number, A_OFFSET] = offsets[number]
     state.part[:] = parts
     heaps.clear(state.heap)
-    _reserve(problem, state.heap)
+    heaps.reserve(problem, state.heap)
     for number in range(stays):
         if state.stay[number, A_FAST]:
             _commit(problem, state, state.heap, number, offsets[number], parts)
@@ -89,14 +89,8 @@ def repack(problem: Problem, state: State, spare: Heap) -> bool:
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _reserve(problem: Problem, heap: Heap) -> None:
-    for t in range(len(problem.reserved)):
-        if problem.reserved[t] > 0:
-            heaps.commit(heap, t, t, 0, problem.reserved[t], -1)
-
-
-@njit(cache=True, nogil=True, forceinline=True)
 def _size(problem: Problem, state: State, number: int) -> int:
+    """Returns the bytes of a stay."""
     return problem.buffer[problem.value[state.stay[number, A_VALUE], V_BUFFER], B_SIZE]
 
 
@@ -119,6 +113,7 @@ def _full_from(state: State, number: int, parts: np.ndarray) -> int:
 
 @njit(cache=True, nogil=True)
 def _commit(problem: Problem, state: State, heap: Heap, number: int, offset: int, parts: np.ndarray) -> None:
+    """Commits the bytes of a stay, slice by slice until all have come."""
     row = state.stay[number]
     full_from = _full_from(state, number, parts)
     for at in range(row[A_LOW], row[A_LOW] + row[A_SLICES]):
