@@ -121,7 +121,8 @@ def show(result: dict[str, Any]) -> None:
     printed = result["printed_us"]
     if printed["confirmed"] is not None:
         before = "unknown" if printed["default"] is None else f"{printed['default']:,.2f}"
-        print(f"the compiler's own estimate, no referee: {before} -> {printed['confirmed']:,.2f} us")
+        change = f"{before} -> {printed['confirmed']:,.2f} us"
+        print(f"the compiler's own estimate, no referee (docs/physics-of-extraction.md): {change}")
     if result["kept"] is None:
         print("XLA's default stays: nothing that was tried is better, and the options say nothing")
     else:

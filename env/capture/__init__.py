@@ -5,8 +5,8 @@ The pipeline, in order:
 1. Run the compiler. `environment` makes an interpreter with jax and libtpu. `compiler` runs `worker` in it, which
    compiles on request. `compilation_files` names the files that a compilation leaves and that are read;
    `compilations` makes compilations, or takes them from an archive.
-2. Read the text. `hlo` parses scheduled modules; `log` and `allocation` parse what memory space assignment (MSA, the
-   pass of XLA that makes the mapping) logs.
+2. Read the text. `hlo` parses scheduled modules, and `buffer_sizes` a dumped buffer assignment. `log` and `allocation`
+   parse the log of memory space assignment (MSA), the pass of XLA that makes the mapping.
 3. Extract the program. `loops` flattens the schedule, `values` finds the definition of every operand, `alias` finds the
    values that share memory, and `extract` builds the `Program` of instructions, accesses and buffers.
 4. Read back production. `production` turns MSA's allocations into a `Mapping`; `cycle_pairs` collects the code

@@ -15,9 +15,10 @@ from ..program.program import Program, problem_dict
 from ..program.target import Target
 from ..program.variant import Variant
 from ..verifier.verify import verify
+from .buffer_sizes import read_sizes
 from .compilation_files import BUFFER_SIZES, SCHEDULED_MODULE, only_file
 from .cycle_pairs import CyclePairs
-from .extract import Extraction, extract, read_sizes
+from .extract import Extraction, extract
 from .hlo import read_module
 from .log import CompilerLog, read_log
 from .production import Production, read_production

@@ -1,8 +1,6 @@
 """Builds a `Program` from the scheduled module and the log of one compilation (pipeline step 3)."""
 
-import re
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,6 @@ from .loops import nest, runs
 from .values import FORWARDING, INPUTS, Values
 
 _UNLIMITED = 2**31 - 1
-_ASSIGNED = re.compile(r"value: <\d+ ([\w.\-]+)(?:\{([\d,]*)\})? @\d+> \(size=(\d+),offset=\d+\)")
 
 
 @dataclass(frozen=True)
@@ -44,27 +41,6 @@ class Extraction:
     aliased_buffers: int
 
 
-def read_sizes(path: Path) -> dict[Position, int]:
-    """Reads the padded size in bytes of every value from a dumped buffer assignment.
-
-    Raises:
-      FormatError: the file is not a buffer assignment.
-    """
-    sizes: dict[Position, int] = {}
-    try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            for line in file:
-                match = _ASSIGNED.search(line)
-                if match:
-                    index = tuple(int(part) for part in (match.group(2) or "").split(",") if part)
-                    sizes[match.group(1), index] = int(match.group(3))
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be read ({error.strerror}); capture again") from error
-    if not sizes:
-        raise FormatError(f"{path}: lists no values with their sizes; it is no buffer assignment: capture again")
-    return sizes
-
-
 def extract(module: Module, log: CompilerLog, sizes: dict[Position, int], target: Target, **names: Any) -> Extraction:
     """Builds the program of one compilation.
 
@@ -86,6 +62,8 @@ def extract(module: Module, log: CompilerLog, sizes: dict[Position, int], target
 
 
 def _target(target: Target, log: CompilerLog) -> Target:
+    """Returns the target with the limits that the log states; there, a negative limit means none."""
+
     def limit(option: str, default: int) -> int:
         value = log.options.get(option, default)
         return _UNLIMITED if value < 0 else value
@@ -120,6 +98,11 @@ class _Builder:
         self.result_of: dict[Position, int] = {}
 
     def add_instructions(self) -> None:
+        """Goes through MSA's schedule and adds instructions, accesses and buffers.
+
+        Raises:
+          FormatError: the module lacks a scheduled instruction, or a value has no known size.
+        """
         for time in sorted(self.log.schedule):
             name = self.log.schedule[time]
             instruction = self.values.instructions.get(name)
@@ -184,6 +167,7 @@ class _Builder:
         return size
 
     def finish(self, target: Target, names: dict[str, Any]) -> Extraction:
+        """Returns the program with its loops and outputs."""
         loops = nest(self.names, self.values.flattened, self.log)
         columns = [list(column) for column in zip(*self.accesses, strict=True)] if self.accesses else [[]] * 6
         is_output = np.zeros(len(self.buffers), bool)

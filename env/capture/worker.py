@@ -1,23 +1,25 @@
-"""Compiles one JAX function for a TPU that is not there, as often as it is asked to, each time with other options.
+"""Compiles one JAX function for a TPU that need not be there, once per request (pipeline step 1).
 
-Runs as a file in another interpreter, one with jax and libtpu; imports nothing else but the module it is given:
+Runs stand-alone, as a file, in an interpreter with jax and libtpu, and imports nothing else but the user's module:
 
     python worker.py PKG.MODULE:FUNCTION TOPOLOGY FOLDER
     python worker.py /PATH/TO/module.stablehlo TOPOLOGY FOLDER
 
 FUNCTION takes no argument and returns `(function, arguments)`: a function that `jax.jit` takes, and its arguments,
-which may be abstract (`jax.ShapeDtypeStruct`). The function is traced once; or it was before, and is read from a file.
-Each line of standard input then asks for one compilation, as JSON: `folder` (one that is there), `options`, `dump`
-(leave the compiler's dumps), `through`:
+which may be abstract (`jax.ShapeDtypeStruct`). It is traced once. Instead of a function, the worker reads a module that
+was lowered before. FOLDER takes `versions.json`.
 
-- `lowering`: compile nothing, but leave the lowered module: `module.stablehlo`, a portable artifact of StableHLO.
-- `code`: compile to the end, and leave what the code generator made of the module: `compiled.txt`. It names the cycles
-  of each instruction, and takes most of the time.
-- `assignment`: end this process as soon as the dump from after memory space assignment is whole.
+Each line of standard input is a request for one compilation, as JSON: `folder` (an existing one), `options`, `dump`
+(leave the compiler's dumps), and `through`, the last step:
 
-The log of each goes to `log.txt` in its folder. Each is answered by one line `capture-done: {...}` on standard output,
-with `error` (null, or one line) and `cpu_s`. Writes `versions.json` to FOLDER. A failure that the user can mend is one
-line `capture-error: ...` and exit status 3. Ends when standard input does.
+- `lowering`: compile nothing, and leave the lowered module, `module.stablehlo`, a portable artifact of StableHLO.
+- `code`: compile to the end, and leave the module after code generation, `compiled.txt`. It names the cycles of each
+  instruction. Code generation takes most of the time.
+- `assignment`: end this process as soon as the dump from after memory space assignment is complete.
+
+The compiler's log goes to `log.txt` in the folder of the request. One line `capture-done: {...}` on standard output
+answers a request, with `error` (null, or one line) and `cpu_s`. A failure that the user can mend is one line
+`capture-error: ...` and exit status 3. The worker ends with its standard input.
 """
 
 import importlib
@@ -38,18 +40,18 @@ LOG_FILE = "log.txt"
 COMPILED_FILE = "compiled.txt"
 VERSIONS_FILE = "versions.json"
 MODULE_FILE = "module.stablehlo"
-# The dump that is written once memory is assigned, right before code is generated.
+# The dump from after memory space assignment, right before code generation.
 ASSIGNED = ".after_optimizations_after_buffer_assignment.txt"
 
 
 def fail(message: str) -> NoReturn:
-    """Ends the process with a line that the parent shows to the user."""
+    """Ends the process with a line that its parent shows to the user."""
     print(MARK + " ".join(message.split()), flush=True)
     sys.exit(USER_ERROR)
 
 
 def compiler_settings() -> dict[str, str]:
-    """Returns the environment that makes libtpu compile without a TPU and log what capture reads."""
+    """Returns the environment variables that make libtpu compile without a TPU and log what capture reads."""
     return {
         "TPU_SKIP_MDS_QUERY": "1",
         "JAX_PLATFORMS": "cpu",
@@ -74,7 +76,7 @@ def load(reference: str) -> Any:
         if error.name and (module_name == error.name or module_name.startswith(error.name + ".")):
             fail(f"no module {module_name!r} in {os.getcwd()} or in {sys.executable}; give PKG.MODULE:FUNCTION")
         fail(f"module {module_name!r} needs {error.name!r}, which {sys.executable} lacks; install it there")
-    except Exception as error:  # noqa: BLE001 -- whatever the user's module raises is the user's to read
+    except Exception as error:  # noqa: BLE001 -- the user's code
         fail(f"importing module {module_name!r} raised {type(error).__name__}: {error}")
     function = getattr(module, function_name, None)
     if not callable(function):
@@ -83,7 +85,7 @@ def load(reference: str) -> Any:
 
 
 def describe(reference: str) -> tuple[Any, tuple[Any, ...]]:
-    """Calls the user's function and returns what to compile and its arguments."""
+    """Calls the user's function and returns the function to compile and its arguments."""
     try:
         described = load(reference)()
     except Exception as error:  # noqa: BLE001 -- the user's code
@@ -105,11 +107,11 @@ def device_of(topology_name: str, folder: str) -> Any:
         from jax.experimental import topologies
     except ImportError as error:
         fail(f"{sys.executable} cannot import {error.name}: install jax and libtpu there, or leave out --python")
-    # A module names operations, but not the files of whoever wrote them.
+    # The lowered module names no source files of the user.
     jax.config.update("jax_traceback_in_locations_limit", 0)
     try:
         topology = topologies.get_topology_desc(platform="tpu", topology_name=topology_name)
-    except Exception as error:  # noqa: BLE001 -- jax and libtpu raise what they like here
+    except Exception as error:  # noqa: BLE001 -- jax and libtpu raise several kinds
         fail(f"libtpu {libtpu.__version__} knows no topology {topology_name!r}: {error}")
     versions = {"jax": jax.__version__, "libtpu": libtpu.__version__, "python": sys.version.split()[0]}
     with open(os.path.join(folder, VERSIONS_FILE), "w", encoding="utf-8") as file:
@@ -118,7 +120,7 @@ def device_of(topology_name: str, folder: str) -> Any:
 
 
 def lower(reference: str, device: Any) -> Any:
-    """Traces the function for a device and returns what `jax.jit(...).lower` does."""
+    """Traces the function for a device and returns the result of `jax.jit(...).lower`."""
     import jax
 
     function, arguments = describe(reference)
@@ -138,19 +140,19 @@ def lower(reference: str, device: Any) -> Any:
 
 
 def serialise(lowered: Any) -> bytes:
-    """Returns a lowered module as a portable artifact of StableHLO, which later versions read as well."""
+    """Returns a lowered module as a portable artifact of StableHLO, which later versions can read."""
     mlir: Any = importlib.import_module("jax.extend.mlir")
     stablehlo: Any = importlib.import_module("jaxlib.mlir.dialects.stablehlo")
-    # Shardings are of another dialect, which the artifact holds as it is: `True`.
+    # `True` allows the dialect of shardings, which the artifact holds unchanged.
     module = lowered.compiler_ir("stablehlo")
     return bytes(mlir.serialize_portable_artifact(module, stablehlo.get_current_version(), True))
 
 
 class Stored:
-    """A module from a file, in the place of what `jax.jit(...).lower` returns. It compiles as that one does."""
+    """A lowered module from a file, with the methods of the result of `jax.jit(...).lower` that are used here."""
 
     def __init__(self, path: str, device: Any) -> None:
-        """Reads the module."""
+        """Reads the module; ends the process if this jax cannot read it."""
         self._device = device
         try:
             from jax.interpreters import mlir
@@ -202,7 +204,7 @@ def _answer(error: str | None, cpu_s: float) -> None:
 
 
 def _stop_once_assigned(folder: str, started_s: float) -> None:
-    """Ends the process, from another thread, when the dump from after memory space assignment is whole."""
+    """Ends the process, from another thread, when the dump from after memory space assignment is complete."""
     while True:
         time.sleep(0.05)
         for name in os.listdir(folder):
@@ -218,7 +220,7 @@ def _stop_once_assigned(folder: str, started_s: float) -> None:
 
 
 def leave_module(lowered: Any, folder: str) -> None:
-    """Writes the lowered module."""
+    """Writes the lowered module and answers the request."""
     started_s, error = _cpu_s(), None
     try:
         data = serialise(lowered)
@@ -230,7 +232,7 @@ def leave_module(lowered: Any, folder: str) -> None:
 
 
 def compile_once(lowered: Any, request: dict[str, Any]) -> None:
-    """Compiles as one line of standard input asks for, with standard error going to a log of its own."""
+    """Answers one request; standard error goes to the request's log meanwhile."""
     folder = request["folder"]
     if request["through"] == "lowering":
         leave_module(lowered, folder)
@@ -262,17 +264,17 @@ def compile_once(lowered: Any, request: dict[str, Any]) -> None:
 
 
 def _end_with(parent: int) -> None:
-    """Ends the process when the one that asks for compilations is gone, in the midst of one as well."""
+    """Ends the process, even during a compilation, when its parent process is gone."""
     while os.getppid() == parent:
         time.sleep(1.0)
     os._exit(1)
 
 
 def main(reference: str, topology_name: str, folder: str) -> None:
-    """Compiles whatever standard input asks for."""
+    """Answers the requests on standard input."""
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     os.environ.update(compiler_settings())
-    here = os.path.dirname(os.path.abspath(__file__))  # its modules are none of the user's business
+    here = os.path.dirname(os.path.abspath(__file__))  # Its modules must not shadow the user's.
     sys.path[:] = [os.getcwd(), *(entry for entry in sys.path if entry != here)]
     device = device_of(topology_name, folder)
     lowered = Stored(reference, device) if os.path.isabs(reference) else lower(reference, device)

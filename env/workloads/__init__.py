@@ -1,4 +1,4 @@
-"""The benchmark programs: real models, captured from the TPU compiler, and the splits they belong to."""
+"""The benchmark: programs of real models, captured from the TPU compiler, and the splits that they belong to."""
 
 import json
 from dataclasses import dataclass
@@ -13,24 +13,24 @@ SPLITS = ("train", "validation", "heldout", "control")
 _FOLDER = Path(__file__).parent
 MANIFEST = _FOLDER / "manifest.json"
 PROGRAMS_FOLDER = _FOLDER / "programs"
-# Model code runs in the capture environment, which knows nothing of this package: the worker imports `models` here.
+# The worker imports `models` from here: model code runs in the capture environment, which lacks this package.
 MODELS_PARENT = _FOLDER
 
 
 @dataclass(frozen=True)
 class Workload:
-    """One line of the manifest.
+    """One workload, a line of the manifest.
 
     Attributes:
       name: name of the workload and of its program file.
       family: model family.
-      split: one of `SPLITS`; a family never sits in two.
-      target: hardware generation it is compiled for.
-      module: module of the package `models` that makes it.
-      function: function of the module.
-      description: for people.
-      source: where the model's code comes from: a package, or a publication.
-      sha256: hash of the program's problem; empty as long as it is not captured.
+      split: one of `SPLITS`; all workloads of a family are in the same split.
+      target: hardware generation that it is compiled for.
+      module: module of the package `models`.
+      function: function of the module that returns the model's function and arguments.
+      description: one line for people.
+      source: origin of the model's code: a package, or a publication.
+      sha256: hash of the program's problem; empty until it is captured.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Workload:
 
     @property
     def reference(self) -> str:
-        """`PACKAGE.MODULE:FUNCTION`, as `capture` takes it with `MODELS_PARENT` for its working folder."""
+        """`PACKAGE.MODULE:FUNCTION`, for `capture` with `MODELS_PARENT` as its working folder."""
         return f"models.{self.module}:{self.function}"
 
     @property
@@ -61,7 +61,7 @@ def _manifest() -> dict[str, Workload]:
 
 
 def names() -> list[str]:
-    """Returns the names of the workloads whose programs are here, in the order of the manifest."""
+    """Returns the names of the captured workloads, in the order of the manifest."""
     return [name for name, entry in _manifest().items() if entry.path.exists()]
 
 
@@ -71,7 +71,7 @@ def all_names() -> list[str]:
 
 
 def workload(name: str) -> Workload:
-    """Returns the manifest's line for `name`.
+    """Returns the workload `name`.
 
     Raises:
       UserError: there is no such workload.
@@ -94,7 +94,7 @@ def load(name_or_path: str | Path) -> Program:
     """Reads a program: a committed workload by its name, or any program file by its path.
 
     Raises:
-      UserError: it is neither a workload nor a file, or a workload whose program is not here.
+      UserError: it is neither a workload nor a file, or a workload that is not captured.
       FormatError: the file is not a program file.
     """
     if str(name_or_path) in _manifest():

@@ -9,7 +9,7 @@ from . import MANIFEST, load, names
 
 
 def manifest_text(document: dict[str, Any]) -> str:
-    """Returns the manifest as it is kept: one line per workload, so that a change of one is a change of one line."""
+    """Returns the text of the manifest: one line per workload, so that a change of one workload changes one line."""
     lines = ",\n".join("    " + json.dumps(entry, ensure_ascii=False) for entry in document["workloads"])
     return f'{{\n  "version": {document["version"]},\n  "workloads": [\n{lines}\n  ]\n}}\n'
 

@@ -1,4 +1,4 @@
-"""What `benchmarks/bounds/measure.py` found out about the committed programs: bounds and best known mappings.
+"""Reads the known bounds and best latencies of the committed programs, which `benchmarks/bounds/measure.py` wrote.
 
 `bounds.json` is `{"format": "mallocmuzero-bounds", "records": [...]}`, one record per program, objective and version:
 
@@ -6,10 +6,10 @@
 |---|---|
 | `program`, `program_sha256` | name and hash of the problem |
 | `objective` | `msa`, `cycles` or `robust` |
-| `judged_by` | hash of what else the figures depend on: cycle table, and latencies of the production mapping |
+| `judged_by` | hash of the cycle table and the production mapping's latencies, on which figures also depend |
 | `version` | `env.bounds.bound.VERSION` |
 | `floor`, `relaxation`, `integer`, `bound` | seconds; under `robust` the ratio to production; null where not found |
-| `found`, `production`, `best_known` | likewise: made from the solutions, XLA's own, best of all and of annealing |
+| `found`, `production`, `best_known` | likewise, of mappings: made from the solutions, XLA's own, the best known |
 | `bound_proved` | the bound proves `best_known` optimal to within 0.1 % |
 | `optimal` | the mixed-integer program was solved to the end |
 | `tried_seconds`, `tried_integer` | the time limit, and whether the mixed-integer program was tried |
@@ -34,12 +34,12 @@ PATH = Path(__file__).parent / "bounds.json"
 
 @dataclass(frozen=True)
 class Known:
-    """What is known about a program under an objective; seconds, or ratios to production under `robust`.
+    """The known figures of a program under an objective: seconds, or ratios to production under `robust`.
 
     Attributes:
-      bound: no mapping is better.
-      proved: `best` is within 0.1 % of it.
-      best: of the best mapping known, or None.
+      bound: a lower bound on every mapping.
+      proved: `best` is within 0.1 % of the bound.
+      best: the best known mapping's figure, or None.
     """
 
     bound: float
@@ -48,9 +48,10 @@ class Known:
 
 
 def known(program: Program, path: Path = PATH) -> dict[str, Known]:
-    """Returns what is known, by objective: nothing where the file has no record of just this problem and table.
+    """Returns the known figures by objective, as far as there are records of this very problem and cycle table.
 
-    Nor of a program that does not say which copies keep their layout: more mappings of it are legal than were bounded.
+    There are none for a program that does not say which copies keep their layout, because more mappings of it are legal
+    than the bounds cover.
     """
     if program.keeps_layout is None:
         return {}
@@ -69,7 +70,7 @@ def _records(path: Path) -> list[dict[str, Any]]:
 
 
 def judged_by(judge: Judge) -> str:
-    """Returns a hash of what a judge's figures depend on besides the problem."""
+    """Returns a hash of what a judge's figures depend on beside the problem: cycle table and production latencies."""
     table = judge.program.cycles
     what: list[Any] = [{model: f"{seconds:.9e}" for model, seconds in sorted(judge.baseline.items())}]
     if table is not None and judge.objective != MSA:

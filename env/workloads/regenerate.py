@@ -1,10 +1,10 @@
 """Captures the benchmark's programs again: `python -m mallocmuzero.env.workloads.regenerate [NAMES ...] [--check]`.
 
-Every finished compilation is kept, so that a run that was stopped goes on where it was, and a run with more `--passes`
-makes only those it lacks. A workload that fails does not stop the others; the failures are listed at the end. With
-`--check` nothing is written and nothing is taken from the cache. With `--complete` files of earlier captures get what
-they lack, the lowered module and which copies keep their layout, which takes seconds each. The exit status is 1 if a
-workload failed or, with `--check`, a file came out differently.
+Every finished compilation is kept in a cache, so that an interrupted run goes on where it was, and a run with more
+`--passes` makes only the compilations that it lacks. A workload that fails does not stop the others; the end of the
+output lists the failures. With `--check` nothing is written, and nothing is taken from the cache. With `--complete`,
+files of earlier captures get what they lack, the lowered module and which copies keep their layout, in seconds each.
+The exit status is 1 if a workload failed or, with `--check`, a file differs from the committed one.
 """
 
 import argparse
@@ -36,7 +36,15 @@ from . import MODELS_PARENT, Workload, all_names, workload
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a workload: why it failed, or its hash and whether that, and the file, are the committed ones."""
+    """The result of one workload.
+
+    Attributes:
+      name: of the workload.
+      seconds: wall time.
+      error: the failure in one line, or None.
+      problem: the hash of the program, and how it compares with the committed one.
+      same_file: the file is byte for byte the committed one.
+    """
 
     name: str
     seconds: float
@@ -47,6 +55,8 @@ class Outcome:
 
 @dataclass(frozen=True)
 class _Job:
+    """The arguments of one workload's capture; `passes` None for as many as the committed file has."""
+
     entry: Workload
     python: Path
     check: bool
@@ -57,22 +67,28 @@ class _Job:
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command and returns its exit status."""
     parser = argparse.ArgumentParser(prog="regenerate", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help="workloads; all of the manifest if none is named")
-    parser.add_argument("--check", action="store_true", help="compile afresh, compare, write nothing")
-    parser.add_argument("--complete", action="store_true", help="only add what files of earlier captures lack")
-    parser.add_argument("--python", type=Path, help="interpreter of the capture environment")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="workloads; by default all of the manifest")
+    parser.add_argument("--check", action="store_true", help="compile again, compare, and write nothing")
     parser.add_argument(
-        "--jobs", type=int, default=1, metavar="N", help="workloads at a time; each takes one core, 3 GiB"
+        "--complete", action="store_true", help="only add to the files of earlier captures what they lack"
+    )
+    parser.add_argument(
+        "--python",
+        type=Path,
+        help="interpreter with jax, libtpu and the packages of the models; by default one is made, once, and kept",
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=1, metavar="N", help="workloads at a time; each takes one core and 3 GiB"
     )
     parser.add_argument(
         "--passes",
         type=int,
         metavar="N",
-        help="compilations for the cycle table besides the default; 0 for no cycles and variants; without it as many "
-        f"as the committed file has, {PASSES} for a new one",
+        help="compilations for the cycle table beside the default; 0 for neither cycles nor variants; by default as "
+        f"many as the committed file has, {PASSES} for a new file",
     )
     parser.add_argument(
-        "--cache", type=Path, metavar="FOLDER", help="finished compilations; by default the user's cache"
+        "--cache", type=Path, metavar="FOLDER", help="folder of finished compilations; by default in the user's cache"
     )
     options = parser.parse_args(arguments)
     begun = time.monotonic()
@@ -107,7 +123,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _complete(chosen: list[Workload], python: Path, say: Callable[[str], None]) -> int:
-    """Adds the lowered module, and which copies keep their layout, to files that lack them; returns the exit status."""
+    """Completes the files of earlier captures; returns the exit status."""
     failed = 0
     for entry in chosen:
         try:
@@ -122,7 +138,7 @@ def _complete(chosen: list[Workload], python: Path, say: Callable[[str], None]) 
 
 
 def _passes(committed: Program | None) -> int:
-    """Returns how many compilations a file was made from besides the default one."""
+    """Returns the number of compilations beside the default one that a file was made from; `PASSES` for a new file."""
     return PASSES if committed is None or committed.cycles is None else committed.cycles.compilations - 1
 
 
@@ -132,7 +148,7 @@ def _clock(begun: float) -> str:
 
 
 def _end_with_parent(parent: int) -> None:
-    """Sees to it that a process of the pool does not outlive the command."""
+    """Makes a process of the pool end when the command is gone."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -143,7 +159,7 @@ def _end_with_parent(parent: int) -> None:
 
 
 def _regenerate(job: _Job, begun: float) -> Outcome:
-    """Captures one workload. `begun` is on a clock that all processes of a machine share."""
+    """Captures one workload. `begun` is a monotonic time, on a clock that all processes of a machine share."""
     entry = job.entry
     started = time.monotonic()
 
@@ -171,14 +187,14 @@ def _regenerate(job: _Job, begun: float) -> Outcome:
             same_file = output.read_bytes() == before
     except UserError as error:
         return Outcome(entry.name, time.monotonic() - started, error=str(error))
-    except Exception as error:  # noqa: BLE001 -- one workload that trips over a defect must not take the others along
+    except Exception as error:  # noqa: BLE001 -- a defect in one workload must not stop the others
         return Outcome(entry.name, time.monotonic() - started, error=f"{type(error).__name__}: {error}")
     says = "new" if not before else ("as committed" if program.sha256 == problem else "changed")
     return Outcome(entry.name, time.monotonic() - started, None, f"{program.sha256[:16]} {says}", same_file)
 
 
 def _described(entry: Workload) -> dict[str, str]:
-    """Returns what a compilation of a workload depends on besides its options."""
+    """Returns everything beside its options that a compilation of a workload depends on."""
     sources: dict[str, bytes] = {}
     _read_sources(entry.module, sources)
     digest = hashlib.sha256(b"".join(sources[name] for name in sorted(sources)))
@@ -192,7 +208,7 @@ def _described(entry: Workload) -> dict[str, str]:
 
 
 def _read_sources(module: str, found: dict[str, bytes]) -> None:
-    """Reads a module of the models' package and those of the package that it imports."""
+    """Adds the source of a module of `models` to `found`, and those of the modules of `models` that it imports."""
     if module in found:
         return
     found[module] = (MODELS_PARENT / "models" / f"{module}.py").read_bytes()

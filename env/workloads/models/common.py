@@ -1,14 +1,14 @@
-"""What the families share: abstract arrays, half precision, losses and training steps."""
+"""Shared by the families: abstract arrays, half precision, losses and training steps."""
 
 from collections.abc import Callable
 from typing import Any
 
-# What to compile, and its arguments.
+# The function to compile, and its arguments.
 Described = tuple[Any, tuple[Any, ...]]
 
 
 def array(shape: tuple[int, ...], dtype: str = "bfloat16") -> Any:
-    """Returns an array without contents."""
+    """Returns an abstract array: shape and type without contents."""
     import jax
     import jax.numpy as jnp
 
@@ -16,7 +16,7 @@ def array(shape: tuple[int, ...], dtype: str = "bfloat16") -> Any:
 
 
 def half(tree: Any) -> Any:
-    """Returns the tree with 32-bit floats made bfloat16."""
+    """Returns a tree of abstract arrays with bfloat16 in place of 32-bit floats."""
     import jax
     import jax.numpy as jnp
 

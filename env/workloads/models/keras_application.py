@@ -1,4 +1,4 @@
-"""Image models of `keras.applications`, with Keras's JAX backend: several families read them through this file."""
+"""Image models of `keras.applications` with the JAX backend of Keras, for the families that take them from there."""
 
 import os
 from typing import Any
