@@ -1,4 +1,4 @@
-"""Packing by rules: items in a fixed order, each into the tightest gap, or the lowest, that is free over its spans."""
+"""Packs by rules: items in a fixed order, each into the tightest or the lowest gap that is free over its spans."""
 
 import itertools
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ class Placed:
 
     Attributes:
       offsets: `[n]` bytes.
-      peak: bytes it takes.
-      rule: the order and the fit that made it.
+      peak: highest byte in use.
+      rule: names of the order and the fit.
     """
 
     offsets: NDArray[np.int64]
@@ -40,7 +40,7 @@ def best_fit(packing: Packing) -> Placed:
 
 
 def orders(packing: Packing) -> dict[str, NDArray[np.int64]]:
-    """Returns orders of the items, `[n]` each, by what decides them first: sizes, times, areas, loads."""
+    """Returns orders of the items, `[n]` each, named by their first keys."""
     size = packing.units
     wide = np.zeros(packing.items, np.int64)
     np.add.at(wide, packing.span_item, packing.span_upper - packing.span_lower)
@@ -58,7 +58,7 @@ def orders(packing: Packing) -> dict[str, NDArray[np.int64]]:
 
 
 def heaviest_section(packing: Packing) -> NDArray[np.int64]:
-    """Returns `[n]` most units alive together with each item, its own included."""
+    """Returns `[n]` the most units alive at once during each item, its own included."""
     first, past = packing.span_section
     change = np.zeros(packing.sections + 1, np.int64)
     np.add.at(change, first, packing.units[packing.span_item])

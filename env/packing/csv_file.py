@@ -1,4 +1,4 @@
-"""The CSV format of MiniMalloc: a header with `id,lower,upper,size`, one item per line; solutions add `offset`."""
+"""Reads and writes the CSV format of MiniMalloc: `id,lower,upper,size`, an item per line; solutions add `offset`."""
 
 import csv
 import io
@@ -17,10 +17,10 @@ _MOST = 2**62
 
 @dataclass(frozen=True, eq=False)
 class Items:
-    """What a file says. Shapes: `n` items.
+    """The items of a file. Shapes: `n` items.
 
     Attributes:
-      ids: `[n]` as they stand in the file.
+      ids: `[n]` names of the items.
       lower, upper: `[n]` half-open times.
       size: `[n]` bytes.
     """
@@ -32,11 +32,11 @@ class Items:
 
 
 def read_csv(path: str | Path) -> Items:
-    """Reads items; columns may stand in any order, others are left alone.
+    """Reads items. Columns may stand in any order; others are ignored.
 
     Raises:
       UserError: the file cannot be read.
-      FormatError: a line is not what it should be; the message names the line and the field.
+      FormatError: a line is wrong; the message names the line and the field.
     """
     try:
         text = Path(path).read_text(encoding="utf-8-sig")

@@ -1,130 +1,34 @@
-"""Exact packing: branch and bound over canonical solutions.
+"""Searches for a packing by branch and bound over canonical solutions, until one is found or none exists.
 
 After Moffitt, "MiniMalloc: A Lightweight Memory Allocator for Hardware-Accelerated Machine Learning" (ASPLOS 2023),
-written anew. Items are placed in order of their offsets, each flush on top of what lies under it, so that a set of
-offsets is met once:
+written anew. Items are placed in order of their offsets, each flush on top of the items under it, so that the search
+meets a set of offsets once:
 
 - If any packing exists, one does in which no item can move lower. There, in order of offset (ties by rank), each item
   lies at its own floor or on an earlier item: its offset is the highest top among earlier items alive with it.
-- Dominance: no item is placed at or above a place that another one, still unplaced, could take whole: that one could
-  move there later.
-- Twins, items alike in everything, are placed in order of rank.
-- Bound: in each section (a maximal set of items alive together) the lowest place that is left, plus all sizes that are
-  left, must not exceed the capacity.
+- Dominance: no item is placed at or above a place that another, unplaced item could fill: that item could move there
+  later.
+- Symmetry: twins, items with equal sizes, floors and times, are placed in order of rank.
+- Bound: in each section (a maximal set of items alive together) the lowest free place, plus all unplaced sizes, must
+  not exceed the capacity.
 - Decomposition: where no unplaced item crosses a point in time, both sides are independent; if one has no solution, no
   other solution of the first is tried.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from ..compiled.sorting import ascending
-from .best_fit import heaviest_section
-from .problem import Packing
+from .exact_state import Tables, Work
 
 SOLVED = 1
 INFEASIBLE = 0
 STOPPED = -1
 _FAR = np.int64(2**62)
-# How far a shaken order is from the plain one: standard deviation of the logarithm of its keys.
-_SHAKE = 0.2
-
-# Columns of Work.stack. A frame is one independent part, the items `begin..end`, of a slice that ends at `limit`.
+# Columns of `Work.stack`. A frame is one independent part, the items `begin..end`, of a slice that ends at `limit`.
 S_BEGIN, S_END, S_LEAST, S_RANK, S_HEIGHT, S_LIMIT, S_FIRST_LEAST, S_FIRST_RANK, S_PARTS, S_MARK = range(10)
 # S_LEAST, S_RANK: offset and rank of the item tried last. S_HEIGHT: no item is placed there or above. S_FIRST_LEAST,
-# S_FIRST_RANK: what LEAST and RANK begin with. S_PARTS: how many parts the slice had. S_MARK: trail before the item.
-
-
-class Tables(NamedTuple):
-    """What does not change. Shapes: `n` items, `k` spans, `s` sections, `c` conflicts."""
-
-    size: NDArray[np.int64]  # [n]
-    highest: NDArray[np.int64]  # [n]
-    rank: NDArray[np.int64]  # [n] the lower, the earlier tried
-    twin: NDArray[np.int64]  # [n] the item alike with the next lower rank, or -1
-    span_start: NDArray[np.int64]  # [n + 1]
-    section_first: NDArray[np.int64]  # [k]
-    section_past: NDArray[np.int64]  # [k]
-    conflict_start: NDArray[np.int64]  # [n + 1]
-    conflict: NDArray[np.int64]  # [c]
-    capacity: NDArray[np.int64]  # [1] in units, rounded up
-
-
-class Work(NamedTuple):
-    """What changes in a search."""
-
-    items: NDArray[np.int64]  # [n] permuted; a subproblem is a slice
-    low: NDArray[np.int64]  # [n] lowest offset over everything placed
-    offset: NDArray[np.int64]  # [n] -1 while unplaced
-    trail_item: NDArray[np.int64]  # what `low` was, to undo
-    trail_low: NDArray[np.int64]
-    trail_count: NDArray[np.int64]  # [1]
-    left: NDArray[np.int64]  # [s] scratch: units left to place
-    base: NDArray[np.int64]  # [s] scratch: the lowest place left
-    crossing: NDArray[np.int64]  # [s + 1] scratch
-    stack: NDArray[np.int64]  # [n + 1, 10]
-    nodes: NDArray[np.int64]  # [2] placements tried, and allowed
-    stop: NDArray[np.int64]  # [1] not 0: give up
-
-
-def rankings(packing: Packing, generator: np.random.Generator | None = None) -> list[NDArray[np.int64]]:
-    """Returns orders in which items are tried, best first: `[n]` ranks each; with a generator, shaken ones."""
-    size = packing.units
-    wide = np.zeros(packing.items, np.int64)
-    np.add.at(wide, packing.span_item, packing.span_upper - packing.span_lower)
-    load, area = heaviest_section(packing), size * wide
-    if generator is not None:
-        load, area, wide = (x * np.exp(_SHAKE * generator.standard_normal(packing.items)) for x in (load, area, wide))
-    ranks = []
-    for keys in ((-area, -wide, -load), (-wide, -area, -load), (-load, -area, -wide), (-load, -wide, -size)):
-        rank = np.empty(packing.items, np.int64)
-        rank[np.lexsort(keys)] = np.arange(packing.items)
-        ranks.append(rank)
-    return ranks
-
-
-def tables_of(packing: Packing, rank: NDArray[np.int64]) -> Tables:
-    """Returns the tables of a problem for one order of trying."""
-    twin = np.full(packing.items, -1, np.int64)
-    alike: dict[tuple[object, ...], int] = {}
-    for i in np.argsort(rank).tolist():
-        spans = slice(packing.span_start[i], packing.span_start[i + 1])
-        key = (
-            int(packing.size[i]),
-            int(packing.floor[i]),
-            packing.span_lower[spans].tobytes(),
-            packing.span_upper[spans].tobytes(),
-        )
-        twin[i] = alike.get(key, -1)
-        alike[key] = i
-    first, past = packing.span_section
-    start, conflict = packing.conflicts
-    capacity = np.array([-(-packing.capacity // packing.alignment)], np.int64)
-    return Tables(
-        packing.units, packing.highest, rank, twin, packing.span_start, first, past, start, conflict, capacity
-    )
-
-
-def new_work(packing: Packing) -> Work:
-    """Returns room for a search."""
-    n, conflicts, sections = packing.items, len(packing.conflicts[1]), packing.sections
-    return Work(
-        np.arange(n),
-        packing.lowest.copy(),
-        np.full(n, -1, np.int64),
-        np.zeros(conflicts + 1, np.int64),
-        np.zeros(conflicts + 1, np.int64),
-        np.zeros(1, np.int64),
-        np.zeros(sections + 1, np.int64),
-        np.zeros(sections + 1, np.int64),
-        np.zeros(sections + 2, np.int64),
-        np.zeros((n + 1, 10), np.int64),
-        np.zeros(2, np.int64),
-        np.zeros(1, np.int64),
-    )
+# S_FIRST_RANK: first values of LEAST and RANK. S_PARTS: number of parts of the slice. S_MARK: trail before the item.
 
 
 @njit(nogil=True, cache=True)
@@ -134,7 +38,7 @@ def search(tables: Tables, work: Work, lowest: np.ndarray, nodes: int) -> int:
     Args:
       tables, work: the problem.
       lowest: `[n]` lowest offsets.
-      nodes: give up after this many.
+      nodes: most items placed before it stops.
     """
     n = len(tables.size)
     for i in range(n):
@@ -206,7 +110,7 @@ def search(tables: Tables, work: Work, lowest: np.ndarray, nodes: int) -> int:
 
 @njit(nogil=True, cache=True)
 def _try_next(tables: Tables, work: Work, depth: int) -> int:
-    """Returns the place in `work.items` of the next item to try on top of the stack, or -1."""
+    """Returns the index in `work.items` of the next item to try in the frame on top of the stack, or -1."""
     begin, end, least, rank, height = work.stack[depth, :5]
     best, best_low, best_rank = -1, height, np.int64(0)
     for k in range(begin, end):
@@ -244,7 +148,7 @@ def _push(
 
 @njit(nogil=True, cache=True)
 def _undo(work: Work, depth: int) -> None:
-    """Takes back what was placed in the slice on top of the stack."""
+    """Takes back the items placed in the frame on top of the stack, and the floors they raised."""
     for k in range(work.stack[depth, S_BEGIN], work.stack[depth, S_END]):
         work.offset[work.items[k]] = -1
     while work.trail_count[0] > work.stack[depth, S_MARK]:
@@ -254,7 +158,7 @@ def _undo(work: Work, depth: int) -> None:
 
 @njit(nogil=True, cache=True)
 def _raise(tables: Tables, work: Work, chosen: int, top: np.int64) -> bool:
-    """Raises everything unplaced that is alive with `chosen` to its `top`; False if something then finds no room."""
+    """Raises the unplaced items alive with `chosen` to its `top`; returns False if one of them then does not fit."""
     for k in range(tables.conflict_start[chosen], tables.conflict_start[chosen + 1]):
         j = tables.conflict[k]
         if work.offset[j] < 0 and work.low[j] < top:
@@ -270,7 +174,7 @@ def _raise(tables: Tables, work: Work, chosen: int, top: np.int64) -> bool:
 
 @njit(nogil=True, cache=True)
 def _bound(tables: Tables, work: Work, begin: int, end: int, least: np.int64) -> int:
-    """Returns 0 if some section cannot take what is left for it, else the number of independent parts of the slice."""
+    """Returns 0 if some section cannot take its unplaced items, else the number of independent parts of the slice."""
     first, last = _FAR, np.int64(-1)
     for k in range(begin, end):
         i = work.items[k]

@@ -1,4 +1,4 @@
-"""Packing instances that are known to fit exactly: a rectangle of time and bytes, cut into items without a hole.
+"""Generates packing problems that fit exactly: a rectangle of time and bytes, cut into items without a hole.
 
 The load is the capacity at every moment, as in the challenging instances of the MiniMalloc paper, which are not ours to
 ship.
@@ -23,8 +23,8 @@ def guillotine(items: int, generator: np.random.Generator, times: int = 256, cap
     """Cuts a rectangle into `items` by straight cuts through one piece at a time, larger pieces first.
 
     Args:
-      items: how many; fewer if pieces get too small to cut.
-      generator: of the cuts.
+      items: number of items; fewer if pieces get too small to cut.
+      generator: draws the cuts.
       times: length of the time axis.
       capacity: bytes.
     """
@@ -49,8 +49,8 @@ def pinwheels(rounds: int, generator: np.random.Generator, times: int = 256, cap
     """Cuts a rectangle into pinwheels of five, again and again: no straight cut goes through any of them.
 
     Args:
-      rounds: how many times a piece is cut in five.
-      generator: of the cuts.
+      rounds: number of pieces that are cut in five.
+      generator: draws the cuts.
       times: length of the time axis.
       capacity: bytes.
     """

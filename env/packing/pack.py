@@ -1,4 +1,4 @@
-"""Offsets for a packing problem, or the proof that there are none: rules first, then the exact search."""
+"""Solves packing problems: tries rules first, then the exact search, which may prove that no packing exists."""
 
 import threading
 import time
@@ -10,28 +10,29 @@ from numpy.typing import NDArray
 from ..errors import UserError
 from . import exact
 from .best_fit import best_fit
+from .exact_state import new_work, rankings, tables_of
 from .problem import Packing, collisions
 
 FEASIBLE = "feasible"
 INFEASIBLE = "infeasible"
 UNDECIDED = "undecided"
 
-# A first try may take this many nodes; each further round twice as many, by every order in turn.
+# Nodes of the first round, which tries every order in turn; each further round allows twice as many.
 _FIRST_NODES = 4000
 
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """What packing has led to.
+    """The result of packing.
 
     Attributes:
-      status: `feasible` (there are `offsets`), `infeasible` (proved), or `undecided` (the limit came first).
+      status: `feasible` (with `offsets`), `infeasible` (proved), or `undecided` (the limit came first).
       offsets: `[n]` bytes, checked; None without a solution.
-      method: `best-fit`, `exact`, or `load` (more bytes are alive at once than there are).
+      method: `best-fit`, `exact`, or `load` (more bytes are alive at once than fit).
       load: most bytes alive at once.
       best_fit_peak: bytes that the best rule needs.
-      nodes: of the exact search.
-      seconds: in all.
+      nodes: nodes of the exact search.
+      seconds: time spent.
     """
 
     status: str
@@ -44,12 +45,12 @@ class Packed:
 
 
 def pack(packing: Packing, seconds: float | None = 60.0, nodes: int | None = None, rules: bool = True) -> Packed:
-    """Packs.
+    """Solves a packing problem.
 
     Args:
       packing: the problem.
       seconds: limit of the exact search; None for none.
-      nodes: another limit, which a slow machine does not change; None for none.
+      nodes: limit of the exact search in nodes, the same on every machine; None for none.
       rules: try best fit first.
 
     Raises:
@@ -80,19 +81,19 @@ def pack(packing: Packing, seconds: float | None = 60.0, nodes: int | None = Non
 
 
 class _Search:
-    """The exact search in a thread of its own: compiled code lets go of the interpreter, so that the clock and Ctrl-C
-    can stop it."""
+    """The exact search in a thread of its own. Compiled code releases the GIL, so the clock and Ctrl-C can stop it."""
 
     def __init__(self, packing: Packing) -> None:
         self._packing = packing
-        self.work = exact.new_work(packing)
+        self.work = new_work(packing)
         self.nodes = 0
-        self._tables = [exact.tables_of(packing, rank) for rank in exact.rankings(packing)]
+        self._tables = [tables_of(packing, rank) for rank in rankings(packing)]
         self._lowest = packing.lowest
         self._status = exact.STOPPED
         self._error: BaseException | None = None
 
     def run(self, until: float | None, nodes: int | None) -> int:
+        """Returns `SOLVED`, `INFEASIBLE` or `STOPPED`."""
         thread = threading.Thread(target=self._rounds, args=(nodes,), daemon=True)
         thread.start()
         try:
@@ -111,12 +112,13 @@ class _Search:
         return self._status
 
     def _rounds(self, nodes: int | None) -> None:
+        """Searches with one order after the other, restarting with more nodes, until one search ends."""
         try:
             allowed = _FIRST_NODES
             generator = np.random.default_rng(0)
             while True:
-                shaken = exact.rankings(self._packing, generator)
-                for tables in (*self._tables, *(exact.tables_of(self._packing, rank) for rank in shaken)):
+                perturbed = rankings(self._packing, generator)
+                for tables in (*self._tables, *(tables_of(self._packing, rank) for rank in perturbed)):
                     most = allowed if nodes is None else min(allowed, nodes - self.nodes)
                     status = exact.search(tables, self.work, self._lowest, most)
                     self.nodes += int(min(self.work.nodes[0], most))

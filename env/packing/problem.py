@@ -1,4 +1,4 @@
-"""A packing problem: items that hold a number of bytes over known times, one fast memory, no two on the same bytes."""
+"""Packing problems: items with sizes and known times share one memory, no two on the same bytes at the same time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -62,8 +62,8 @@ class Packing:
         times = np.unique(np.concatenate([self.span_lower, self.span_upper]))
         begins = np.searchsorted(times, self.span_lower)
         ends = np.searchsorted(times, self.span_upper)
-        # A set of items alive together is not part of a larger one if the last event before it is a birth and the next
-        # one after it a death.
+        # A set of items alive together is maximal if the last event before it is a birth and the next one after it a
+        # death.
         born = np.zeros(max(len(times), 1), bool)
         dies = np.zeros(max(len(times), 1), bool)
         born[begins] = True
@@ -81,17 +81,17 @@ class Packing:
 
     @property
     def sections(self) -> int:
-        """`s`: maximal sets of items alive together; they are in order of time."""
+        """`s`: number of sections. A section is a maximal set of items alive together; sections ascend in time."""
         return int(self._sections[2])
 
     @property
     def span_section(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Two arrays `[k]`: a span is in sections `first .. past - 1`."""
+        """`first` and `past`, `[k]` each: a span covers sections `first .. past - 1`."""
         return self._sections[0], self._sections[1]
 
     @cached_property
     def load(self) -> int:
-        """Most bytes alive at one time, rounded up to the alignment; no packing takes less."""
+        """Most bytes alive at one time, each item rounded up to the alignment; no packing takes less."""
         first, past = self.span_section
         change = np.zeros(self.sections + 1, np.int64)
         np.add.at(change, first, self.units[self.span_item])
@@ -100,7 +100,7 @@ class Packing:
 
     @cached_property
     def conflicts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """`[n + 1]` and `[c]`: items alive together with item `i` are `second[first[i]:first[i + 1]]`."""
+        """`first`, `[n + 1]`, and `second`, `[c]`: item `i` is alive with items `second[first[i]:first[i + 1]]`."""
         return _conflicts(self.span_start, self.span_lower, self.span_upper)
 
 
@@ -124,7 +124,7 @@ def make_packing(
       item: `[k]` the item of each span, in any order; without, each span is an item of its own.
 
     Raises:
-      UserError: a size, span, alignment or capacity makes no sense.
+      UserError: a size, span, alignment or capacity is out of range, or they do not fit together.
     """
     lower, upper = np.asarray(lower, np.int64), np.asarray(upper, np.int64)
     size = np.asarray(size, np.int64)
@@ -153,7 +153,7 @@ def make_packing(
 
 
 def collisions(packing: Packing, offsets: NDArray[np.int64]) -> list[str]:
-    """Returns what is wrong with a packing, in words; nothing if it is a solution. Shares no code with any packer.
+    """Returns the errors of a packing in words, none for a solution. Shares no code with any packer.
 
     Args:
       packing: the problem.

@@ -1,4 +1,4 @@
-"""New offsets for the residencies of a mapping."""
+"""Finds new offsets for the residencies of a mapping; times and copies, and so the latency, stay as they are."""
 
 from dataclasses import dataclass
 
@@ -10,10 +10,10 @@ from ..program.program import Program
 from ..program.target import Target
 from ..verifier.verify import verify
 from .pack import FEASIBLE, INFEASIBLE, Packed, pack
-from .parts import Parts, pack_parts
 from .problem import Packing, make_packing
+from .slices import Slices, pack_slices
 
-# Orders of slices tried where seconds do not count.
+# Orders of slices tried when a limit of nodes, not seconds, is given.
 _ROUNDS = 200
 
 
@@ -22,9 +22,9 @@ class Repacked:
     """A mapping with new offsets, or why there is none.
 
     Attributes:
-      mapping: verified; None without a solution.
-      reason: why there is none, in words; empty with one.
-      packed: what the packer of whole buffers did; None if it was not asked.
+      mapping: the mapping, verified; None without a solution.
+      reason: the reason for None in words; empty with a mapping.
+      packed: result of the packer of whole buffers; None if it was not asked.
     """
 
     mapping: Mapping | None
@@ -41,12 +41,12 @@ def repack(
 ) -> Repacked:
     """Gives the residencies of a mapping new offsets, so that no two share bytes.
 
-    Offsets of the mapping itself may overlap or lie outside fast memory: they only say which residencies belong
-    together (`groups`). Times, copies and placements stay as they are, so its latency does too. Slices take the room of
-    their own bytes, from when each is fetched.
+    The old offsets may overlap or lie outside fast memory: they only say which residencies belong together
+    (`groups`). A slice takes memory for its own bytes, from its own fetch on.
 
     Args:
-      program, mapping: what is repacked.
+      program: the program.
+      mapping: its mapping.
       target: the hardware; None for the program's own.
       seconds, nodes: limits of the exact packer.
     """
@@ -57,7 +57,7 @@ def repack(
     offsets = None
     if not exactly:
         rounds = None if seconds is not None and nodes is None else _ROUNDS
-        offsets = pack_parts(parts_of(program, mapping, target, group), seconds, rounds)
+        offsets = pack_slices(slices_of(program, mapping, target, group), seconds, rounds)
     if offsets is None:
         packed = pack(packing, seconds, nodes)
         offsets = packed.offsets
@@ -74,10 +74,10 @@ def repack(
 
 
 def groups(mapping: Mapping) -> NDArray[np.int64]:
-    """Returns `[R]` a number for each residency; those with the same number must keep one offset.
+    """Returns `[R]` the group of each residency; the residencies of a group must share an offset.
 
-    They are of one buffer at one offset, and follow each other without a gap, overlap in time (slices), or hold the
-    two ends of a cross-program prefetch.
+    They are of one buffer at one offset, and follow each other without a gap, overlap in time (slices), or are the two
+    ends of a cross-program prefetch.
     """
     number = np.arange(len(mapping.residencies))
     crossing = {int(buffer) for buffer in mapping.copies[mapping.copies[:, 1] == CROSS_PROGRAM, 0]}
@@ -100,9 +100,9 @@ def groups(mapping: Mapping) -> NDArray[np.int64]:
 def packing_of(
     program: Program, mapping: Mapping, target: Target, group: NDArray[np.int64] | None = None
 ) -> tuple[Packing, bool]:
-    """Returns the packing problem of a mapping: an item per group, and whether it says all that is possible.
+    """Returns the packing problem of a mapping, an item per group, and whether it is exact.
 
-    It does not if some residencies are parts of buffers: those are packed as if each were there whole.
+    It is not if some residencies are slices: those are packed as if each buffer were whole.
     """
     group = groups(mapping) if group is None else group
     rows = mapping.residencies
@@ -118,13 +118,13 @@ def packing_of(
     return packing, bool(whole.all())
 
 
-def parts_of(program: Program, mapping: Mapping, target: Target, group: NDArray[np.int64] | None = None) -> Parts:
-    """Returns the packing problem of a mapping with its slices: an item per group, a part per residency."""
+def slices_of(program: Program, mapping: Mapping, target: Target, group: NDArray[np.int64] | None = None) -> Slices:
+    """Returns the packing problem of a mapping with its slices: an item per group, a slice per residency."""
     group = groups(mapping) if group is None else group
     order = np.argsort(group, kind="stable")
     rows = mapping.residencies[order]
     floor = [program.reserved[start : end + 1].max() for start, end in rows[:, 1:3].tolist()]
-    return Parts(
+    return Slices(
         item=group[order],
         lower=rows[:, 1].copy(),
         upper=rows[:, 2] + 1,

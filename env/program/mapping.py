@@ -1,4 +1,4 @@
-"""A mapping: where every buffer of a program lives and when, and every asynchronous copy."""
+"""Defines `Mapping`: the places of every buffer of a program over time, and every asynchronous copy."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,7 +34,7 @@ class Mapping:
         `replaces` is that instruction, or -1. Directions: `PREFETCH`, `WRITE_BACK`, and `CROSS_PROGRAM`, a prefetch
         that the previous execution of the program issued (`start = -1`): free in a steady execution, an ordinary
         prefetch at the start of a cold one; its buffer is resident again at the same offset when the program ends.
-      origin: who made it: solver, seed, versions.
+      origin: maker of the mapping: solver, seed, versions.
     """
 
     program_sha256: str

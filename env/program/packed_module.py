@@ -1,7 +1,7 @@
-"""The lowered module that a program file may carry, so that the program is compiled again without its source.
+"""Packs the lowered module of a program into a field of its file, so that it can be compiled again without its source.
 
-A portable artifact of StableHLO, compressed with xz and written in base64: text for JSON. Unpacking is bounded before
-anything is unpacked, since a file may come from anywhere.
+The module is a portable artifact of StableHLO, compressed with xz and written in base64. Unpacking has limits of size
+and memory, since a file may come from anywhere.
 """
 
 import base64
@@ -14,7 +14,7 @@ from ..errors import FormatError, UserError
 
 FORMAT = "stablehlo-portable-artifact"
 MAX_MODULE_BYTES = 32 * 2**20
-# Of what a file holds. Weights that a function closes over are part of its module and do not compress.
+# Limit of the compressed size. Weights that a function closes over are part of its module and do not compress.
 MAX_PACKED_BYTES = 4 * 2**20
 # The preset's dictionary has 8 MiB.
 _PRESET = 6

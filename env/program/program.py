@@ -1,4 +1,4 @@
-"""A program: scheduled instructions that read and write buffers, right before memory space assignment."""
+"""Defines `Program`: scheduled instructions that read and write buffers, right before memory space assignment."""
 
 import hashlib
 import json
@@ -34,15 +34,15 @@ class Program:
       family: the model family it belongs to; splits never cut through a family.
       target: the hardware.
       instruction_names, opcodes: `[T]` strings.
-      compute_s: `[T]` seconds the instruction computes for, whatever the placement (XLA: `compute-seconds`).
-      bytes_total: `[T]` bytes it moves in all (XLA: `total-bytes-accessed`).
-      reserved: `[T]` bytes at offset 0 that it keeps to itself while it runs (scoped memory).
-      schedule_index: `[T]` its place in the compiler's schedule, which also counts instructions without cost.
-      loop: `[T]` innermost loop it belongs to, -1 outside loops.
+      compute_s: `[T]` seconds of computation, whatever the placement (XLA: `compute-seconds`).
+      bytes_total: `[T]` bytes moved in all (XLA: `total-bytes-accessed`).
+      reserved: `[T]` bytes from offset 0 on that the instruction reserves while it runs (scoped memory).
+      schedule_index: `[T]` position in the compiler's schedule, which also counts instructions without cost.
+      loop: `[T]` innermost loop of the instruction, -1 outside loops.
       loop_parent, loop_trips, loop_first, loop_last: `[L]` enclosing loop or -1; trip count; first and
         last instruction.
-      access_instruction: `[A]` ascending.
-      access_buffer: `[A]`.
+      access_instruction: `[A]` the instruction, ascending.
+      access_buffer: `[A]` the buffer that is read or written.
       access_kind: `[A]` `OPERAND` or `RESULT`; the operands of an instruction come before its results.
       access_number: `[A]` operand number; for results the position in the flattened result tuple.
       access_path: `[A]` shape index inside that operand or result, e.g. `{}` or `{1,0}`.
@@ -53,13 +53,13 @@ class Program:
       is_output: `[N]` the program returns it, so it must end in HBM.
       fast_allowed: `[N]` it may live in fast memory at all.
       production: XLA's own mapping, or None.
-      compiler: what the compiler printed of that mapping, e.g. its estimates in seconds.
+      compiler: the compiler's own figures of that mapping, e.g. its estimates in seconds.
       cycles: the code generator's cycle table, or None.
-      keeps_layout: `[T]` a `copy` or `slice` whose result is laid out as its operand (tiles of slices are not
-        compared), so that an asynchronous copy can do its work (XLA's condition to replace it); None where that is not
-        known, and then any may be replaced.
-      variants: what the compiler makes of the program under other options, the default first; empty where not tried.
-      provenance: where the program comes from: model, versions, flags.
+      keeps_layout: `[T]` the instruction is a `copy` or `slice` whose result has the layout of its operand (tiles of
+        slices are not compared): XLA's condition for an asynchronous copy to replace it. None if that is not known;
+        then any may be replaced.
+      variants: compilations of the program under other options, the default first; empty if not tried.
+      provenance: origin of the program: model, versions, flags.
     """
 
     name: str
@@ -116,7 +116,7 @@ class Program:
 
     @cached_property
     def weight(self) -> NDArray[np.float64]:
-        """`[T]` how often the instruction runs: the product of the trip counts around it."""
+        """`[T]` number of runs of the instruction: the product of the trip counts around it."""
         per_loop = np.ones(len(self.loop_trips) + 1)  # the last entry serves loop -1
         for index, (parent, trips) in enumerate(zip(self.loop_parent, self.loop_trips, strict=True)):
             per_loop[index] = per_loop[parent] * trips
@@ -124,7 +124,7 @@ class Program:
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of the problem itself: not of its name, provenance, production mapping, cycle table or kept layouts."""
+        """Hash of the problem: without name, provenance, production mapping, cycle table, kept layouts and variants."""
         return hashlib.sha256(
             json.dumps(problem_dict(self), sort_keys=True, separators=(",", ":")).encode()
         ).hexdigest()

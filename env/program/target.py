@@ -1,4 +1,4 @@
-"""The hardware a program is mapped for."""
+"""Defines `Target`, the hardware that a program is mapped for, and the TPU generations known."""
 
 from dataclasses import dataclass
 
@@ -44,5 +44,5 @@ _GENERATIONS = (
 )
 GENERATIONS: dict[str, Target] = {target.name: target for target in _GENERATIONS}
 
-# The topology the ahead-of-time compiler is asked for; larger ones are used one device of.
+# The topology given to the ahead-of-time compiler; of larger ones, one device is used.
 TOPOLOGIES: dict[str, str] = {"v4": "v4:2x2x1", "v5e": "v5e:1x1", "v5p": "v5p:2x2x1", "v6e": "v6e:1x1"}

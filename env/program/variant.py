@@ -1,4 +1,4 @@
-"""What the compiler makes of a program under other options: the grid that `production_tuned` is chosen from."""
+"""Defines `Variant`: a compilation of a program under other options, from the grid behind `production_tuned`."""
 
 from dataclasses import dataclass, field
 
@@ -13,8 +13,8 @@ class Variant:
       options: the compiler options that differ from the default, by name; none for the default itself.
       latency_s: steady seconds of its mapping under each cost model; None where the mapping could not be read back and
         verified, or where a model cannot price it.
-      inexpressible: what of it could not be read back, and rules that it breaks: how often, by reason.
-      mapping: its mapping, where the file keeps it: the best under a cost model or under both, and not the default.
+      inexpressible: parts of its mapping that could not be read back, and rules that it breaks: a count per reason.
+      mapping: its mapping, if the file keeps it: the best under a cost model or under both, and not the default.
     """
 
     options: dict[str, str]

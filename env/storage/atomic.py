@@ -1,4 +1,4 @@
-"""Files that survive a crash whole or not at all."""
+"""Writes files that survive a crash whole or not at all, and hashes them."""
 
 import hashlib
 import os
@@ -9,10 +9,10 @@ from ..errors import UserError
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Writes `data` to `path` through a temporary file beside it, so that a reader never sees half of it.
+    """Writes `data` to `path` through a temporary file beside it, so that no reader sees a half-written file.
 
     Raises:
-      UserError: the folder or the disk does not take it.
+      UserError: the file cannot be written.
     """
     temporary: str | None = None
     try:
@@ -31,20 +31,20 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    """Returns the hash of a file."""
+    """Returns the SHA-256 of a file, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sync_and_hash(path: Path) -> str:
-    """Sees a file onto the disk and returns its hash."""
+    """Flushes a file to the disk and returns its hash."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
     return sha256_of(path)
 
 
 def sync_folder(path: Path) -> None:
-    """Sees the names in a folder onto the disk."""
+    """Flushes the names in a folder to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""Reading gzipped files from anywhere: within bounds, and with errors that say what to do."""
+"""Reads gzipped files of unknown origin: bounded in size, with errors that name the mend."""
 
 import gzip
 import zlib
@@ -8,16 +8,16 @@ from ..errors import FormatError, UserError
 
 
 def gunzip(path: Path, most_bytes: int, kind: str) -> bytes:
-    """Returns what a gzipped file holds.
+    """Returns the unpacked contents of a gzipped file.
 
     Args:
       path: the file.
-      most_bytes: more than a file of this kind can hold, unpacked.
-      kind: what the file should be, for messages.
+      most_bytes: limit of the unpacked size.
+      kind: kind of the file, for messages.
 
     Raises:
       UserError: there is no such file, or it cannot be read.
-      FormatError: it is truncated or no gzip file, or unpacks to more.
+      FormatError: it is truncated, no gzip file, or unpacks to more than the limit.
     """
     try:
         with gzip.open(path, "rb") as file:

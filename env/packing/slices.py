@@ -1,6 +1,6 @@
-"""Packing of items that are not whole all the time: a buffer that is fetched in slices takes room slice by slice.
+"""Packs buffers that are fetched in slices: such an item takes memory slice by slice.
 
-By rules only, like `best_fit.py`: items in several orders, and orders in which those that did not fit come earlier. A
+By rules only, as in `best_fit.py`: items in several orders, then orders in which items that did not fit come earlier. A
 failure proves nothing.
 """
 
@@ -13,21 +13,22 @@ from numpy.typing import NDArray
 
 from ..compiled.sorting import ascending
 
-# Rounds of one order in which what did not fit moves ahead, and how far apart two offsets are tried.
+# Rounds of one order, in each of which the items that did not fit move ahead; strength of the perturbation of an order.
 _ROUNDS = 24
 _SHAKE = 0.3
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
-    """Items to be packed. Shapes: `n` items, `k` parts, ascending by item.
+class Slices:
+    """Items to be packed. Shapes: `n` items, `k` slices, ascending by item.
 
     Attributes:
-      item: `[k]`.
-      lower, upper: `[k]` half-open times of a part.
-      low, high: `[k]` the bytes of its item that it holds: at offset `o` it takes `o + low .. o + high`.
-      floor: `[k]` bytes of memory it may not begin below.
-      capacity, alignment: of the memory, and of offsets, in bytes.
+      item: `[k]` item of the slice.
+      lower, upper: `[k]` half-open times of the slice.
+      low, high: `[k]` bytes of the item in the slice: at offset `o` it takes `o + low .. o + high`.
+      floor: `[k]` lowest byte of memory it may take.
+      capacity: bytes of the memory.
+      alignment: offsets are multiples of this many bytes.
     """
 
     item: NDArray[np.int64]
@@ -41,26 +42,26 @@ class Parts:
 
     @property
     def start(self) -> NDArray[np.int64]:
-        """`[n + 1]` the parts of item `i` are `start[i]:start[i + 1]`."""
+        """`[n + 1]` the slices of item `i` are `start[i]:start[i + 1]`."""
         return np.searchsorted(self.item, np.arange(self.item.max(initial=-1) + 2)).astype(np.int64)
 
 
-def pack_parts(parts: Parts, seconds: float | None, rounds: int | None = None) -> NDArray[np.int64] | None:
-    """Returns offsets `[n]` in bytes that keep all parts apart and inside the memory; None if no rule finds any.
+def pack_slices(slices: Slices, seconds: float | None, rounds: int | None = None) -> NDArray[np.int64] | None:
+    """Returns offsets `[n]` in bytes that keep all slices apart and inside the memory; None if no rule finds any.
 
     Args:
-      parts: the items.
+      slices: the problem.
       seconds: limit; None for none.
-      rounds: limit of orders tried, which a slow machine does not change; None for none. One order is always tried.
+      rounds: most orders tried, the same on every machine; None for no limit. One order is always tried.
     """
-    start = parts.start
+    start = slices.start
     items = len(start) - 1
     until = np.inf if seconds is None else time.perf_counter() + seconds
     area, size = np.zeros(items), np.zeros(items)
-    np.add.at(area, parts.item, (parts.high - parts.low).astype(float) * (parts.upper - parts.lower))
-    np.maximum.at(size, parts.item, (parts.high - parts.low).astype(float))
+    np.add.at(area, slices.item, (slices.high - slices.low).astype(float) * (slices.upper - slices.lower))
+    np.maximum.at(size, slices.item, (slices.high - slices.low).astype(float))
     whole = np.zeros(items)
-    np.add.at(whole, parts.item, (parts.upper - parts.lower).astype(float))
+    np.add.at(whole, slices.item, (slices.upper - slices.lower).astype(float))
     generator = np.random.default_rng(0)
     keys = [area, size, whole, area * size]
     tried = 0
@@ -75,13 +76,13 @@ def pack_parts(parts: Parts, seconds: float | None, rounds: int | None = None) -
                 offset, failed = _place(
                     order,
                     start,
-                    parts.lower,
-                    parts.upper,
-                    parts.low,
-                    parts.high,
-                    parts.floor,
-                    parts.capacity,
-                    parts.alignment,
+                    slices.lower,
+                    slices.upper,
+                    slices.low,
+                    slices.high,
+                    slices.floor,
+                    slices.capacity,
+                    slices.alignment,
                     number % 2 == 1,
                 )
                 if not failed.any():
@@ -103,7 +104,7 @@ def _place(
     alignment: int,
     tightest: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Places items one by one; returns their offsets, and which found no room (their offset is -1)."""
+    """Places items one by one; returns their offsets and, per item, whether it did not fit (its offset is then -1)."""
     items = len(start) - 1
     offset = np.full(items, -1, np.int64)
     failed = np.zeros(items, np.bool_)
@@ -118,7 +119,7 @@ def _place(
         for p in range(start[i], start[i + 1]):
             least = max(least, floor[p] - low[p])
             most = min(most, capacity - high[p])
-        # Offsets above `begins` and below `ends` would lay a part of this item over one of another.
+        # Offsets above `begins` and below `ends` would lay a slice of this item over one of another.
         count = 0
         for j in range(items):
             if offset[j] < 0 or past[j] <= first[i] or past[i] <= first[j]:
