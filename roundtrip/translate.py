@@ -128,6 +128,7 @@ def prefetch_starts(program: Program, mapping: Mapping) -> NDArray[np.int64]:
 
 
 def _changed(flags: Flags, other: Flags) -> int:
+    """Returns the number of settings that differ."""
     return sum(ours != theirs for ours, theirs in zip(vars(flags).values(), vars(other).values(), strict=True))
 
 
