@@ -101,7 +101,7 @@ class ReplayConfig:
             )
 
     def paces_like(self, other: "ReplayConfig") -> bool:
-        """Whether the rate limiters of the two configurations are the same."""
+        """Returns whether the rate limiters of the two configurations are the same."""
         names = ("samples_per_insert", "min_size", "error_buffer")
         return all(getattr(self, name) == getattr(other, name) for name in names)
 

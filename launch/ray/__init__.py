@@ -1,1 +1,1 @@
-"""The topology `ray`: one driver, actors, a learner, replay servers."""
+"""The parts of the topology `ray`: cluster, replay service, fleet of workers, driver."""

@@ -71,7 +71,7 @@ class Calls:
         return self._calls.pop(reference)
 
     def under_way(self, role: str) -> bool:
-        """Whether a call of this role is under way."""
+        """Returns whether a call of this role is under way."""
         return any(call.role == role for call in self)
 
     def drop(self, role: str) -> bool:
@@ -90,7 +90,7 @@ class Calls:
         self._proven.discard((role, index))
 
     def proven(self, role: str, index: int = 0) -> bool:
-        """Whether a worker has worked since it was started."""
+        """Returns whether a worker has worked since it was started."""
         return (role, index) in self._proven
 
     def limit_s(self, call: Call) -> float:

@@ -176,12 +176,12 @@ class Fleet:
 
     @property
     def any_actor_has_played(self) -> bool:
-        """Whether an actor has played a slice since it was started."""
+        """True if an actor has played a slice since it was started."""
         return any(self.calls.proven(ACTOR, index) for index in range(self._config.actors))
 
     @property
     def all_actors_have_played(self) -> bool:
-        """Whether every actor has played a slice since it was started."""
+        """True if every actor has played a slice since it was started."""
         return all(self.calls.proven(ACTOR, index) for index in range(self._config.actors))
 
 

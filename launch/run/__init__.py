@@ -1,1 +1,1 @@
-"""The run directory on disk: manifest, checkpoints, lock, status."""
+"""The run directory on disk: manifest, programs, checkpoints, lock, log, policy; and its copy at a URL."""

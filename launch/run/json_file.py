@@ -65,7 +65,7 @@ def check_format(manifest: Mapping[str, Any], name: str, version: int, path: Pat
 
 
 def is_inside(name: Any) -> bool:
-    """Whether a file's name from a manifest is a plain relative path that stays in the manifest's folder."""
+    """Returns whether a file's name from a manifest is a plain relative path that stays in the manifest's folder."""
     if not isinstance(name, str) or not name or len(name) > 1000 or "\0" in name:
         return False
     if any("\ud800" <= letter <= "\udfff" for letter in name):  # A lone surrogate is half a character.

@@ -34,7 +34,7 @@ _SMALL_BYTES = 2**20
 
 
 def is_url(run_dir: str | Path) -> bool:
-    """Whether a run directory was given as a URL."""
+    """Returns whether a run directory was given as a URL."""
     return isinstance(run_dir, str) and _URL.match(run_dir) is not None
 
 
@@ -64,7 +64,7 @@ class RunUrl:
         self._failure: UserError | None = None
 
     def holds_run(self) -> bool:
-        """Whether the URL holds a run. Raises UserError if the storage cannot be reached."""
+        """Returns whether the URL holds a run. Raises UserError if the storage cannot be reached."""
         return self._try("looked at", lambda: bool(self._files.exists(f"{self._root}/{MANIFEST}")))
 
     def begin(self, resume: bool) -> str | None:

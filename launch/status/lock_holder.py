@@ -84,13 +84,13 @@ def _holders(inode: int) -> list[int] | None:
 
 
 def _may_hold(pid: int, status: os.stat_result) -> bool:
-    """Whether a process with a lock on the same inode has this file open; true if its files cannot be seen."""
+    """Returns whether a process with a lock on the same inode has this file open; true if its files cannot be seen."""
     has = _has_open(pid, status)
     return has is None or has
 
 
 def _has_open(pid: int, status: os.stat_result) -> bool | None:
-    """Whether a process has a file open; None if its files cannot be seen."""
+    """Returns whether a process has a file open; None if its files cannot be seen."""
     folder = Path(f"/proc/{pid}/fd")
     try:
         links = list(folder.iterdir())

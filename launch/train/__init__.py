@@ -1,1 +1,1 @@
-"""A training session and the topology `process`."""
+"""The parts of a training run that both topologies share, and those of the topology `process`."""

@@ -123,7 +123,7 @@ class Session:
 
     @property
     def finished(self) -> bool:
-        """Whether the run has made its steps or its minutes, or the user wants to stop."""
+        """True if the run has made its steps or its minutes, or the user wants to stop."""
         config = self.config
         if config.steps is not None and self.counters.step >= config.steps:
             return True
@@ -131,7 +131,7 @@ class Session:
 
     @property
     def evaluation_due(self) -> bool:
-        """Whether the parameters of this step are to be evaluated."""
+        """True if the parameters of this step are to be evaluated."""
         period = self.config.schedule.evaluate_period
         return period > 0 and self.counters.step % period == 0
 

@@ -120,7 +120,7 @@ def _json(path: str | Path, document: dict[str, Any], field: str) -> Any:
 
 
 def _fits(part: Any, shapes: Any) -> bool:
-    """Whether a part of the parameters has the names and shapes of `shapes`, and finite numbers."""
+    """Returns whether a part of the parameters has the names and shapes of `shapes`, and finite numbers."""
     if isinstance(shapes, dict):
         return (
             isinstance(part, dict)

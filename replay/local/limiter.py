@@ -22,13 +22,13 @@ class RateLimiter:
     deletes: int = 0
 
     def can_insert(self, count: int = 1) -> bool:
-        """Whether `count` more inserts stay in range; always up to `min_size` segments."""
+        """Returns whether `count` more inserts stay in range; always up to `min_size` segments."""
         if self.inserts + count - self.deletes <= self.config.min_size:
             return True
         return (self.inserts + count) * self.config.samples_per_insert - self.samples <= self.config.error_range[1]
 
     def can_sample(self, count: int = 1) -> bool:
-        """Whether `count` more samples stay in range; never with fewer than `min_size` segments."""
+        """Returns whether `count` more samples stay in range; never with fewer than `min_size` segments."""
         if self.inserts - self.deletes < self.config.min_size:
             return False
         return self.inserts * self.config.samples_per_insert - self.samples - count >= self.config.error_range[0]

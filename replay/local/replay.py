@@ -68,12 +68,12 @@ class LocalReplay:
             return writer
 
     def can_insert(self, count: int = 1) -> bool:
-        """Whether `count` more segments would go straight into the table."""
+        """Returns whether `count` more segments would go straight into the table."""
         with self._changed:
             return not self._waiting and self.table.limiter.can_insert(count)
 
     def can_sample(self, batch_size: int) -> bool:
-        """Whether `sample(batch_size, ...)` would return without waiting.
+        """Returns whether `sample(batch_size, ...)` would return without waiting.
 
         Raises:
           UserError: batches of this size can deadlock with this configuration.

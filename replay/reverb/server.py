@@ -80,7 +80,7 @@ class ReplayServer:
 
     @property
     def alive(self) -> bool:
-        """Whether the server's process runs."""
+        """True if the server's process runs."""
         return self._process is not None and self._process.poll() is None
 
     @property

@@ -67,7 +67,7 @@ class ReplayServers:
 
     @property
     def alive(self) -> bool:
-        """Whether the processes of all servers run."""
+        """True if the processes of all servers run."""
         return all(server.alive for server in self.each)
 
     @property

@@ -1,3 +1,5 @@
+"""Segments of an episode: where they start, and the absorbing rows that complete them."""
+
 import numpy as np
 import pytest
 from hypothesis import given, settings

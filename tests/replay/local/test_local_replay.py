@@ -1,3 +1,5 @@
+"""The in-process replay repeats bit for bit, and its store frees the rows that nobody holds."""
+
 import copy
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""The sum tree draws in proportion to the weights."""
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
