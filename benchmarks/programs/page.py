@@ -42,7 +42,7 @@ def programs(entries: list[dict[str, Any]]) -> list[str]:
     """Returns the table of all programs, most headroom first."""
     lines = [
         "| program | split | target | instr. | decisions | near | production, us | tuned | bound | best known "
-        "| production, us | tuned | bound | best known | tuned | bound | best known | room |",
+        "| production, us | tuned | bound | best known | tuned | bound | best known | headroom |",
         "|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
         "| | | | | | | **msa** | | | | **cycles** | | | | **robust** | | | |",
     ]
@@ -81,8 +81,8 @@ def summary(entries: list[dict[str, Any]]) -> list[str]:
     targets = sorted({entry["target"] for entry in entries})
     lines = [f"{len(entries)} programs, {len(families)} families, {training} training steps; {', '.join(targets)}."]
     for objective in ("msa", "cycles", "robust"):
-        rooms = [headroom(entry, objective) for entry in entries]
-        known = [value for value in rooms if value is not None]
+        headrooms = [headroom(entry, objective) for entry in entries]
+        known = [value for value in headrooms if value is not None]
         if known:
             contended = sum(value >= 0.01 for value in known)
             mean = 100 * sum(known) / len(known)
