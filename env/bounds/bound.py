@@ -37,7 +37,7 @@ class Bound:
     Attributes:
       objective: objective of the judge.
       scope: the mappings that the bound is for: `legal` for all that verify, `unreplaced` for those in which no copy
-        replaces an instruction, `game` for what the game can play.
+        replaces an instruction, `game` for those that the game can play.
       floor_s: latency with every instruction at its fastest and copies free. No bound if copies may replace
         instructions.
       relaxation_s: bound from the linear relaxation, certified; None before it is solved.
@@ -75,7 +75,7 @@ class Bound:
 
     @property
     def proved(self) -> bool:
-        """Whether the bound proves the best mapping met to be optimal, to within `PROVED_GAP`."""
+        """True if the bound proves the best mapping met to be optimal, to within `PROVED_GAP`."""
         return self.mapping_s <= self.bound_s * (1.0 + PROVED_GAP)
 
 
@@ -98,7 +98,7 @@ def bound(
     Args:
       program: the program.
       objective: `robust`, `msa` or `cycles`; None for `robust` where `cycles` can price the program, else `msa`.
-      seconds: limit of time, roughly kept: the linear relaxation takes what it needs, integer solutions the rest.
+      seconds: limit of time, roughly kept: the linear relaxation comes first, integer solutions get the rest.
       scope: one of `SCOPES`: the mappings that the bound is for.
       target: the hardware; None for the program's own.
       report: called with the name of a stage and the bound so far.

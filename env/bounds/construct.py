@@ -17,8 +17,8 @@ from .mapping_builder import MappingBuilder
 from .placement import Placement
 from .solve import Stop
 
-# The share from which on a touch counts as fast; in a fractional solution each gives another mapping. And whether
-# buffers that were left out are placed too: under `cycles` that may cost more than it saves.
+# Shares from which on a touch counts as fast; in a fractional solution each gives another mapping. The second entry:
+# left-out buffers are placed too, which under `cycles` may cost more than it saves.
 _ROUNDINGS = ((0.5, True), (0.5, False), (0.9, True), (0.2, True))
 _CAPACITY_SHARES = (1.0, 0.97, 0.93, 0.87, 0.8)  # of fast memory, tried in turn until the packer finds offsets
 _PACKER_SECONDS = 2.0
@@ -49,7 +49,7 @@ def constructed(
         wanted = tuple(sorted(touch for touch, column in placement.fast.items() if values[column] >= share))
         if (minor, wanted) not in seen:
             seen.add((minor, wanted))
-            builder = MappingBuilder(program, target, placement, values, share, minor)
+            builder = MappingBuilder(program, target, placement, values, share=share, minor=minor)
             for capacity_share in _CAPACITY_SHARES:
                 builder.fit(capacity_share)
                 builder.hurry(judge, capacity_share, stopped)
@@ -60,7 +60,7 @@ def constructed(
                     yield packed
                     break
             if capacity_share < _CAPACITY_SHARES[0] or packed is None:
-                builder = MappingBuilder(program, target, placement, values, share, minor)
+                builder = MappingBuilder(program, target, placement, values, share=share, minor=minor)
                 builder.fit(_CAPACITY_SHARES[0])
                 packed = builder.shed()
                 if packed is not None:

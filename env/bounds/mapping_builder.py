@@ -30,6 +30,7 @@ class MappingBuilder:
         target: Target,
         placement: Placement,
         values: NDArray[np.float64],
+        *,
         share: float,
         minor: bool,
     ) -> None:
@@ -40,7 +41,7 @@ class MappingBuilder:
           placement: the meaning of the columns.
           values: `[columns]` of the solution.
           share: from this share on, a touch counts as fast.
-          minor: place buffers that the relaxation left out too, as far as they need no copies.
+          minor: place buffers that the relaxation left out too, if they need no copies.
         """
         self._program, self._target = program, target
         self._planner = BufferPlanner(program, placement, values)

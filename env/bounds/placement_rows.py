@@ -230,7 +230,7 @@ class _Builder:
             if fetches:
                 linear.at_least(outside.add(kept).add(there, -1.0))  # a prefetch reads HBM
             if lives and fetches:
-                linear.at_least(outside.add(kept), 1.0)  # what is not in HBM has stayed
+                linear.at_least(outside.add(kept), 1.0)  # the share that is not in HBM has stayed
             if value.filling.terms or not lives:  # a write-back reads fast memory
                 linear.at_least(value.in_hbm.add(value.held).add(there).add(kept, -1.0).add(in_hbm, -1.0))
         return _Value(value.writer, there, in_hbm, value.fixed, Expression())

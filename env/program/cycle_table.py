@@ -1,4 +1,4 @@
-"""Cycles that the code generator gives to instructions: a table of what compilations showed, and its JSON form.
+"""Cycles that the code generator gives to instructions: a table filled by compilations, and its JSON form.
 
 The file format: docs/formats.md. Placements that no compilation showed are completed by `physics/cycles.py`.
 """

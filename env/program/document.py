@@ -1,4 +1,4 @@
-"""JSON documents on disk: reads, validates and writes what program and mapping files have in common.
+"""JSON documents on disk: reads and writes them, and checks their fields, for program and mapping files.
 
 A file is one JSON object, compressed with gzip. Its fields are checked one by one as they are read, and every error
 names the file, the field and the mend. The formats themselves: docs/formats.md.

@@ -46,7 +46,7 @@ def unpack_module(field: Any) -> bytes:
     """Returns the module of a field.
 
     Raises:
-      FormatError: the field is not what `pack_module` makes; the message begins with what is wrong.
+      FormatError: the field is not one of `pack_module`; the message begins with the trouble.
     """
     if not isinstance(field, dict) or field.get("format") != FORMAT:
         raise FormatError(f"is no {FORMAT}")

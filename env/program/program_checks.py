@@ -7,7 +7,7 @@ from .program import OPERAND, PROBLEM_FIELDS, Program
 
 
 def check_columns(program: Program, document: Document) -> None:
-    """Checks lengths, ranges, order, loops and definitions. All other code trusts what passes.
+    """Checks lengths, ranges, order, loops and definitions. All other code trusts a program that passes.
 
     Args:
       program: the program, as read.

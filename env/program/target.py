@@ -32,7 +32,7 @@ class Target:
         return -(-size // self.alignment) * self.alignment
 
 
-# Production values read from the compiler's log (libtpu 0.0.51). Bandwidths are what its cost lines divide out to, to
+# Production values read from the compiler's log (libtpu 0.0.51). Bandwidths are quotients of its cost lines, to
 # five digits (docs/physics-of-extraction.md). Clocks: the published peak (bf16 operations per second and core) over the
 # operations per cycle that the code generator reaches on large matrix products (2^17 on v4 and v5e, 2^18 on v5p with
 # its two cores in one, 2^19 on v6e), which on v4 and v5e is the published clock.

@@ -105,8 +105,8 @@ class BufferWalk:
     def _loop(self, events: list[Event], entry: State, loop: int) -> State:
         """Walks a loop and returns the state after it.
 
-        The state at the loop's start is weakened to what also holds at its end, until nothing changes any more. Only
-        the findings of the last walk are kept.
+        A place that is current at the loop's start but not at its end counts as stale at the start, and the body is
+        walked again, until nothing changes. Only the findings of the last walk are kept.
         """
         found = self._found
         while True:
@@ -134,22 +134,22 @@ class BufferWalk:
         return start
 
     def _apply(self, event: Event, state: State) -> None:
-        what = event.what
-        if isinstance(what, Access):
-            if what.operands:
-                self._read(what, state)
-            if what.results:
-                self._write(what, state)
+        cause = event.cause
+        if isinstance(cause, Access):
+            if cause.operands:
+                self._read(cause, state)
+            if cause.results:
+                self._write(cause, state)
         elif event.action == Action.ISSUE:
-            self._issue(what, state)
+            self._issue(cause, state)
         elif event.action == Action.DONE:
-            self._done(what, state)
+            self._done(cause, state)
         elif event.action == Action.SOURCE_ISSUE:
-            words = f"{self._words(what)} is issued and reads {self._report.buffer(self._buffer)}"
-            self._need_hbm(Kind.COPY_SOURCE, words, self._segments, what.start, state)
-            state.pending[what.number] = state.version
+            words = f"{self._words(cause)} is issued and reads {self._report.buffer(self._buffer)}"
+            self._need_hbm(Kind.COPY_SOURCE, words, self._segments, cause.start, state)
+            state.pending[cause.number] = state.version
         else:
-            self._settle(what, state)
+            self._settle(cause, state)
 
     # ---- accesses ---------------------------------------------------------------------------------------------------
 
@@ -236,7 +236,7 @@ class BufferWalk:
             self._add(Kind.COPY_RACE, message + f"{self._words(copy)} is in flight", state.writer)
 
     def _check_end(self, state: State) -> None:
-        """Checks that an output ends in HBM, and that the next execution finds what it believes prefetched."""
+        """Checks that an output ends in HBM, and that the next execution finds its cross-program prefetches."""
         after = self._program.num_instructions
         if self._program.is_output[self._buffer]:
             stale = next((s for s in state.hbm if s is not None), None)

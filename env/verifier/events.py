@@ -51,7 +51,7 @@ class Event(NamedTuple):
       number: number of the copy; 0 for an access.
       loop: innermost loop around it, or -1.
       action: the effect.
-      what: the access or the copy.
+      cause: the access or the copy.
     """
 
     key: int
@@ -59,7 +59,7 @@ class Event(NamedTuple):
     number: int
     loop: int
     action: Action
-    what: Access | Copy
+    cause: Access | Copy
 
 
 def accesses_by_buffer(program: Program, access_fast: NDArray[np.bool_]) -> list[list[Access]]:

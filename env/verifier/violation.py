@@ -37,7 +37,7 @@ class Kind(StrEnum):
     COPY_RACE = "copy-race"  # a buffer written while a copy of it is in flight
     COPY_LOOP = "copy-loop"  # a copy window that enters or leaves a loop
     CROSS_PROGRAM = "cross-program"  # a cross-program prefetch that the next execution cannot rely on
-    REPLACES = "replaces"  # a copy that does not do what the instruction it replaces did
+    REPLACES = "replaces"  # a copy without the effect of the instruction it replaces
     PREFETCH_LIMIT = "prefetch-limit"  # too many prefetches in flight
     WRITE_BACK_LIMIT = "write-back-limit"  # too many write-backs in flight
     OUTPUT = "output"  # a program output that does not end in HBM

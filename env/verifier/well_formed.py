@@ -1,4 +1,4 @@
-"""Checks that the arrays of a mapping are what they should be: shapes, types, and rows whose numbers exist."""
+"""Checks the arrays of a mapping: their shapes and types, and rows whose buffers, bytes and times exist."""
 
 import numpy as np
 from numpy.typing import NDArray

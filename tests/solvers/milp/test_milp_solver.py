@@ -89,7 +89,7 @@ def test_residencies_are_dropped_until_the_rest_packs() -> None:
     linear, placement, _ = build_relaxation(judge, SCOPES["unreplaced"], None, 400)
     values = solve_relaxation(linear, 20.0).values
     assert values is not None
-    builder = MappingBuilder(program, target, placement, values, 0.2, True)
+    builder = MappingBuilder(program, target, placement, values, share=0.2, minor=True)
     builder.fit(1.0)
     full = builder.mapping()
     assert best_fit(packing_of(program, full, target)[0]).peak > target.fast_bytes  # it fits by load, not by offsets

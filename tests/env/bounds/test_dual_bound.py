@@ -1,0 +1,28 @@
+"""Bounds are certified by duals alone."""
+
+import numpy as np
+import pytest
+from bound_cases import CHAIN
+from mallocmuzero.env.bounds.linear_program import LinearProgram
+from mallocmuzero.env.bounds.relaxation import SCOPES, build_relaxation
+from mallocmuzero.env.bounds.solve import dual_bound, solve_relaxation
+from mallocmuzero.env.physics.cost import MSA
+from mallocmuzero.env.physics.objective import make_judge
+from scipy.optimize import Bounds, LinearConstraint, milp
+
+
+def test_a_bound_from_any_duals_holds() -> None:
+    """Bounds hold however bad the duals are, and so do not depend on the solver."""
+    linear, _, _ = build_relaxation(make_judge(CHAIN, MSA), SCOPES["legal"], 0.0, 10**6)
+    best = solve_relaxation(linear, 60.0)
+    rng = np.random.default_rng(1)
+    assert best.bound == pytest.approx(best_value(linear), rel=1e-6)
+    for scale in (0.0, 1e-6, 1e-2, 1.0):
+        assert dual_bound(linear, scale * rng.standard_normal(len(linear.row_low))) <= best.bound * (1 + 1e-9)
+
+
+def best_value(linear: LinearProgram) -> float:
+    """Returns the optimum of a linear program by another solver."""
+    cost, low, high, row_low, row_high = linear.arrays()
+    found = milp(cost, constraints=LinearConstraint(linear.matrix(), row_low, row_high), bounds=Bounds(low, high))
+    return float(found.fun) + linear.offset
