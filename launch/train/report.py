@@ -70,7 +70,7 @@ def evaluate_run(run_dir: str | Path, programs: Sequence[Program], simulations: 
     trained = {program.sha256 for program in run.programs(manifest)}
     best = BestMappings([program for program in programs if program.sha256 in trained], config.actor)
     best.load(run.best)
-    return [row_of(e) for e in evaluate_all(config, network, params, programs, best, simulations)]
+    return [row_of(e) for e in evaluate_all(config, network, params, programs, best=best, simulations=simulations)]
 
 
 def evaluate_all(
@@ -78,6 +78,7 @@ def evaluate_all(
     network: Network,
     params: Params,
     programs: Sequence[Program],
+    *,
     best: BestMappings,
     simulations: int | None,
 ) -> list[Evaluation]:
@@ -137,7 +138,7 @@ def finish(session: Session, params: Params) -> list[Row]:
     """
     run, config = session.run, session.config
     session.say("evaluating")
-    evaluations = evaluate_all(config, session.network, params, session.programs, session.best, None)
+    evaluations = evaluate_all(config, session.network, params, session.programs, best=session.best, simulations=None)
     rows = [row_of(evaluation) for evaluation in evaluations]
     write_json_file(run.evaluation_file, [row.as_json() for row in rows])
     written = []
