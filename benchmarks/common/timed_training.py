@@ -196,7 +196,7 @@ class TimedSession(Session):
 
     @property
     def finished(self) -> bool:
-        """Whether the budget is spent."""
+        """True once the budget is spent."""
         return (self.spent_s >= self.budget_s and self.counters.moves >= self.least_moves) or super().finished
 
     def played(self, report: PlayReport) -> None:

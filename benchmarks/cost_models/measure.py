@@ -3,7 +3,7 @@
     python -m benchmarks.cost_models.measure [WORKLOAD ...] [--page PAGE.md] [--picture PICTURE.png]
 
 Shows the size of their disagreement by kind of instruction, the cycles that XLA loses by optimising its own model, and
-the error of completing unseen pairs of the cycle tables. The command writes the part of the page between the markers.
+the error of completing unseen pairs of the cycle tables. The command writes the part of the page between its marks.
 """
 
 import argparse
@@ -15,6 +15,7 @@ from mallocmuzero.env.storage.atomic import write_atomically
 from mallocmuzero.env.workloads import load, names
 
 from ..common.json_lines import ROOT
+from ..common.marked_page import fill_marks
 from .picture import draw
 from .study import study
 from .tables import tables
@@ -36,10 +37,11 @@ def main() -> int:
         print("no program has a cycle table and a production mapping", file=sys.stderr)
         return 1
     studies = [study(program) for program in usable]
-    text = arguments.page.read_text(encoding="utf-8") if arguments.page.exists() else ""
-    begin, end = "<!-- generated: begin -->", "<!-- generated: end -->"
-    head, tail = text.partition(begin)[0], text.partition(end)[2]
-    write_atomically(arguments.page, f"{head}{begin}\n\n{tables(studies)}\n\n{end}{tail}".encode())
+    made = [("tables", ["", *tables(studies).splitlines(), ""])]
+    page = fill_marks(
+        arguments.page.read_text(encoding="utf-8"), made, "benchmarks/cost_models/measure.py", arguments.page
+    )
+    write_atomically(arguments.page, page.encode())
     draw(studies, arguments.picture)
     print(f"wrote {arguments.page} and {arguments.picture}: {len(studies)} programs")
     return 0

@@ -83,7 +83,7 @@ class Run:
 
     @property
     def alive(self) -> bool:
-        """Whether the process that trains lives."""
+        """True while the process that trains lives."""
         if self._process is None:
             return False
         if self._process.poll() is None:

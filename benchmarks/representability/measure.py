@@ -10,7 +10,6 @@ left alone.
 
 import argparse
 import json
-from pathlib import Path
 from typing import Any
 
 from mallocmuzero.env.game.game import MallocGame
@@ -22,9 +21,10 @@ from mallocmuzero.env.workloads import PROGRAMS_FOLDER, load
 from mallocmuzero.solvers.common.follow import hints_of_mapping
 from rich.progress import track
 
-DOCS = Path(__file__).parents[2] / "docs"
-RESULTS = DOCS / "results" / "representability.json"
-PAGE = DOCS / "representability.md"
+from ..common.json_lines import ROOT
+from ..common.marked_page import fill_marks
+
+RESULTS, PAGE = ROOT / "docs/results/representability.json", ROOT / "docs/representability.md"
 # Name of the line of play, settings of its game, whether it names offsets, whether the game hints at times of copies.
 LINES: tuple[tuple[str, dict[str, float], bool, bool], ...] = (
     ("every", {"trivial_share": 0.0}, True, False),
@@ -32,7 +32,6 @@ LINES: tuple[tuple[str, dict[str, float], bool, bool], ...] = (
     ("named", {}, True, False),
     ("own", {}, False, False),
 )
-BEGIN, END = "<!-- table -->", "<!-- end of table -->"
 
 
 def measure(program: Program) -> dict[str, Any]:
@@ -59,7 +58,7 @@ def best(entry: dict[str, Any]) -> float:
     return min(change(entry, key, "msa") or 0.0 for key, *_ in LINES)
 
 
-def table(entries: dict[str, Any]) -> str:
+def table(entries: dict[str, Any]) -> list[str]:
     """Returns the table of the page, the worst replay first."""
     heads = [
         "program",
@@ -95,7 +94,7 @@ def table(entries: dict[str, Any]) -> str:
             f"{line['features']['slices'] or ''}",
         ]
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+    return lines
 
 
 def _percent(value: float | None) -> str:
@@ -121,9 +120,9 @@ def main() -> None:
             continue
         entries[program.name] = measure(program)
         write_atomically(RESULTS, (json.dumps(entries, indent=1, sort_keys=True) + "\n").encode())
-    head, _, rest = PAGE.read_text().partition(BEGIN)
-    tail = rest.partition(END)[2]
-    write_atomically(PAGE, f"{head}{BEGIN}\n{table(entries)}\n{END}{tail}".encode())
+    tables = [("table", table(entries))]
+    page = fill_marks(PAGE.read_text(encoding="utf-8"), tables, "benchmarks/representability/measure.py", PAGE)
+    write_atomically(PAGE, page.encode())
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ other settings of the flag grid and compares latencies under `msa`. `--write` wr
 
 import argparse
 import time
-from pathlib import Path
 from statistics import fmean, median
 
 import numpy as np
@@ -23,8 +22,10 @@ from mallocmuzero.env.workloads import load, names, split
 from mallocmuzero.solvers.xla.decoder import Decoder
 from mallocmuzero.solvers.xla.options import from_flags
 
-PAGE = Path(__file__).parents[2] / "docs" / "xla-solver.md"
-BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
+from ..common.json_lines import ROOT
+from ..common.marked_page import fill_marks
+
+PAGE = ROOT / "docs" / "xla-solver.md"
 _REPEATS = 3
 
 
@@ -144,9 +145,9 @@ def main() -> None:
         )
     print(text)
     if arguments.write:
-        page = PAGE.read_text(encoding="utf-8")
-        before, after = page.partition(BEGIN)[0], page.partition(END)[2]
-        write_atomically(PAGE, f"{before}{BEGIN}\n\n{text}\n\n{END}{after}".encode())
+        tables = [("table", ["", *text.splitlines(), ""])]
+        page = fill_marks(PAGE.read_text(encoding="utf-8"), tables, "benchmarks/xla_solver/measure.py", PAGE)
+        write_atomically(PAGE, page.encode())
 
 
 if __name__ == "__main__":
