@@ -13,7 +13,17 @@ from typing import NamedTuple
 import house as house_picture
 import mallocmuzero
 import pytest
-from import_reader import DYNAMIC, Import, Package, circles, file_graph, folder_graph, read_package, within
+from import_reader import (
+    DYNAMIC,
+    Import,
+    Package,
+    circles,
+    file_graph,
+    folder_graph,
+    private_imports,
+    read_package,
+    within,
+)
 
 ROOT = Path(mallocmuzero.__file__).parent
 
@@ -149,6 +159,11 @@ def test_no_benchmarks_import_each_other() -> None:
     imports = read_package(ROOT / "benchmarks", "benchmarks").imports()
     assert circles(file_graph(imports)) == []
     assert circles(folder_graph(imports)) == []
+
+
+@pytest.mark.parametrize("folder", ["tests", "benchmarks"])
+def test_tests_and_benchmarks_import_public_names(folder: str) -> None:
+    assert private_imports(ROOT / folder, "mallocmuzero") == []
 
 
 def test_the_package_lists_exactly_the_folders_with_code(house: Package) -> None:
@@ -329,6 +344,13 @@ def test_a_name_that_the_source_does_not_say_is_found(tmp_path: Path) -> None:
     package = read_package(root, "mallocmuzero", ROOMS)
     assert imports_by_variable(package.imports()) == ["solvers/solve.py:1 imports ?"]
     assert package.unknown_modules() == ["solvers/solve.py:2 names mallocmuzero.solvers.gone"]
+
+
+def test_a_private_name_is_found(tmp_path: Path) -> None:
+    (tmp_path / "test_rules.py").write_text(
+        "from mallocmuzero.env.game.rules import COPY, _step\nfrom mallocmuzero import __version__\n", encoding="utf-8"
+    )
+    assert private_imports(tmp_path, "mallocmuzero") == ["test_rules.py:1 imports _step"]
 
 
 def test_circles_of_files_are_found(tmp_path: Path) -> None:

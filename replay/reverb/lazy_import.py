@@ -46,3 +46,9 @@ def import_tensorflow() -> Any:
     """Returns the `tensorflow` module that Reverb uses. Raises as `import_reverb`."""
     import_reverb()
     return sys.modules["tensorflow"]
+
+
+def import_tables_proto() -> Any:
+    """Returns the protocol buffer of a stored table in Reverb's checkpoints. Raises as `import_reverb`."""
+    import_reverb()
+    return importlib.import_module("reverb.cc.checkpointing.checkpoint_pb2").PriorityTableCheckpoint

@@ -5,7 +5,6 @@ block for ever (google-deepmind/reverb#103). The limiter is a few fields of the 
 rewritten before the server reads it. The layout follows Reverb 0.14's `tfrecord_checkpointer.cc`.
 """
 
-import importlib
 import os
 import shutil
 from pathlib import Path
@@ -13,7 +12,7 @@ from pathlib import Path
 from ...env.errors import FormatError
 from .. import checkpoint
 from ..config import ReplayConfig
-from .lazy_import import import_tensorflow
+from .lazy_import import import_tables_proto, import_tensorflow
 
 KIND = "reverb"
 # Folder of the checkpoint that holds Reverb's own files.
@@ -30,7 +29,7 @@ def stage(directory: Path, root: Path, config: ReplayConfig) -> None:
       FormatError: Reverb's files are not as Reverb 0.14 writes them.
     """
     tensorflow = import_tensorflow()
-    tables_proto = importlib.import_module("reverb.cc.checkpointing.checkpoint_pb2").PriorityTableCheckpoint
+    tables_proto = import_tables_proto()
     staged = root / "restored"
     staged.mkdir()
     for source in sorted((directory / DATA).iterdir()):

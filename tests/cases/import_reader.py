@@ -125,6 +125,18 @@ def read_package(root: Path, name: str, folders: Iterable[str] | None = None) ->
     return Package(name, root, frozenset(path.relative_to(root).as_posix() for path in paths))
 
 
+def private_imports(root: Path, package: str) -> list[str]:
+    """Returns the private names of `package` that files below `root` import, with file and line."""
+    found = []
+    for file in sorted(root.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"), str(file))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == package:
+                names = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
+                private = [name for name in names if name.startswith("_") and not name.endswith("__")]
+                found += [f"{file.relative_to(root).as_posix()}:{node.lineno} imports {name}" for name in private]
+    return found
+
+
 def within(file: str, place: str) -> bool:
     """Returns whether `file` is `place`, a file (with or without `.py`), or lies in `place`, a folder."""
     return file in (place, f"{place}.py") or file.startswith(f"{place}/")
