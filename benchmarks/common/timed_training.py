@@ -22,12 +22,12 @@ from mallocmuzero.env.storage.cache import cache_folder
 from mallocmuzero.env.workloads import load
 from mallocmuzero.launch.config.config import TrainConfig
 from mallocmuzero.launch.config.overrides import Overrides
-from mallocmuzero.launch.experiment import train_in_process
 from mallocmuzero.launch.run.directory import RunDirectory
-from mallocmuzero.launch.stop import StopRequest
-from mallocmuzero.launch.train.builders import evaluation_search
-from mallocmuzero.launch.train.progress import Progress, View
-from mallocmuzero.launch.train.session import Session
+from mallocmuzero.launch.session.builders import evaluation_search
+from mallocmuzero.launch.session.progress import Progress, View
+from mallocmuzero.launch.session.session import Session
+from mallocmuzero.launch.terminal.stop import StopRequest
+from mallocmuzero.launch.train.experiment import train_in_process
 
 # Simulations per move of the evaluation with search, the same for all settings.
 SIMULATIONS = 8

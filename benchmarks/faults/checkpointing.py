@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from mallocmuzero.launch.config.config import TrainConfig
 from mallocmuzero.launch.run.code_version import code_version
-from mallocmuzero.launch.train.builders import initial_state
+from mallocmuzero.launch.session.builders import initial_state
 from mallocmuzero.learner.checkpoints.checkpoint import Checkpoints
 from mallocmuzero.learner.networks.network import Network
 from mallocmuzero.replay.config import ReplayConfig

@@ -29,7 +29,7 @@ if __name__ == "__main__":
 
 from mallocmuzero.env import workloads
 from mallocmuzero.env.physics.objective import make_judge
-from mallocmuzero.launch.confirmation_report import report
+from mallocmuzero.launch.terminal.confirmation_report import report
 from mallocmuzero.roundtrip.candidates import translated_candidates
 from mallocmuzero.roundtrip.comparison import flags_us
 from mallocmuzero.roundtrip.confirm import confirm

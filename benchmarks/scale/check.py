@@ -17,10 +17,10 @@ from typing import Any
 
 import psutil
 from mallocmuzero.launch.config.overrides import Overrides
-from mallocmuzero.launch.experiment import run_experiment
 from mallocmuzero.launch.ray import fleet
 from mallocmuzero.launch.ray.driver import Driver
 from mallocmuzero.launch.ray.workers import Played
+from mallocmuzero.launch.train.experiment import run_experiment
 
 from . import light_workers
 

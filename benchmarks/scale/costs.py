@@ -13,7 +13,7 @@ import psutil
 from mallocmuzero.actors.self_play.actor import SelfPlayActor
 from mallocmuzero.env import workloads
 from mallocmuzero.launch.config.config import TrainConfig
-from mallocmuzero.launch.train.builders import initial_state, make_training_update
+from mallocmuzero.launch.session.builders import initial_state, make_training_update
 from mallocmuzero.learner.networks.network import Network
 from mallocmuzero.replay.config import ReplayConfig
 from mallocmuzero.replay.reverb.client import ReverbReplay

@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from ..json_output import add_json_option, write_json
+from ..terminal.json_output import add_json_option, write_json
 
 if TYPE_CHECKING:
     from ...env.bounds.bound import Bound
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ...env import workloads
     from ...env.bounds.bound import bound
     from ...env.program.mapping_file import write_mapping
-    from ..console import stdout_console
+    from ..terminal.console import stdout_console
 
     program = workloads.load(arguments.program)
     console = stdout_console()
@@ -108,7 +108,7 @@ def describe(program: "Program", found: "Bound") -> dict[str, Any]:
 def _print(program: "Program", found: "Bound") -> None:
     from rich.table import Table
 
-    from ..console import stdout_console
+    from ..terminal.console import stdout_console
 
     table = Table(title=f"{program.name}: us of {found.objective}, {_SCOPES[found.scope]}", show_header=False)
     table.add_row("floor: every instruction at its fastest, copies free", _us(found.floor_s))

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from ..compiler_arguments import add_python_option
+from ..terminal.compiler_arguments import add_python_option
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

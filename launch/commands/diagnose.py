@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from ..json_output import add_json_option, write_json
+from ..terminal.json_output import add_json_option, write_json
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -40,10 +40,10 @@ def run(arguments: argparse.Namespace) -> int:
     from ...actors.diagnosis.diagnose import diagnose
     from ...env import workloads
     from ...env.errors import UserError
-    from ..console import stdout_console
     from ..diagnosis.load import load_agent
     from ..diagnosis.pictures import draw
     from ..diagnosis.tables import heading, tables
+    from ..terminal.console import stdout_console
 
     for name, least in (("simulations", 1), ("horizon", 1)):
         value = getattr(arguments, name)

@@ -2,7 +2,7 @@
 
 import argparse
 
-from ..json_output import add_json_option, write_json
+from ..terminal.json_output import add_json_option, write_json
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -26,9 +26,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Runs the command."""
     from ...env import workloads
     from ...env.errors import UserError
-    from ..console import stdout_console
     from ..run.url import local_run
-    from ..train.report import evaluate_run, evaluations_table
+    from ..session.report import evaluate_run, evaluations_table
+    from ..terminal.console import stdout_console
 
     names = arguments.workload
     if arguments.split is not None:

@@ -3,9 +3,9 @@
 import argparse
 from pathlib import Path
 
-from ..compiler_arguments import add_options_output, add_python_option
-from ..confirmation_report import report, say, show
-from ..json_output import add_json_option, write_json
+from ..terminal.compiler_arguments import add_options_output, add_python_option
+from ..terminal.confirmation_report import report, say, show
+from ..terminal.json_output import add_json_option, write_json
 
 _SECONDS = 30.0
 _CANDIDATES = 4

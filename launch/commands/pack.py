@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from ..json_output import add_json_option, write_json
+from ..terminal.json_output import add_json_option, write_json
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ...env.errors import UserError
     from ...env.verifier.verify import check
     from ...env.viewer import picture
-    from ..mappings import read_any_mapping
+    from ..terminal.mappings import read_any_mapping
 
     if arguments.beside is not None and arguments.mapping is None:
         raise UserError("--beside needs a mapping to stand beside; give PROGRAM MAPPING")

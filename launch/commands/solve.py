@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..json_output import add_json_option, write_json
+from ..terminal.json_output import add_json_option, write_json
 
 if TYPE_CHECKING:
     from ...env.program.program import Program
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ...env.program.mapping_file import write_mapping
     from ...solvers.common.budget import Budget
     from ...solvers.solve import SOLVERS, Solvers, solve
-    from ..stop import StopRequest
+    from ..terminal.stop import StopRequest
 
     if arguments.seed < 0:
         raise UserError(f"--seed {arguments.seed} is none; give 0 or more")
@@ -135,7 +135,7 @@ def describe(program: "Program", solution: "Solution") -> dict[str, Any]:
 def _print_table(result: dict[str, Any]) -> None:
     from rich.table import Table
 
-    from ..console import stdout_console
+    from ..terminal.console import stdout_console
 
     table = Table(title=f"{result['program']}: simulated latency, steady; objective {result['objective']}")
     table.add_column("mapping", no_wrap=True)
@@ -160,7 +160,7 @@ class _Progress:
     """Shows the solver's progress on standard error: live in a terminal, else as a line every few seconds."""
 
     def __init__(self) -> None:
-        from ..console import stderr_console
+        from ..terminal.console import stderr_console
 
         console = stderr_console()
         self._live = (

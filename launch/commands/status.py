@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from ..json_output import add_json_option, write_json
+from ..terminal.json_output import add_json_option, write_json
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -27,9 +27,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command."""
-    from ..console import stdout_console
     from ..run.url import is_url, local_run
     from ..status.status import run_status
+    from ..terminal.console import stdout_console
 
     with local_run(arguments.run_dir, small=True) as run_dir:
         status = run_status(run_dir)

@@ -45,7 +45,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command."""
     from ..config.overrides import Overrides
-    from ..experiment import run_experiment
+    from ..train.experiment import run_experiment
 
     overrides = Overrides()
     if arguments.config is not None:

@@ -4,9 +4,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..compiler_arguments import add_options_output, add_python_option
-from ..confirmation_report import report, say, show, verdict
-from ..json_output import add_json_option, write_json
+from ..terminal.compiler_arguments import add_options_output, add_python_option
+from ..terminal.confirmation_report import report, say, show, verdict
+from ..terminal.json_output import add_json_option, write_json
 
 if TYPE_CHECKING:
     from ...solvers.solve import Solvers

@@ -2,7 +2,7 @@
 
 import argparse
 
-from ..json_output import add_json_option, write_json
+from ..terminal.json_output import add_json_option, write_json
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -24,7 +24,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ...env.physics.cost import CYCLES, MODELS, exact
     from ...env.physics.objective import latencies
     from ...env.verifier.verify import verify
-    from ..mappings import read_any_mapping
+    from ..terminal.mappings import read_any_mapping
 
     program = workloads.load(arguments.program)
     mapping = read_any_mapping(arguments.mapping, program)

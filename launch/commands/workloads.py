@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from ..json_output import add_json_option, write_json
+from ..terminal.json_output import add_json_option, write_json
 
 if TYPE_CHECKING:
     from ...env.program.program import Program
@@ -117,7 +117,7 @@ def headroom(entry: dict[str, Any], objective: str = "robust") -> float | None:
 def _print_table(entries: list[dict[str, Any]]) -> None:
     from rich.table import Table
 
-    from ..console import stdout_console
+    from ..terminal.console import stdout_console
 
     table = Table(
         title="Workloads: production in us (steady); tuned, bound and floor in % of it; gain: possible under robust"

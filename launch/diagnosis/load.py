@@ -20,7 +20,7 @@ from ...learner.networks.network import Network
 from ..config.config import config_from_json
 from ..run.checkpoints import ACTORS, LEARNER, RunCheckpoints
 from ..run.directory import RunDirectory
-from ..train.snapshot import read_actor_states
+from ..session.snapshot import read_actor_states
 
 
 def load_agent(path: str | Path) -> Agent:

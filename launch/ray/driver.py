@@ -15,8 +15,8 @@ from ...learner.networks.network import Params
 from ...learner.state import TrainingState
 from ..config.ray import ACTOR, EVALUATOR, LEARNER
 from ..run.checkpoints import CannotSave
-from ..train.session import Session
-from ..train.snapshot import Snapshot
+from ..session.session import Session
+from ..session.snapshot import Snapshot
 from .calls import NODE, STATE, Call, Lost, last_line
 from .cluster import import_ray
 from .fleet import Fleet

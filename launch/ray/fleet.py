@@ -9,9 +9,9 @@ from typing import Any
 from ...learner.state import TrainingState
 from ..config.ray import ACTOR, EVALUATOR, LEARNER, RayConfig
 from ..run.checkpoints import ACTORS
-from ..train.builders import Role, seed_of
-from ..train.session import Session
-from ..train.snapshot import read_actor_states
+from ..session.builders import Role, seed_of
+from ..session.session import Session
+from ..session.snapshot import read_actor_states
 from .calls import STATE, Call, Calls, result_of
 from .cluster import import_ray
 from .processes import Processes

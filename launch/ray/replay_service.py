@@ -16,7 +16,7 @@ from ...replay.reverb.sharded import open_replay
 from ..config.config import TrainConfig
 from ..config.ray import REPLAY, RayConfig, asked
 from ..run.checkpoints import REPLAY as REPLAY_FOLDER
-from ..train.snapshot import Resumed
+from ..session.snapshot import Resumed
 from .calls import Lost
 from .cluster import Cluster, import_ray
 

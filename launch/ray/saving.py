@@ -12,7 +12,7 @@ from ...learner.checkpoints.checkpoint import Checkpoints
 from ...learner.networks.network import Network
 from ...learner.state import TrainingState
 from ..run.checkpoints import ACTORS, LEARNER, REPLAY, RunCheckpoints
-from ..train.snapshot import Snapshot, write_actor_states
+from ..session.snapshot import Snapshot, write_actor_states
 
 # Writes the replay's content into a new folder.
 SaveReplay = Callable[[Path], None]

@@ -20,7 +20,7 @@ from ...replay.interface import ReplayTimeout
 from ...replay.reverb.client import ReverbReplay
 from ...replay.reverb.sharded import ShardedReplay, open_replay
 from ..config.config import TrainConfig
-from ..train.builders import evaluate_parameters, make_actor, make_training_update
+from ..session.builders import evaluate_parameters, make_actor, make_training_update
 from .cluster import import_ray
 
 _SAMPLE_TIMEOUT_S = 1.0

@@ -1,1 +1,1 @@
-"""The parts of a training run that both topologies share, and those of the topology `process`."""
+"""A training run put together from its parts, and the topology `process`."""

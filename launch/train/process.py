@@ -10,9 +10,9 @@ from ...learner.checkpoints.checkpoint import Checkpoints
 from ...learner.networks.network import Params
 from ...replay.local.replay import LocalReplay
 from ..run.checkpoints import ACTORS, LEARNER, PUBLISHED, REPLAY
-from .builders import Role, evaluate_parameters, make_actor, make_training_update, seed_of, starting_state
-from .session import Session
-from .snapshot import read_actor_states, write_actor_states
+from ..session.builders import Role, evaluate_parameters, make_actor, make_training_update, seed_of, starting_state
+from ..session.session import Session
+from ..session.snapshot import read_actor_states, write_actor_states
 
 # Unreachable: a sample is asked for only when the rate limiter allows it.
 _SAMPLE_TIMEOUT_S = 60.0

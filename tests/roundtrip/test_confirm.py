@@ -9,7 +9,7 @@ from mallocmuzero.env.physics.objective import make_judge
 from mallocmuzero.env.program.mapping import Mapping
 from mallocmuzero.env.program.program import Program, all_hbm
 from mallocmuzero.env.workloads import load
-from mallocmuzero.launch.confirmation_report import report
+from mallocmuzero.launch.terminal.confirmation_report import report
 from mallocmuzero.roundtrip.candidates import Candidate
 from mallocmuzero.roundtrip.confirm import Confirmation, confirm
 from mallocmuzero.roundtrip.real_compiler import Compiled

@@ -14,7 +14,7 @@ from launch_cases import WORKLOAD, call, counters, last_checkpoint, metric_lines
 from mallocmuzero.launch.config.config import config_from_json
 from mallocmuzero.launch.run.directory import RunDirectory
 from mallocmuzero.launch.run.json_file import read_json_file
-from mallocmuzero.launch.train.builders import initial_state
+from mallocmuzero.launch.session.builders import initial_state
 from mallocmuzero.learner.checkpoints.checkpoint import Checkpoints
 from mallocmuzero.learner.networks.network import Network
 

@@ -12,7 +12,7 @@ from launch_cases import call, counters, metric_lines, train_arguments
 from mallocmuzero.env.errors import FormatError, UserError
 from mallocmuzero.launch.run.checkpoint_parts import json_sha256
 from mallocmuzero.launch.run.checkpoints import CannotSave, RunCheckpoints
-from mallocmuzero.launch.train.metrics import MetricWriter
+from mallocmuzero.launch.session.metrics import MetricWriter
 
 PARTS = {
     *("parameters", "target", "optimiser", "step", "learner_key", "actors", "published", "replay", "best", "config"),

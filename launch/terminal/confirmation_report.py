@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..env.program.mapping import Mapping as ProgramMapping
-    from ..roundtrip.confirm import Confirmation
+    from ...env.program.mapping import Mapping as ProgramMapping
+    from ...roundtrip.confirm import Confirmation
 
 _WIDTHS = (34, 14, 14)
 
@@ -18,7 +18,7 @@ def report(confirmation: "Confirmation", wanted: "ProgramMapping") -> dict[str, 
       confirmation: the compiler's answers.
       wanted: the mapping that the options were to bring about.
     """
-    from ..roundtrip.comparison import gains, in_us, realised
+    from ...roundtrip.comparison import gains, in_us, realised
 
     program, kept = confirmation.program, confirmation.kept
     default, confirmed = in_us(program, confirmation.default), in_us(program, confirmation.mapping)
@@ -53,7 +53,7 @@ def report(confirmation: "Confirmation", wanted: "ProgramMapping") -> dict[str, 
 
 def attempts(confirmation: "Confirmation") -> list[dict[str, Any]]:
     """Returns the report of each candidate. Latencies are in microseconds, by cost model."""
-    from ..roundtrip.comparison import in_us, realised
+    from ...roundtrip.comparison import in_us, realised
 
     program, found = confirmation.program, []
     for attempt in confirmation.attempts:

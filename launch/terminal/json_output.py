@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ..env.errors import UserError
+from ...env.errors import UserError
 
 
 def add_json_option(parser: argparse.ArgumentParser) -> None:

@@ -1,9 +1,9 @@
 """Mappings by the names that the command line gives them: `production`, `all-hbm`, or a file."""
 
-from ..env.errors import UserError
-from ..env.program.mapping import Mapping
-from ..env.program.mapping_file import read_mapping
-from ..env.program.program import Program, all_hbm
+from ...env.errors import UserError
+from ...env.program.mapping import Mapping
+from ...env.program.mapping_file import read_mapping
+from ...env.program.program import Program, all_hbm
 
 PRODUCTION = "production"
 ALL_HBM = "all-hbm"

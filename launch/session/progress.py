@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from ..console import stderr_console
+from ..terminal.console import stderr_console
 
 _LINE_SECONDS = 10.0
 _REFRESH_SECONDS = 0.5

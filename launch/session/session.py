@@ -18,7 +18,7 @@ from ...replay.interface import ReplayStats
 from ..config.config import TrainConfig
 from ..run.checkpoints import BEST, CannotSave, RunCheckpoints
 from ..run.directory import RunDirectory
-from ..stop import StopRequest
+from ..terminal.stop import StopRequest
 from .counters import Counters, read_counters
 from .metrics import MetricWriter
 from .progress import ProgramView, Progress, View

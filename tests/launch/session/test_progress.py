@@ -1,6 +1,6 @@
 """The progress line: a few programs by name, of many their number and mean."""
 
-from mallocmuzero.launch.train.progress import ProgramView, View
+from mallocmuzero.launch.session.progress import ProgramView, View
 
 
 def _view(count: int) -> View:

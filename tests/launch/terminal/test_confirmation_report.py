@@ -1,6 +1,6 @@
 """The text of a confirmation."""
 
-from mallocmuzero.launch.confirmation_report import verdict
+from mallocmuzero.launch.terminal.confirmation_report import verdict
 
 
 def test_no_gain_is_told_without_the_other_models_word() -> None:

@@ -20,27 +20,27 @@ from pathlib import Path
 
 import jax
 
-from ..env.errors import UserError
-from ..learner.networks.network import Params
-from .config.config import RAY, TrainConfig
-from .config.overrides import Overrides
-from .ray.calls import Lost, last_line
-from .ray.cluster import Cluster, cluster, import_ray
-from .ray.driver import Driver
-from .ray.fleet import Fleet
-from .ray.nodes import alive, capacity_warnings
-from .ray.replay_service import ReplayService
-from .run.directory import RunDirectory
-from .run.json_file import write_json_file
-from .run.log_file import logging_to
-from .run.url import RunUrl, is_url
-from .stop import StopRequest
-from .train.builders import starting_state
-from .train.opening import load_programs, reopen
-from .train.process import ProcessTrainer
-from .train.progress import Progress
-from .train.report import finish
-from .train.session import Session
+from ...env.errors import UserError
+from ...learner.networks.network import Params
+from ..config.config import RAY, TrainConfig
+from ..config.overrides import Overrides
+from ..ray.calls import Lost, last_line
+from ..ray.cluster import Cluster, cluster, import_ray
+from ..ray.driver import Driver
+from ..ray.fleet import Fleet
+from ..ray.nodes import alive, capacity_warnings
+from ..ray.replay_service import ReplayService
+from ..run.directory import RunDirectory
+from ..run.json_file import write_json_file
+from ..run.log_file import logging_to
+from ..run.url import RunUrl, is_url
+from ..session.builders import starting_state
+from ..session.opening import load_programs, reopen
+from ..session.progress import Progress
+from ..session.report import finish
+from ..session.session import Session
+from ..terminal.stop import StopRequest
+from .process import ProcessTrainer
 
 Topology = Callable[[Session], Params]
 

@@ -16,10 +16,10 @@ from ...env.program.program import Program
 from ...env.viewer import picture
 from ...learner.networks.network import Network, Params
 from ..config.config import TrainConfig
-from ..console import stdout_console
 from ..run.directory import RunDirectory
 from ..run.json_file import write_json_file
 from ..run.policy import read_policy_of_run
+from ..terminal.console import stdout_console
 from .builders import evaluation_search
 from .session import Session
 

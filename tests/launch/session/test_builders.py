@@ -9,7 +9,7 @@ from mallocmuzero.actors.search.search import SearchConfig
 from mallocmuzero.env.game.moves import NUM_MOVES
 from mallocmuzero.env.game.observation import GRID, OBSERVATION_SIZE
 from mallocmuzero.launch.config.config import TrainConfig
-from mallocmuzero.launch.train.builders import initial_state, make_training_update
+from mallocmuzero.launch.session.builders import initial_state, make_training_update
 from mallocmuzero.learner.config import LearnerConfig
 from mallocmuzero.learner.networks.network import Network, NetworkConfig
 from mallocmuzero.replay.segment import Batch

@@ -1,0 +1,1 @@
+"""A training session, shared by both topologies: programs, counters, metrics, progress, the final report."""

@@ -1,0 +1,1 @@
+"""Consoles, signals, options and reports that several commands share."""
