@@ -69,13 +69,13 @@ def test_an_objective_that_cannot_be_had(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-def test_a_run_of_before_there_were_objectives(copied_run: Path) -> None:
+def test_a_run_with_a_setting_of_before(copied_run: Path) -> None:
     path = copied_run / "config.json"
     config = json.loads(path.read_text())
     config["actor"]["model"] = "msa"
     path.write_text(json.dumps(config))
     line = error_of("train", "--run-dir", str(copied_run), "--resume")
-    assert f"{path}: actor.model is now actor.objective, one of robust, msa, cycles; rename it" in line
+    assert f"{path}: actor.model is no setting; choose from objective, " in line
 
 
 def test_truncated_program_file(tmp_path: Path) -> None:
