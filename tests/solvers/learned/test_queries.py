@@ -5,8 +5,7 @@ import pytest
 from guided_cases import NETWORK, PARAMS, Favouring, make_task, plan_of
 from mallocmuzero.env.workloads import load
 from mallocmuzero.solvers.anneal import SEARCH
-from mallocmuzero.solvers.common import task as task_module
-from mallocmuzero.solvers.common.budget import Budget
+from mallocmuzero.solvers.common.budget import CLOCKS, WALL, Budget
 from mallocmuzero.solvers.common.task import Task
 from mallocmuzero.solvers.learned.config import GuidedConfig
 from mallocmuzero.solvers.learned.decisions import Decisions
@@ -32,7 +31,7 @@ class Slow(Proposer):
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """A clock to be set by hand."""
     time = [0.0]
-    monkeypatch.setitem(task_module._CLOCKS, "wall", lambda: time[0])
+    monkeypatch.setitem(CLOCKS, WALL, lambda: time[0])
     return time
 
 
