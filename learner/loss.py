@@ -5,6 +5,7 @@ Shapes: `B` segments, `K` unroll steps, `A` actions, `W` width of the latent sta
 
 from typing import NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 
@@ -59,6 +60,11 @@ def unrolled_loss(
     steps = config.unroll_steps
     latents, reward_logits = _unroll(params, network, batch, action_key, steps)
     policy_logits, value_logits = network.predict(params, latents)
+    rows = batch.weight.shape[0]
+    chex.assert_shape(latents, (rows, steps + 1, network.config.width))
+    chex.assert_shape([policy_logits, targets.policy], (rows, steps + 1, network.config.num_actions))
+    chex.assert_shape([targets.value, targets.valid], (rows, steps + 1))
+    chex.assert_shape(targets.reward, (rows, steps))
     per_step = jnp.concatenate([jnp.ones(1), jnp.full(steps, 1.0 / steps)])  # [K + 1]
 
     log_policy = _log_policy(policy_logits, batch.legal[:, 0])

@@ -8,6 +8,7 @@ import functools
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 import mctx
@@ -97,10 +98,51 @@ def search(
     return _search(network, params, key, jnp.asarray(observations), jnp.asarray(legal), config)
 
 
-def greedy(network: Network, params: Params, observations: ArrayLike, legal: ArrayLike) -> jax.Array:
-    """Returns the most probable legal move `[B]` (int32) by the policy head alone. Errors as in `search`."""
-    _check_legal(legal)
-    return _greedy(network, params, jnp.asarray(observations), jnp.asarray(legal))
+@functools.partial(jax.jit, static_argnames=("network", "config"))
+def _search(
+    network: Network, params: Params, key: jax.Array, observations: jax.Array, legal: jax.Array, config: SearchConfig
+) -> SearchResult:
+    def expand(params: Any, key: jax.Array, action: Any, latent: jax.Array) -> tuple[mctx.RecurrentFnOutput, jax.Array]:
+        del key
+        output = network.recurrent_inference(params, latent, action)
+        # No discount of 0 after the last move: the learner trains the states after it to reward 0 and value 0.
+        expanded = mctx.RecurrentFnOutput(
+            reward=output.reward,
+            discount=jnp.full_like(output.reward, config.discount),
+            prior_logits=output.policy_logits,
+            value=output.value,
+        )
+        return expanded, output.latent
+
+    chex.assert_rank([observations, legal], 2)
+    chex.assert_equal_shape_prefix([observations, legal], 1)
+    output = network.initial_inference(params, observations)
+    chex.assert_equal_shape([output.policy_logits, legal])
+    policy: Any = mctx.gumbel_muzero_policy(
+        params,
+        key,
+        mctx.RootFnOutput(prior_logits=output.policy_logits, value=output.value, embedding=output.latent),
+        expand,
+        num_simulations=config.simulations,
+        invalid_actions=jnp.logical_not(legal),
+        max_depth=config.max_depth,
+        qtransform=_transform(config),
+        max_num_considered_actions=min(config.max_considered, legal.shape[-1]),
+        gumbel_scale=config.gumbel_scale,
+    )
+    completed = jax.vmap(_completed_q, in_axes=(0, None))(policy.search_tree, policy.search_tree.ROOT_INDEX)
+    value = jnp.sum(policy.action_weights * completed, axis=-1)
+    chex.assert_equal_shape([policy.action, value, output.value])
+    return SearchResult(policy.action.astype(jnp.int32), policy.action_weights, value)
+
+
+def _transform(config: SearchConfig) -> Any:
+    """Returns the configured transform of Q-values."""
+    if config.q_transform == GAP:
+        return functools.partial(transform_q, config=config)
+    return functools.partial(
+        mctx.qtransform_completed_by_mix_value, value_scale=config.value_scale, maxvisit_init=config.maxvisit_init
+    )
 
 
 def transform_q(tree: Any, node_index: Any, *, config: SearchConfig) -> jax.Array:
@@ -121,15 +163,6 @@ def transform_q(tree: Any, node_index: Any, *, config: SearchConfig) -> jax.Arra
     return -scale * distance / (distance + config.q_epsilon)
 
 
-def _transform(config: SearchConfig) -> Any:
-    """Returns the configured transform of Q-values."""
-    if config.q_transform == GAP:
-        return functools.partial(transform_q, config=config)
-    return functools.partial(
-        mctx.qtransform_completed_by_mix_value, value_scale=config.value_scale, maxvisit_init=config.maxvisit_init
-    )
-
-
 def _completed_q(tree: Any, node_index: Any) -> jax.Array:
     """Returns the Q-values `[A]` of a node, with mctx's mixed value for unvisited moves."""
     # With these arguments mctx multiplies the Q-values by 1 + the largest visit count, and does nothing else.
@@ -139,47 +172,19 @@ def _completed_q(tree: Any, node_index: Any) -> jax.Array:
     return jnp.asarray(scaled) / (1.0 + jnp.max(tree.children_visits[node_index]))
 
 
-def _check_legal(legal: ArrayLike) -> None:
-    """Raises ValueError if a NumPy array `legal[B, A]` has a row without legal moves."""
-    if isinstance(legal, np.ndarray) and not legal.any(axis=-1).all():
-        rows = np.flatnonzero(~legal.any(axis=-1)).tolist()
-        raise ValueError(f"search: no legal move in rows {rows}")
-
-
-@functools.partial(jax.jit, static_argnames=("network", "config"))
-def _search(
-    network: Network, params: Params, key: jax.Array, observations: jax.Array, legal: jax.Array, config: SearchConfig
-) -> SearchResult:
-    def expand(params: Any, key: jax.Array, action: Any, latent: jax.Array) -> tuple[mctx.RecurrentFnOutput, jax.Array]:
-        del key
-        output = network.recurrent_inference(params, latent, action)
-        # No discount of 0 after the last move: the learner trains the states after it to reward 0 and value 0.
-        expanded = mctx.RecurrentFnOutput(
-            reward=output.reward,
-            discount=jnp.full_like(output.reward, config.discount),
-            prior_logits=output.policy_logits,
-            value=output.value,
-        )
-        return expanded, output.latent
-
-    output = network.initial_inference(params, observations)
-    policy: Any = mctx.gumbel_muzero_policy(
-        params,
-        key,
-        mctx.RootFnOutput(prior_logits=output.policy_logits, value=output.value, embedding=output.latent),
-        expand,
-        num_simulations=config.simulations,
-        invalid_actions=jnp.logical_not(legal),
-        max_depth=config.max_depth,
-        qtransform=_transform(config),
-        max_num_considered_actions=min(config.max_considered, legal.shape[-1]),
-        gumbel_scale=config.gumbel_scale,
-    )
-    completed = jax.vmap(_completed_q, in_axes=(0, None))(policy.search_tree, policy.search_tree.ROOT_INDEX)
-    value = jnp.sum(policy.action_weights * completed, axis=-1)
-    return SearchResult(policy.action.astype(jnp.int32), policy.action_weights, value)
+def greedy(network: Network, params: Params, observations: ArrayLike, legal: ArrayLike) -> jax.Array:
+    """Returns the most probable legal move `[B]` (int32) by the policy head alone. Errors as in `search`."""
+    _check_legal(legal)
+    return _greedy(network, params, jnp.asarray(observations), jnp.asarray(legal))
 
 
 @functools.partial(jax.jit, static_argnames=("network",))
 def _greedy(network: Network, params: Params, observations: jax.Array, legal: jax.Array) -> jax.Array:
     return jnp.argmax(log_policy(network, params, observations, legal), axis=-1).astype(jnp.int32)
+
+
+def _check_legal(legal: ArrayLike) -> None:
+    """Raises ValueError if a NumPy array `legal[B, A]` has a row without legal moves."""
+    if isinstance(legal, np.ndarray) and not legal.any(axis=-1).all():
+        rows = np.flatnonzero(~legal.any(axis=-1)).tolist()
+        raise ValueError(f"search: no legal move in rows {rows}")
