@@ -40,10 +40,10 @@ from .play import play
 # Reasons for serving an access from HBM that the mapping serves from fast memory.
 NEVER = "never"  # the game never places the buffer: it is forbidden, empty or too large
 TRIVIAL = "trivial"  # the game plays the buffer itself
-NO_OFFSET = "room"  # no offset is free for it
+NO_OFFSET = "no offset"  # no offset is free for it
 WAIT = "wait"  # its prefetch would wait longer than it gains, or no window is open
 EARLIER = "earlier"  # an earlier access of its buffer departed from the mapping
-TIED = "twin"  # another access decides it: of the same instruction, or the first in a loop
+TIED = "tied"  # another access decides it: of the same instruction, or the first in a loop
 # Reasons for serving an access from fast memory that the mapping serves from HBM.
 HELD = "held"  # fast memory holds the only copy of the value
 LOST = (NEVER, TRIVIAL, NO_OFFSET, WAIT, EARLIER, TIED)

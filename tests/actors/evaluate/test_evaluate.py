@@ -108,11 +108,11 @@ def test_policy_and_search_are_labelled_apart_and_repeat() -> None:
         rows = evaluate_network(NETWORK, parameters(), programs, CONFIG, search)
         again = evaluate_network(NETWORK, parameters(), programs, CONFIG, search)
         assert [row.program for row in rows] == ["short", "long"]
-        for row, twin in zip(rows, again, strict=True):
+        for row, other in zip(rows, again, strict=True):
             assert row.solver == solver
             assert row.simulations == simulations
             assert row.verified
-            assert row.latency_us == twin.latency_us
+            assert row.latency_us == other.latency_us
 
 
 def test_the_best_mapping_is_kept_verified_and_survives_a_restart(tmp_path: Path) -> None:

@@ -39,18 +39,18 @@ def test_a_line_begins_anywhere_and_its_preferences_lead_along_it() -> None:
     actions, latency_s = list(game.actions), game.latency_s
     line = LineOfPlay(game.clone(), np.array(actions), latency_s)
     for decision in (0, 1, 7, len(actions) - 1):
-        twin = game.clone()
-        line.begin(twin, decision)
+        copy = game.clone()
+        line.begin(copy, decision)
         straight = game.clone()
         straight.play(actions[:decision])
-        assert twin.actions == straight.actions
-        assert twin.access == straight.access
-        assert np.array_equal(twin.legal, straight.legal)
-        assert np.array_equal(twin.observe(), straight.observe())
-        while not twin.done:
-            twin.step(nearest_move(twin, line.preferences))
-        assert twin.actions == actions
-        assert twin.latency_s == latency_s
+        assert copy.actions == straight.actions
+        assert copy.access == straight.access
+        assert np.array_equal(copy.legal, straight.legal)
+        assert np.array_equal(copy.observe(), straight.observe())
+        while not copy.done:
+            copy.step(nearest_move(copy, line.preferences))
+        assert copy.actions == actions
+        assert copy.latency_s == latency_s
 
 
 @pytest.mark.parametrize("workload", [None, "resnet50-b32-v4"])

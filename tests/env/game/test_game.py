@@ -144,10 +144,10 @@ def test_a_line_of_play_replays_to_the_same_game_in_python_and_compiled(program:
     again, compiled = MallocGame(program), MallocGame(program)
     again.play(game.actions)
     assert play_line(compiled, game.actions) == game.actions
-    for twin in (again, compiled):
-        assert twin.done
-        assert twin.latency_s == game.latency_s
-        assert np.array_equal(twin.mapping().residencies, game.mapping().residencies)
+    for copy in (again, compiled):
+        assert copy.done
+        assert copy.latency_s == game.latency_s
+        assert np.array_equal(copy.mapping().residencies, game.mapping().residencies)
 
 
 @settings(max_examples=40, deadline=None)
@@ -157,13 +157,13 @@ def test_a_clone_is_independent(program: Program, seed: int) -> None:
     if game.done:
         return
     game.step(int(np.flatnonzero(game.legal)[0]))
-    twin = game.clone()
+    copy = game.clone()
     actions = list(game.actions)
-    play_randomly(twin, seed)
+    play_randomly(copy, seed)
     assert game.actions == actions
     play_randomly(game, seed)
-    assert game.actions == twin.actions
-    assert game.latency_s == twin.latency_s
+    assert game.actions == copy.actions
+    assert game.latency_s == copy.latency_s
 
 
 def chain(**fields: object) -> Program:
