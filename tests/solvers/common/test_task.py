@@ -13,8 +13,7 @@ from mallocmuzero.env.game.outcome import make_scoring, outcome
 from mallocmuzero.env.physics.cost import CYCLES, available_models
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.env.workloads import load
-from mallocmuzero.solvers.common import task as task_module
-from mallocmuzero.solvers.common.budget import PROCESSOR, Budget
+from mallocmuzero.solvers.common.budget import CLOCKS, PROCESSOR, WALL, Budget
 from mallocmuzero.solvers.common.fill import fill
 from mallocmuzero.solvers.common.plan import WAIT, random_plan
 from mallocmuzero.solvers.common.starts import best_starts, good_starts
@@ -125,7 +124,7 @@ def test_processor_time_is_not_wall_time() -> None:
 
 def test_looks_at_the_clock_are_a_small_part_of_a_short_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setitem(task_module._CLOCKS, "wall", lambda: now[0])
+    monkeypatch.setitem(CLOCKS, WALL, lambda: now[0])
     for seconds, games in ((0.2, 1), (1.0, 5), (4.0, 20), (60.0, 50)):
         now[0] = 0.0
         task = Task(load("tiny"), None, None, Budget(seconds), 0)
