@@ -1,8 +1,8 @@
 """The whole assignment: buffers one after the other, with retries and repacks (XLA: `MsaAlgorithm::Finish`)."""
 
 import numpy as np
-from numba import njit
 
+from ...env.compiled.jit import njit
 from ...env.compiled.unowned import unowned
 from . import heap as heaps
 from .copy_resource import N_LOGGED, remove, take_back

@@ -1,7 +1,6 @@
 """Offsets for a buffer that should stay as long as possible (XLA: `MsaAlgorithm::FindBestChunkCandidates`)."""
 
-from numba import njit
-
+from ...env.compiled.jit import njit
 from .heap import NO_OFFSET, fit
 from .interval_picker import can_stay
 from .problem import B_FIRST, B_LAST, B_SIZE, U_FROM, U_TIME, V_FIRST, V_LAST, Problem

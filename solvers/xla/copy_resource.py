@@ -7,8 +7,9 @@ delays it.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from ...env.compiled.jit import njit
 
 # Columns of `CopyResource.copy`: a copy moves over the times between start and end, both excluded.
 (

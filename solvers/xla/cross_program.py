@@ -4,9 +4,9 @@ XLA: `FindCrossProgramPrefetchCandidates` and `MsaAlgorithm::AllocateCrossProgra
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ...env.compiled.jit import njit
 from ...env.program.mapping import CROSS_PROGRAM
 from ...env.program.program import OPERAND, RESULT, Program
 from . import heap as heaps

@@ -1,8 +1,8 @@
 """Stays that serve too few bytes for the bytes copied for them (XLA: `GetInefficientAllocationSites`)."""
 
 import numpy as np
-from numba import njit
 
+from ...env.compiled.jit import njit
 from .problem import B_FIRST, B_LAST, B_SIZE, R_INEFFICIENT, U_BYTES, U_NEXT, V_BYTES, V_FIRST, V_LAST, Problem
 from .state import A_COPY, A_FAST, State
 

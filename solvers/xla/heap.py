@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ...env.compiled.jit import njit
 from ...env.compiled.sorting import sort
 from .problem import L_ALIGN, L_FAST, Problem
 

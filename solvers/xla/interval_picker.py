@@ -4,8 +4,8 @@ XLA: `CostAnalysisPrefetchIntervalPicker` and `SlicedPrefetchStartTimePicker`.
 """
 
 import numpy as np
-from numba import njit
 
+from ...env.compiled.jit import njit
 from .problem import L_FLAT, NEVER, R_LONGEST, R_MIN, R_PREFERRED, Problem
 
 # At most so many starts are tried once all remaining ones are earlier.

@@ -1,8 +1,8 @@
 """One prefetch: its start, its slices and its offset (XLA: `MsaAlgorithm::Prefetch`)."""
 
 import numpy as np
-from numba import njit
 
+from ...env.compiled.jit import njit
 from . import heap as heaps
 from .chunk_candidates import longest_fit
 from .copy_resource import N_LOGGED, consume, has_enough, outstanding, take_back

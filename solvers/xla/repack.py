@@ -1,8 +1,8 @@
 """Repacking: new offsets for all stays, the longest first (XLA: `MemorySpaceAssignmentBestFitRepacker`)."""
 
 import numpy as np
-from numba import njit
 
+from ...env.compiled.jit import njit
 from ...env.compiled.sorting import ascending
 from . import heap as heaps
 from .heap import NO_OFFSET, Heap, best_gap, gather

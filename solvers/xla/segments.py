@@ -4,8 +4,8 @@ A value is kept in fast memory; else it is written back, once, and prefetched fo
 """
 
 import numpy as np
-from numba import njit
 
+from ...env.compiled.jit import njit
 from . import heap as heaps
 from .chunk_candidates import fit_at, longest_fit
 from .copy_resource import has_enough, outstanding

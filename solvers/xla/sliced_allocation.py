@@ -1,8 +1,8 @@
 """Offsets for prefetches in slices (XLA: `GlobalDecreasingSizeBestFitHeap::SlicedAllocationFinder`)."""
 
 import numpy as np
-from numba import njit
 
+from ...env.compiled.jit import njit
 from .heap import C_FIRST, C_LAST, C_OFFSET, C_SIZE, NO_OFFSET, Heap, best_gap, fit, gather, has_bytes, is_free
 from .problem import L_ALIGN, L_FAST, Problem
 from .state import State

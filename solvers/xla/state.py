@@ -4,9 +4,9 @@ from itertools import permutations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ...env.compiled.jit import njit
 from . import copy_resource
 from . import heap as heaps
 from .copy_resource import CopyResource
