@@ -2,8 +2,8 @@
 
 Numba compiles a function anew for each literal integer and boolean that compiled code passes to it, and for the literal
 that a loop variable starts from: `place(buffer, 0)` and `place(buffer, retry)` are two compilations of `place`. Here
-arguments count by their types alone. XLA's algorithm uses it; the game does not, since its plans of moves gain more from
-constants than their compilation costs (docs/decisions/0017-literals.md).
+arguments count by their types alone. XLA's algorithm uses it; the game does not, since its plans of moves gain more
+from constants than their compilation costs (docs/decisions/0017-literals.md).
 """
 
 from collections.abc import Callable
