@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rayjob_schema import RAYJOB
+
 from mallocmuzero.launch.cli import make_parser
 from mallocmuzero.launch.config.config import TrainConfig
 from mallocmuzero.launch.config.overrides import Overrides
 from mallocmuzero.launch.ray.nodes import capacity_warnings
-from rayjob_schema import RAYJOB
 
 yaml = pytest.importorskip("yaml")
 DEPLOY = Path(__file__).parents[1] / "deploy"

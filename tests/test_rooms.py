@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import house as house_picture
-import mallocmuzero
 import pytest
 from import_reader import (
     DYNAMIC,
@@ -24,6 +23,8 @@ from import_reader import (
     read_package,
     within,
 )
+
+import mallocmuzero
 
 ROOT = Path(mallocmuzero.__file__).parent
 

@@ -14,6 +14,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+from rich.table import Table
+
 from mallocmuzero.env import workloads
 from mallocmuzero.env.bounds.bound import PROVED_GAP, VERSION, bound
 from mallocmuzero.env.bounds.relaxation import SCOPES
@@ -24,8 +27,6 @@ from mallocmuzero.env.storage.atomic import write_atomically
 from mallocmuzero.env.workloads.known_bounds import FORMAT, PATH, judged_by
 from mallocmuzero.solvers.common.budget import Budget
 from mallocmuzero.solvers.solve import solve
-from rich.console import Console
-from rich.table import Table
 
 LEGAL = "legal"
 FIGURES = ("floor", "relaxation", "integer", "found", "production", "bound", "best_known")

@@ -26,6 +26,7 @@ from pathlib import Path
 from types import FrameType
 
 import jax
+
 from mallocmuzero.env.errors import UserError
 
 from ..common.json_lines import ROOT, append, read_runs

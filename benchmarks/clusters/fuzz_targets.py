@@ -12,6 +12,7 @@ import jax
 import msgpack
 import numpy as np
 from flax import serialization
+
 from mallocmuzero.env import workloads
 from mallocmuzero.env.program.mapping_file import read_mapping, write_mapping
 from mallocmuzero.env.program.program import all_hbm

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
+
 from mallocmuzero.actors.evaluate.evaluate import Evaluation, evaluate_network
 from mallocmuzero.actors.self_play.actor import PlayReport
 from mallocmuzero.actors.self_play.programs import ProgramContext

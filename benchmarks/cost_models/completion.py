@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
 from mallocmuzero.env.physics.cycles import fit_savings, instruction_cycles
 from mallocmuzero.env.program.cycle_table import build_table
 from mallocmuzero.env.program.mapping import Mapping
 from mallocmuzero.env.program.program import Program
-from numpy.typing import NDArray
 
 from .study import NOTHING
 

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
-from mallocmuzero.env.viewer.style import STYLE
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+
+from mallocmuzero.env.viewer.style import STYLE
 
 from .study import KINDS, Study, instruction_seconds
 

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
+
 from mallocmuzero.env.physics.cost import CYCLES, MODELS, MSA, instruction_times
 from mallocmuzero.env.physics.cycles import least_cycles, marginal_cycles
 from mallocmuzero.env.physics.objective import latencies
 from mallocmuzero.env.program.program import Program
-from numpy.typing import NDArray
-from scipy.stats import spearmanr
 
 KINDS = {
     "compute-bound fusion": "#0072B2",

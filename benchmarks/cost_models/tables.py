@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
+
 from mallocmuzero.env.physics.cost import CYCLES, MODELS, MSA
 from mallocmuzero.env.program.program import Program
 

@@ -26,6 +26,7 @@ if __name__ == "__main__":
     one_thread()
 
 import numpy as np
+
 from mallocmuzero.env import workloads
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.solvers.common.budget import Budget, Status

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from mallocmuzero.launch.config.config import TrainConfig
 from mallocmuzero.launch.run.code_version import code_version
 from mallocmuzero.launch.session.builders import initial_state

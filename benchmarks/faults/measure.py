@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+
 from mallocmuzero.launch.run.code_version import code_version
 
 from ..common.json_lines import ROOT, append, read_runs

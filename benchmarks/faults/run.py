@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+
 from mallocmuzero.launch.run.checkpoints import RunCheckpoints
 from mallocmuzero.launch.run.directory import RunDirectory
 

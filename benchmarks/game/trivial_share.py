@@ -5,11 +5,12 @@ python -m benchmarks.game.trivial_share [WORKLOAD ...]
 
 import argparse
 
+from rich.console import Console
+from rich.table import Table
+
 from mallocmuzero.env.game.game import MallocGame
 from mallocmuzero.env.workloads import load
 from mallocmuzero.solvers.common.greedy_rules import play_greedy
-from rich.console import Console
-from rich.table import Table
 
 SHARES = (1e-6, 1e-5, 3e-5, 1e-4, 3e-4)
 

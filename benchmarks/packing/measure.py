@@ -15,14 +15,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from rich.console import Console
+from rich.table import Table
+
 from mallocmuzero.env.packing.generate import guillotine, pinwheels
 from mallocmuzero.env.packing.pack import pack
 from mallocmuzero.env.packing.problem import Packing, make_packing
 from mallocmuzero.env.packing.repack import groups, packing_of, repack
 from mallocmuzero.env.program.mapping import Mapping
 from mallocmuzero.env.workloads import load, names
-from rich.console import Console
-from rich.table import Table
 
 
 def instances(sizes: list[int], seeds: int) -> Iterator[tuple[str, Packing]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
+
 from mallocmuzero.env import workloads
 from mallocmuzero.launch.commands.workloads import describe, headroom
 

@@ -12,6 +12,8 @@ import argparse
 import json
 from typing import Any
 
+from rich.progress import track
+
 from mallocmuzero.env.game.game import MallocGame
 from mallocmuzero.env.game.replay_mapping import LOST, follow, report
 from mallocmuzero.env.program.program import Program
@@ -19,7 +21,6 @@ from mallocmuzero.env.storage.atomic import write_atomically
 from mallocmuzero.env.verifier.verify import check
 from mallocmuzero.env.workloads import PROGRAMS_FOLDER, load
 from mallocmuzero.solvers.common.follow import hints_of_mapping
-from rich.progress import track
 
 from ..common.json_lines import ROOT
 from ..common.marked_page import fill_marks

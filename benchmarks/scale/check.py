@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+
 from mallocmuzero.launch.config.overrides import Overrides
 from mallocmuzero.launch.ray import fleet
 from mallocmuzero.launch.ray.driver import Driver

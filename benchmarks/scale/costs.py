@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 import psutil
+
 from mallocmuzero.actors.self_play.actor import SelfPlayActor
 from mallocmuzero.env import workloads
 from mallocmuzero.launch.config.config import TrainConfig

@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 import numpy as np
+
 from mallocmuzero.actors.self_play.actor import PlayReport
 from mallocmuzero.launch.config.config import TrainConfig
 from mallocmuzero.launch.ray.cluster import import_ray

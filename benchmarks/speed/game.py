@@ -15,6 +15,9 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+from rich.console import Console
+from rich.table import Table
+
 from mallocmuzero.env.game.game import MallocGame, play_line
 from mallocmuzero.env.game.moves import COPY
 from mallocmuzero.env.game.observation import OBSERVATION_SIZE
@@ -28,8 +31,6 @@ from mallocmuzero.solvers.common.walk import Walk
 from mallocmuzero.solvers.order.individual import Evaluator, Flags
 from mallocmuzero.solvers.xla.decoder import Decoder
 from mallocmuzero.solvers.xla.options import production
-from rich.console import Console
-from rich.table import Table
 
 # Timed games of a walk.
 _CHANGED = 1000

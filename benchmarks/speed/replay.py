@@ -12,14 +12,15 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+from rich.console import Console
+from rich.table import Table
+
 from mallocmuzero.replay.config import ReplayConfig
 from mallocmuzero.replay.interface import Replay, SegmentWriter
 from mallocmuzero.replay.local.replay import LocalReplay
 from mallocmuzero.replay.reverb.client import ReverbReplay
 from mallocmuzero.replay.reverb.server import ReplayServer
 from mallocmuzero.replay.segment import SegmentSpec, Step
-from rich.console import Console
-from rich.table import Table
 
 CONFIG = ReplayConfig(capacity=20_000, min_size=1, samples_per_insert=1.0, error_buffer=1e12)
 SPEC = SegmentSpec(observation_size=400, num_actions=3, unroll_steps=5, td_steps=5, period=4)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import jax
 import numpy as np
+
 from mallocmuzero.actors.search.search import SearchConfig, search
 from mallocmuzero.learner.config import LearnerConfig
 from mallocmuzero.learner.networks.network import Network, NetworkConfig, Params

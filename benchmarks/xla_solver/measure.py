@@ -12,6 +12,7 @@ import time
 from statistics import fmean, median
 
 import numpy as np
+
 from mallocmuzero.env.physics.cost import available_models
 from mallocmuzero.env.physics.simulator import simulate
 from mallocmuzero.env.program.mapping import Mapping

@@ -4,6 +4,8 @@ import dataclasses
 
 import jax
 import numpy as np
+from programs import make_cycles, make_program
+
 from mallocmuzero.actors.search.search import SearchConfig
 from mallocmuzero.actors.self_play.actor import SelfPlayActor
 from mallocmuzero.actors.self_play.branch import BranchConfig
@@ -14,7 +16,6 @@ from mallocmuzero.env.program.program import Program, all_hbm
 from mallocmuzero.learner.networks.network import Network, NetworkConfig, Params
 from mallocmuzero.replay.interface import ReplayTimeout
 from mallocmuzero.replay.segment import Step
-from programs import make_cycles, make_program
 
 NETWORK = Network(NetworkConfig(OBSERVATION_SIZE, NUM_MOVES, GRID, grid_channels=(4,), width=16, projection_width=16))
 SEARCH = SearchConfig(simulations=4)

@@ -5,6 +5,9 @@ import random
 from collections.abc import Iterator
 
 import numpy as np
+from programs import make_program
+from random_mappings import random_mapping
+
 from mallocmuzero.env.game.game import MallocGame
 from mallocmuzero.env.physics.cost import MSA
 from mallocmuzero.env.physics.objective import ROBUST
@@ -12,8 +15,6 @@ from mallocmuzero.env.program.cycle_table import CycleTable, build_table
 from mallocmuzero.env.program.mapping import COPY_FIELDS, PREFETCH, RESIDENCY_FIELDS, Mapping
 from mallocmuzero.env.program.program import Program, all_hbm, replaced_pair
 from mallocmuzero.env.verifier.verify import verify
-from programs import make_program
-from random_mappings import random_mapping
 
 # `w` is read twice, far apart; `x` needs its memory in between.
 CHAIN = make_program(

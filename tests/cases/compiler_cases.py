@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import make_program
+
 from mallocmuzero.env.capture.assemble import Assembly
 from mallocmuzero.env.program.program import Program
 from mallocmuzero.env.program.target import GENERATIONS
-from programs import make_program
 
 # A real compilation of nine instructions: slices, a cross-program prefetch, a slice replaced by a copy.
 SMALL = Path(__file__).parents[1] / "env" / "capture" / "data" / "small"

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+
 from mallocmuzero.actors.diagnosis.agent import Agent
 from mallocmuzero.actors.diagnosis.trace import PRODUCTION, Trace, follow_mapping, record_moves
 from mallocmuzero.actors.search.search import SearchConfig

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mallocmuzero.env.program.program import Program
 from programs import make_program
+
+from mallocmuzero.env.program.program import Program
 
 
 def small_program() -> Program:

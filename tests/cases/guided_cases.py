@@ -2,6 +2,8 @@
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
+
 from mallocmuzero.env.workloads import load
 from mallocmuzero.launch.config.config import TrainConfig
 from mallocmuzero.learner.networks.network import Network
@@ -9,7 +11,6 @@ from mallocmuzero.solvers.common.budget import Budget
 from mallocmuzero.solvers.common.task import Task
 from mallocmuzero.solvers.learned.decisions import Decisions
 from mallocmuzero.solvers.learned.proposer import Proposer
-from numpy.typing import NDArray
 
 NETWORK = Network(TrainConfig(workloads=("tiny",)).network)
 PARAMS = NETWORK.init(jax.random.PRNGKey(0))

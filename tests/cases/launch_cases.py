@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+
 from mallocmuzero.launch.cli import main
 
 WORKLOAD = "resnet50-b32-v4"

@@ -1,6 +1,7 @@
 """Batches for the tests of the learner."""
 
 import numpy as np
+
 from mallocmuzero.learner.config import LearnerConfig
 from mallocmuzero.replay.segment import Batch
 

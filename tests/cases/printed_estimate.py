@@ -6,10 +6,11 @@ Nothing but a proof that programs and production mappings are extracted right: i
 from collections import deque
 
 import numpy as np
+from numpy.typing import NDArray
+
 from mallocmuzero.env.capture.production import ISSUE, RUN, SKIP, STEP
 from mallocmuzero.env.program.mapping import WRITE_BACK, Mapping
 from mallocmuzero.env.program.program import OPERAND, RESULT, Program
-from numpy.typing import NDArray
 
 
 def without_copies(program: Program, mapping: Mapping) -> float:

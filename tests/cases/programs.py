@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
+
 from mallocmuzero.env.program.cycle_table import CycleTable, build_table
 from mallocmuzero.env.program.mapping import COPY_FIELDS, PREFETCH, RESIDENCY_FIELDS, Mapping
 from mallocmuzero.env.program.program import OPERAND, RESULT, Program, all_hbm

@@ -4,6 +4,7 @@ import random
 from collections import defaultdict
 
 import numpy as np
+
 from mallocmuzero.env.program.mapping import COPY_FIELDS, CROSS_PROGRAM, PREFETCH, RESIDENCY_FIELDS, WRITE_BACK, Mapping
 from mallocmuzero.env.program.program import OPERAND, RESULT, Program
 

@@ -2,8 +2,9 @@
 
 import sys
 
-from mallocmuzero.replay.reverb.client import ReverbReplay
 from replay_cases import FREE, SPEC, episode
+
+from mallocmuzero.replay.reverb.client import ReverbReplay
 
 if __name__ == "__main__":
     address, seed, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])

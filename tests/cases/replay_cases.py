@@ -3,6 +3,7 @@
 import dataclasses
 
 import numpy as np
+
 from mallocmuzero.replay.config import ReplayConfig
 from mallocmuzero.replay.segment import Batch, Segment, SegmentSpec, Step, segments
 

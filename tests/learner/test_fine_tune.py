@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 from guided_cases import NETWORK, PARAMS
+
 from mallocmuzero.learner.fine_tune import FineTuner
 from mallocmuzero.learner.networks.network import Params
 

@@ -4,6 +4,8 @@ from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
+
 from mallocmuzero.actors.search.search import SearchConfig, greedy, search
 from mallocmuzero.learner.config import LearnerConfig
 from mallocmuzero.learner.networks.codec import ScalarCodec
@@ -11,7 +13,6 @@ from mallocmuzero.learner.networks.network import Network, NetworkConfig, Params
 from mallocmuzero.learner.state import init_state
 from mallocmuzero.learner.update import make_optimiser, make_update
 from mallocmuzero.replay.segment import Batch
-from numpy.typing import NDArray
 
 LENGTH = 12
 GAMES = 64

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from learner_cases import make_batch
+
 from mallocmuzero.learner.batch import TrainingBatch, training_batch
 from mallocmuzero.learner.config import LearnerConfig
 from mallocmuzero.learner.loss import LossOutput, scale_gradient, unrolled_loss

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from learner_cases import make_batch
+
 from mallocmuzero.learner.batch import importance_weights, training_batch
 from mallocmuzero.learner.config import LearnerConfig
 from mallocmuzero.learner.networks.network import Network, NetworkConfig

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from learner_cases import make_batch
+
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.learner.batch import training_batch
 from mallocmuzero.learner.config import LearnerConfig

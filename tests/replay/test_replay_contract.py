@@ -6,13 +6,14 @@ import threading
 
 import numpy as np
 import pytest
+from replay_cases import FREE, PACED, SPEC, contents, episode, expected, play
+
 from mallocmuzero.env.errors import FormatError, UserError
 from mallocmuzero.replay.interface import ReplayTimeout
 from mallocmuzero.replay.local.replay import LocalReplay
 from mallocmuzero.replay.reverb.client import ReverbReplay
 from mallocmuzero.replay.reverb.server import ReplayServer
 from mallocmuzero.replay.reverb.table import TABLE
-from replay_cases import FREE, PACED, SPEC, contents, episode, expected, play
 
 needs_reverb = pytest.mark.skipif(importlib.util.find_spec("reverb") is None, reason="Reverb is not installed")
 

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from replay_cases import SPEC, episode
+
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.replay.segment import SegmentClock, SegmentSpec, segments
-from replay_cases import SPEC, episode
 
 
 @st.composite

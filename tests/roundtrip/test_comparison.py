@@ -2,9 +2,10 @@
 
 import pytest
 from compiler_cases import small_program
+from programs import make_mapping
+
 from mallocmuzero.roundtrip.comparison import gains, realised
 from mallocmuzero.roundtrip.translate import prefetch_starts
-from programs import make_mapping
 
 
 def test_what_came_true() -> None:

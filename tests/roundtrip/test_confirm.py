@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.physics.objective import make_judge
 from mallocmuzero.env.program.mapping import Mapping

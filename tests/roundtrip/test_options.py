@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from compiler_cases import TAKEN, small_program
+
 from mallocmuzero.env.errors import FormatError, UserError
 from mallocmuzero.env.program.compiler_flags import CROSS_PROGRAM, LOOP_OPTIMISER, ORDER
 from mallocmuzero.roundtrip.options import PREFETCHES, check_taken, flag_options, order_option, prefetch_option

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from compiler_cases import real_python, recorded
 from launch_cases import call
+
 from mallocmuzero.env.capture.capture import capture
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.program.compiler_flags import BANDWIDTH, CROSS_PROGRAM

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from mallocmuzero.env.capture.assemble import same_problem
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.program.program_file import write_program

@@ -1,6 +1,7 @@
 """Translation: a mapping that the compiler's algorithm can make is found again."""
 
 import numpy as np
+
 from mallocmuzero.env.physics.objective import make_judge
 from mallocmuzero.env.program.compiler_flags import ORDER
 from mallocmuzero.env.workloads import load

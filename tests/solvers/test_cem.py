@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from mallocmuzero.env.game.outcome import outcome
 from mallocmuzero.env.workloads import load
 from mallocmuzero.solvers.cem import play_policy

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba.core.dispatcher import Dispatcher
+from programs import programs
+
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.physics.objective import make_judge
 from mallocmuzero.env.program.program import all_hbm
@@ -17,8 +20,6 @@ from mallocmuzero.solvers import solve as solve_module
 from mallocmuzero.solvers.common.budget import Budget, Status
 from mallocmuzero.solvers.common.task import Task
 from mallocmuzero.solvers.solve import SOLVERS, solve
-from numba.core.dispatcher import Dispatcher
-from programs import programs
 
 PROGRAM = "resnet50-b32-v4"
 

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from diagnosis_cases import DISCOUNT, NETWORK, ByHeart, agent, line_of_production, scrambled
 from launch_cases import WORKLOAD
+from scipy.stats import entropy, linregress, spearmanr
+
 from mallocmuzero.actors.diagnosis.changes import find_changes
 from mallocmuzero.actors.diagnosis.inference import infer, search_moves
 from mallocmuzero.actors.diagnosis.model import compare_model
@@ -20,7 +22,6 @@ from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.learner.networks.network import Network
 from mallocmuzero.solvers.common.line import nearest_move, play_to_end
 from mallocmuzero.solvers.common.plan import preference_of
-from scipy.stats import entropy, linregress, spearmanr
 
 HORIZON = 6
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from actor_cases import NETWORK, SEARCH, parameters, skips, skips_with_cycles
+
 from mallocmuzero.actors.evaluate.evaluate import (
     REFERENCE_PLAYERS,
     evaluate_mapping,

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
 from mallocmuzero.actors.search.search import SearchConfig, SearchResult, greedy, search
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.learner.networks.network import Network, NetworkConfig, NetworkOutput

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 from actor_cases import NETWORK, SEARCH, Recorder, make_actor, skips, steps
+from programs import make_program
+
 from mallocmuzero.actors.self_play.actor import PlayReport, SelfPlayActor
 from mallocmuzero.actors.self_play.config import ActorConfig
 from mallocmuzero.actors.self_play.programs import ProgramContext
@@ -11,7 +13,6 @@ from mallocmuzero.env.game.game import MallocGame
 from mallocmuzero.env.physics.cost import floor_latency
 from mallocmuzero.replay.interface import ReplayTimeout
 from mallocmuzero.solvers.common.reward_scale import make_scale
-from programs import make_program
 
 
 def play_persistently(actor: SelfPlayActor, moves: int) -> list[PlayReport]:

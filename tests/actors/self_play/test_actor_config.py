@@ -3,6 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 from actor_cases import skips
+
 from mallocmuzero.actors.self_play.best_mappings import BestMappings
 from mallocmuzero.actors.self_play.config import ActorConfig
 from mallocmuzero.actors.self_play.episode import EpisodeResult

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from mallocmuzero.actors.self_play.config import ActorConfig
 from mallocmuzero.actors.self_play.resize import resize_fast_memory
 from mallocmuzero.env.errors import UserError

@@ -5,8 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mallocmuzero.env.errors import UserError
-from mallocmuzero.env.workloads import split
 from training_settings import SMALL
 
 from benchmarks.ablations import measure as ablations_command
@@ -14,6 +12,8 @@ from benchmarks.ablations import page as ablation_page
 from benchmarks.ablations import records as ablation_records
 from benchmarks.ablations import tables as ablation_tables
 from benchmarks.common import json_lines, timed_training
+from mallocmuzero.env.errors import UserError
+from mallocmuzero.env.workloads import split
 
 REFERENCE = {"tuned": 0.98, "bound": 0.9, "program_sha256": "h", "judged_by": "j"}
 

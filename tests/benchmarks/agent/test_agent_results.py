@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mallocmuzero.env.program.program import all_hbm
-from mallocmuzero.env.workloads import load
 from training_settings import SMALL
 
 from benchmarks.agent import guidance_table
@@ -18,6 +16,8 @@ from benchmarks.agent import tables as agent_tables
 from benchmarks.agent import targets as agent_targets
 from benchmarks.agent.standing import Standing
 from benchmarks.common import timed_training
+from mallocmuzero.env.program.program import all_hbm
+from mallocmuzero.env.workloads import load
 
 CONTROL, HELD, TRAIN = "c", "h", "t"
 TRAINED, SOLVED, UNGUIDED = agent_records.MODES

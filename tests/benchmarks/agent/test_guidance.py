@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mallocmuzero.env import workloads
 
 from benchmarks.agent import guidance as guidance_command
 from benchmarks.agent import guidance_table
 from benchmarks.agent.records import HELD_OUT, UNGUIDED
+from mallocmuzero.env import workloads
 
 
 def run_of(mode: str, program: str, ratio: float, seed: int = 0, seconds: float = 1.0) -> dict[str, Any]:

@@ -3,11 +3,11 @@
 import json
 
 import pytest
-from mallocmuzero.env.workloads.known_bounds import PATH
 
 from benchmarks.agent import records as agent_records
 from benchmarks.bounds import measure as bounds
 from benchmarks.solvers import records as solver_records
+from mallocmuzero.env.workloads.known_bounds import PATH
 
 
 def test_where_the_bounds_of_a_scope_are_kept() -> None:

@@ -9,15 +9,15 @@ import jax
 import numpy as np
 import pytest
 from flax import serialization
+
+from benchmarks.clusters import fuzz_targets
+from benchmarks.clusters.fuzz import fuzz
 from mallocmuzero.env.errors import FormatError
 from mallocmuzero.launch.run.checkpoints import RunCheckpoints
 from mallocmuzero.launch.run.directory import RunDirectory
 from mallocmuzero.learner.checkpoints.policy_file import read_policy, write_policy
 from mallocmuzero.learner.checkpoints.stored_network import stored_network
 from mallocmuzero.learner.networks.network import Network, NetworkConfig
-
-from benchmarks.clusters import fuzz_targets
-from benchmarks.clusters.fuzz import fuzz
 
 NETWORK = Network(NetworkConfig(observation_size=6, width=8, projection_width=8))
 # As many as a second allows: the last two trace networks.

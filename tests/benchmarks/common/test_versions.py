@@ -1,7 +1,6 @@
 """Versions of the code behind results: all subjects have one, and no record claims one that is yet to come."""
 
 import pytest
-from mallocmuzero.solvers.solve import SOLVERS
 
 from benchmarks.ablations import records as ablation_records
 from benchmarks.agent import guidance_table
@@ -9,6 +8,7 @@ from benchmarks.agent import records as agent_records
 from benchmarks.common.json_lines import Key, Record, read_runs
 from benchmarks.common.versions import GAME, TRAINING, VERSIONS, count_current, is_current, versions_of
 from benchmarks.solvers import records as solver_records
+from mallocmuzero.solvers.solve import SOLVERS
 
 FILES = (
     solver_records.RESULTS,

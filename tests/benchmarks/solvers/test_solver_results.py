@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mallocmuzero.env.workloads import load
 
 from benchmarks.common import json_lines, versions
 from benchmarks.solvers import measure as solvers_command
@@ -13,6 +12,7 @@ from benchmarks.solvers import page as solver_page
 from benchmarks.solvers import records as solver_records
 from benchmarks.solvers import references as solver_references
 from benchmarks.solvers import tables as solver_tables
+from mallocmuzero.env.workloads import load
 
 
 def key_for(solver: str, seconds: float, seed: int = 0) -> json_lines.Key:

@@ -8,6 +8,8 @@ import pytest
 from bound_cases import CHAIN, COPIED, any_mappings, with_copies, with_cycles
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from programs import make_program, programs
+
 from mallocmuzero.env.bounds.bound import PROVED_GAP, bound
 from mallocmuzero.env.bounds.placement import Rules
 from mallocmuzero.env.bounds.relaxation import SCOPES, build_relaxation
@@ -20,7 +22,6 @@ from mallocmuzero.env.program.mapping import CROSS_PROGRAM
 from mallocmuzero.env.program.program import Program, all_hbm
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.env.workloads import load
-from programs import make_program, programs
 
 # ---- never above a mapping -------------------------------------------------------------------------------------------
 

@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 from bound_cases import CHAIN
+from scipy.optimize import Bounds, LinearConstraint, milp
+
 from mallocmuzero.env.bounds.linear_program import LinearProgram
 from mallocmuzero.env.bounds.relaxation import SCOPES, build_relaxation
 from mallocmuzero.env.bounds.solve import dual_bound, solve_relaxation
 from mallocmuzero.env.physics.cost import MSA
 from mallocmuzero.env.physics.objective import make_judge
-from scipy.optimize import Bounds, LinearConstraint, milp
 
 
 def test_a_bound_from_any_duals_holds() -> None:

@@ -6,13 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from compiler_cases import BEFORE, SMALL, assembled
+from printed_estimate import with_copies, without_copies
+
 from mallocmuzero.env.capture.log import read_log
 from mallocmuzero.env.errors import FormatError, UserError
 from mallocmuzero.env.program.mapping import CROSS_PROGRAM, WRITE_BACK
 from mallocmuzero.env.program.program import RESULT
 from mallocmuzero.env.program.residencies import fit_to_loops
 from mallocmuzero.env.verifier.verify import verify
-from printed_estimate import with_copies, without_copies
 
 LOOP = Path(__file__).parent / "data" / "loop"
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from compiler_cases import interpreter, real_python, recorded
+
 from mallocmuzero.env.capture import worker
 from mallocmuzero.env.capture.capture import capture
 from mallocmuzero.env.errors import FormatError, UserError

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from compiler_cases import recorded, requests
+
 from mallocmuzero.env.capture.capture import capture
 from mallocmuzero.env.capture.compiler import ASSIGNMENT, LOWERING
 from mallocmuzero.env.capture.complete import complete

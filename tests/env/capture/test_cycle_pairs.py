@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from mallocmuzero.env.capture.assemble import Assembly
 from mallocmuzero.env.capture.cycle_pairs import Canonical
 from mallocmuzero.env.capture.hlo import Module, read_module

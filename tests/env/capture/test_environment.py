@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from compiler_cases import interpreter
+
 from mallocmuzero.env.capture import environment
 from mallocmuzero.env.errors import UserError
 

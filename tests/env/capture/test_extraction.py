@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from printed_estimate import with_copies, without_copies
+
 from mallocmuzero.env.program.mapping import CROSS_PROGRAM, PREFETCH, WRITE_BACK
 from mallocmuzero.env.program.program import OPERAND
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.env.workloads import load, names
-from printed_estimate import with_copies, without_copies
 
 
 @pytest.mark.parametrize("name", names())

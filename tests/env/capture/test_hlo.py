@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from compiler_cases import BEFORE, assembled, truncate
+
 from mallocmuzero.env.capture.hlo import Shape, parse_instruction, read_module
 from mallocmuzero.env.errors import FormatError
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from compiler_cases import assembled, truncate
+
 from mallocmuzero.env.capture.allocation import parse_allocation
 from mallocmuzero.env.capture.log import parse_log
 from mallocmuzero.env.errors import FormatError

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from compiler_cases import recorded, requests
+
 from mallocmuzero.env.capture.capture import capture
 from mallocmuzero.env.capture.compilations import Archive
 from mallocmuzero.env.capture.compiler import ASSIGNMENT, CODE, LOWERING

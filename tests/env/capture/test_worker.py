@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from mallocmuzero.env.capture import worker
 
 

@@ -1,4 +1,5 @@
 import numpy as np
+
 from mallocmuzero.env.compiled.block import copy_block
 from mallocmuzero.env.game.game import MallocGame
 from mallocmuzero.env.workloads import load

@@ -1,6 +1,7 @@
 """Compiled functions are compiled once for each types of arguments."""
 
 import numpy as np
+
 from mallocmuzero.env.compiled.jit import njit
 
 

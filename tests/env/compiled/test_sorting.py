@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from mallocmuzero.env.compiled.sorting import ascending, first_above, first_at_least, sort
 
 

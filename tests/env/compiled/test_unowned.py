@@ -2,11 +2,12 @@ import sys
 from typing import Any, NamedTuple
 
 import numpy as np
-from mallocmuzero.env.compiled.unowned import unowned
 from numba import njit
 from numba.core import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
+
+from mallocmuzero.env.compiled.unowned import unowned
 
 
 class Inner(NamedTuple):

@@ -5,9 +5,10 @@ import pytest
 from absl.testing import absltest
 from dm_env import StepType, test_utils
 from gymnasium.utils.env_checker import check_env
+from programs import make_program
+
 from mallocmuzero.env.game.adapters import DmEnvGame, GymnasiumGame
 from mallocmuzero.env.program.program import Program
-from programs import make_program
 
 
 def two_layers() -> Program:

@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
+from programs import TARGET, make_program, programs, programs_with_cycles
+
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.game.columns import D_WAIT, NEVER, S_OFFSET
 from mallocmuzero.env.game.game import MallocGame, play_line
@@ -16,8 +19,6 @@ from mallocmuzero.env.program.mapping import PREFETCH, WRITE_BACK
 from mallocmuzero.env.program.program import Program
 from mallocmuzero.env.program.target import Target
 from mallocmuzero.env.verifier.verify import verify
-from numpy.typing import NDArray
-from programs import TARGET, make_program, programs, programs_with_cycles
 
 
 def play_randomly(game: MallocGame, seed: int) -> float:

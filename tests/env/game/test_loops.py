@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from programs import make_mapping, make_program, programs
+
 from mallocmuzero.env.game.game import MallocGame
 from mallocmuzero.env.game.moves import COPY, DROP, NO_COPY
 from mallocmuzero.env.game.replay_mapping import follow
@@ -12,7 +14,6 @@ from mallocmuzero.env.program.mapping import CROSS_PROGRAM, PREFETCH, WRITE_BACK
 from mallocmuzero.env.program.program import Program
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.env.workloads import load
-from programs import make_mapping, make_program, programs
 
 
 def weights(**fields: object) -> Program:

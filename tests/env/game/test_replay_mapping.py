@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from programs import make_program, programs
+
 from mallocmuzero.env.game.game import MallocGame
 from mallocmuzero.env.game.moves import COPY, DROP, NO_COPY
 from mallocmuzero.env.game.replay_mapping import GAINED, LOST, follow, report
@@ -15,7 +17,6 @@ from mallocmuzero.env.program.mapping import CROSS_PROGRAM, PREFETCH
 from mallocmuzero.env.program.program import Program
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.env.workloads import PROGRAMS_FOLDER, load
-from programs import make_program, programs
 
 
 def play_to_the_end(game: MallocGame, seed: int) -> float:

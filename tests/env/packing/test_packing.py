@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.packing import exact
 from mallocmuzero.env.packing.best_fit import best_fit

@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from programs import TARGET, make_mapping, make_program, programs
+
 from mallocmuzero.env.game.game import MallocGame
 from mallocmuzero.env.packing.repack import groups, packing_of, repack
 from mallocmuzero.env.physics.simulator import simulate
 from mallocmuzero.env.program.mapping import CROSS_PROGRAM, Mapping
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.env.workloads import load
-from programs import TARGET, make_mapping, make_program, programs
 
 
 def without_offsets(mapping: Mapping) -> Mapping:

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from programs import TARGET, make_cycles, make_mapping, make_program, programs_with_cycles
+
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.physics.cost import all_hbm_latency, exact, floor_latency, instruction_times
 from mallocmuzero.env.physics.cycles import fit_savings, instruction_cycles, marginal_cycles
@@ -13,7 +15,6 @@ from mallocmuzero.env.physics.simulator import simulate
 from mallocmuzero.env.program.mapping import PREFETCH
 from mallocmuzero.env.program.program import Program, all_hbm
 from mallocmuzero.env.program.target import Target
-from programs import TARGET, make_cycles, make_mapping, make_program, programs_with_cycles
 
 CLOCKED = dataclasses.replace(TARGET, clock_hz=100.0)
 

@@ -5,6 +5,8 @@ import dataclasses
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from programs import TARGET, make_cycles, make_mapping, make_program, programs_with_cycles
+
 from mallocmuzero.actors.evaluate.evaluate import REFERENCE_PLAYERS
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.game.game import MallocGame
@@ -12,7 +14,6 @@ from mallocmuzero.env.physics.cost import all_hbm_latency, floor_latency
 from mallocmuzero.env.physics.objective import OBJECTIVES, better, latencies, make_judge, ratio, resolve
 from mallocmuzero.env.program.mapping import Mapping
 from mallocmuzero.env.program.program import Program, all_hbm
-from programs import TARGET, make_cycles, make_mapping, make_program, programs_with_cycles
 
 
 def program(**fields: object) -> Program:

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+from programs import make_mapping, make_program
+
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.physics.cost import all_hbm_latency, floor_latency, instruction_times
 from mallocmuzero.env.physics.simulator import Timeline, simulate
 from mallocmuzero.env.program.mapping import CROSS_PROGRAM, PREFETCH, WRITE_BACK, Mapping
 from mallocmuzero.env.program.program import Program, all_hbm
-from programs import make_mapping, make_program
 
 
 def program() -> Program:

@@ -9,13 +9,14 @@ import jsonschema
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
+from programs import make_mapping, make_program, programs
+
 from mallocmuzero.env.program.cycle_table import build_table
 from mallocmuzero.env.program.mapping import COPY_FIELDS, RESIDENCY_FIELDS
 from mallocmuzero.env.program.mapping_file import write_mapping
 from mallocmuzero.env.program.program import PROBLEM_FIELDS, Program, all_hbm
 from mallocmuzero.env.program.program_file import write_program
 from mallocmuzero.env.program.variant import Variant
-from programs import make_mapping, make_program, programs
 
 ROOT = Path(__file__).parents[3]
 COMMITTED = sorted((ROOT / "env/workloads/programs").glob("*.json.gz"))

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from file_edits import change, removing, setting, small_program
 from hypothesis import given, settings
+from programs import programs
+
 from mallocmuzero.env.errors import FormatError
 from mallocmuzero.env.program.mapping_file import read_mapping, write_mapping
 from mallocmuzero.env.program.program import Program, all_hbm
-from programs import programs
 
 
 @settings(max_examples=40, deadline=None)

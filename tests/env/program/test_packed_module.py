@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from mallocmuzero.env import workloads
 from mallocmuzero.env.errors import FormatError, UserError
 from mallocmuzero.env.program import packed_module

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from file_edits import change, removing, setting, small_program
 from hypothesis import given, settings
+from programs import programs
+
 from mallocmuzero.env.errors import FormatError, UserError
 from mallocmuzero.env.program import document
 from mallocmuzero.env.program.cycle_table import build_table
@@ -19,7 +21,6 @@ from mallocmuzero.env.program.program_file import read_program, write_program
 from mallocmuzero.env.program.variant import Variant
 from mallocmuzero.env.storage import atomic
 from mallocmuzero.env.workloads import load, names
-from programs import programs
 
 
 @settings(max_examples=40, deadline=None)

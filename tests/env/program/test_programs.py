@@ -2,8 +2,9 @@
 
 import numpy as np
 from hypothesis import given
-from mallocmuzero.env.program.program import OPERAND, RESULT, Program
 from programs import make_program, programs
+
+from mallocmuzero.env.program.program import OPERAND, RESULT, Program
 
 
 def test_make_program_fills_every_field() -> None:

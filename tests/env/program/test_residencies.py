@@ -4,8 +4,9 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from mallocmuzero.env.program.residencies import fit_to_loops, merge_residencies
 from programs import make_program
+
+from mallocmuzero.env.program.residencies import fit_to_loops, merge_residencies
 
 # Instructions 1..3 are a loop that reads `w`, which lies in HBM when the program starts.
 LOOP = make_program(

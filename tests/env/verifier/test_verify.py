@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given
+from programs import TARGET, make_mapping, make_program, programs
+
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.program.mapping import CROSS_PROGRAM, PREFETCH, WRITE_BACK, Mapping
 from mallocmuzero.env.program.program import OPERAND, RESULT, Program, all_hbm
 from mallocmuzero.env.verifier.verify import check, verify
 from mallocmuzero.env.verifier.violation import Kind, VerificationError
-from programs import TARGET, make_mapping, make_program, programs
 
 CHAIN = make_program(
     [

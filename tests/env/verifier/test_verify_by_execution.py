@@ -11,13 +11,14 @@ from unittest.mock import patch
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from programs import programs
+from random_mappings import random_mapping
+
 from mallocmuzero.env.program.mapping import CROSS_PROGRAM, PREFETCH, WRITE_BACK, Mapping
 from mallocmuzero.env.program.program import OPERAND, RESULT, Program
 from mallocmuzero.env.verifier import dataflow
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.env.verifier.violation import Kind
-from programs import programs
-from random_mappings import random_mapping
 
 STALE = {Kind.FAST_CONTENT, Kind.HBM_CONTENT, Kind.LOOP_CONTENT, Kind.OUTPUT}
 

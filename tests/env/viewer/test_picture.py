@@ -4,12 +4,13 @@ from pathlib import Path
 
 import matplotlib
 import pytest
+from programs import make_mapping, make_program
+
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.program.mapping import CROSS_PROGRAM, WRITE_BACK
 from mallocmuzero.env.program.program import all_hbm
 from mallocmuzero.env.verifier.verify import check
 from mallocmuzero.env.viewer.picture import draw
-from programs import make_mapping, make_program
 
 PROGRAM = make_program(
     [

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from mallocmuzero.env.bounds.bound import bound
 from mallocmuzero.env.physics.cost import CYCLES, MSA, available_models
 from mallocmuzero.env.physics.objective import ROBUST, make_judge

@@ -1,6 +1,7 @@
 """The command that captures the benchmark's programs again."""
 
 import pytest
+
 from mallocmuzero.env.workloads.regenerate import main as regenerate
 
 

@@ -4,10 +4,11 @@ import ast
 import json
 from pathlib import Path
 
-import mallocmuzero.env.workloads as workloads
-import mallocmuzero.env.workloads.hashes as hashes
 import numpy as np
 import pytest
+
+import mallocmuzero.env.workloads as workloads
+import mallocmuzero.env.workloads.hashes as hashes
 from mallocmuzero.env.capture.environment import packages
 from mallocmuzero.env.errors import FormatError, UserError
 from mallocmuzero.env.program.program_file import read_module

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from mallocmuzero.env.physics.objective import make_judge
 from mallocmuzero.env.program.mapping_file import read_mapping
 from mallocmuzero.env.verifier.verify import verify

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 from launch_cases import WORKLOAD, call, last_checkpoint, train_arguments
+from programs import make_program
+
 from mallocmuzero.env import workloads
 from mallocmuzero.env.program.mapping_file import write_mapping
 from mallocmuzero.env.program.program import all_hbm
 from mallocmuzero.env.program.program_file import write_program
 from mallocmuzero.launch.run.directory import RunDirectory
-from programs import make_program
 
 
 def error_of(*arguments: str) -> str:

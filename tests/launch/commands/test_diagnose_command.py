@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from diagnosis_cases import NETWORK, agent, save_policy, scrambled
 from launch_cases import call, last_checkpoint, train_arguments
+from programs import make_program
+
 from mallocmuzero.actors.diagnosis.diagnose import diagnose
 from mallocmuzero.actors.self_play.config import ActorConfig
 from mallocmuzero.env.errors import UserError
@@ -21,7 +23,6 @@ from mallocmuzero.launch.config.config import TrainConfig
 from mallocmuzero.launch.diagnosis.load import load_agent
 from mallocmuzero.learner.checkpoints.policy_file import write_policy
 from mallocmuzero.learner.networks.network import NetworkConfig
-from programs import make_program
 
 ROOT = Path(__file__).parents[3]
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from compiler_cases import TAKEN, interpreter, real_python, recorded
 from launch_cases import call
+
 from mallocmuzero.env.capture import worker
 from mallocmuzero.env.capture.capture import capture
 from mallocmuzero.env.errors import UserError

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from launch_cases import WORKLOAD, call, train_arguments
+
 from mallocmuzero.env import workloads
 from mallocmuzero.env.physics.cost import MODELS, available_models
 from mallocmuzero.env.physics.objective import resolve

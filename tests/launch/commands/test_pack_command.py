@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from launch_cases import call
+
 from mallocmuzero.env.packing.generate import pinwheels
 
 GOOD = "id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,21,4\nb5,0,21,4\n"

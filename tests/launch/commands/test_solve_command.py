@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from guided_cases import NETWORK, PARAMS
 from launch_cases import WORKLOAD, call
+
 from mallocmuzero.learner.checkpoints.policy_file import write_policy
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from compiler_cases import interpreter, real_python, recorded, requests
 from launch_cases import call
+
 from mallocmuzero.env.capture import worker
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.program.compiler_flags import BANDWIDTH, flag_grid

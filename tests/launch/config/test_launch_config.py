@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.launch.config.config import TrainConfig, config_from_json
 from mallocmuzero.launch.config.overrides import Overrides

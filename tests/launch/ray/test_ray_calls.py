@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 
 import pytest
+
 from mallocmuzero.launch.config.ray import ACTOR, EVALUATOR, LEARNER, RayConfig
 from mallocmuzero.launch.ray import calls as ray_calls
 from mallocmuzero.launch.ray import processes as ray_processes

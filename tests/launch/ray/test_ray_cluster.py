@@ -4,6 +4,7 @@ import os
 from types import SimpleNamespace
 
 import pytest
+
 from mallocmuzero.launch.config.config import RAY, TrainConfig
 from mallocmuzero.launch.config.ray import RayConfig
 from mallocmuzero.launch.ray import cluster as ray_cluster

@@ -15,10 +15,11 @@ from typing import Any
 import psutil
 import pytest
 from launch_cases import SETTINGS, WORKLOAD, counters, last_checkpoint, metric_lines, moves_so_far, started
+from ray_nodes_process import ray_nodes
+
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.launch.config.ray import RayConfig
 from mallocmuzero.launch.ray.nodes import await_nodes, capacity_warnings, check_alike, versions
-from ray_nodes_process import ray_nodes
 
 needs_cluster = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None or importlib.util.find_spec("reverb") is None,

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.launch.config.config import TrainConfig
 from mallocmuzero.launch.run.policy import SHIPPED, load_policy

@@ -8,6 +8,7 @@ from typing import Any
 import fsspec
 import pytest
 from launch_cases import call, train_arguments
+
 from mallocmuzero.env.errors import FormatError, UserError
 from mallocmuzero.launch.run.checkpoints import RunCheckpoints
 from mallocmuzero.launch.run.url import RunUrl, is_url, local_run

@@ -5,6 +5,7 @@ from dataclasses import replace
 import jax
 import numpy as np
 import pytest
+
 from mallocmuzero.actors.search.search import SearchConfig
 from mallocmuzero.env.game.moves import NUM_MOVES
 from mallocmuzero.env.game.observation import GRID, OBSERVATION_SIZE

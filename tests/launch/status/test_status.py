@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from launch_cases import call, last_checkpoint
+
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.launch.run.checkpoints import RunCheckpoints
 from mallocmuzero.launch.run.directory import RunDirectory

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from launch_cases import WORKLOAD, call, counters, last_checkpoint, started, train_arguments
+
 from mallocmuzero.launch.status.status import run_status
 
 STEPS = 12
@@ -25,9 +26,10 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def hash_of_parameters(run_dir: Path) -> str:
     """The documented hash, of the parameters themselves."""
+    from numpy import asarray
+
     from mallocmuzero.learner.checkpoints.arrays import leaf_paths
     from mallocmuzero.learner.checkpoints.checkpoint import load_parameters
-    from numpy import asarray
 
     (learner,) = (last_checkpoint(run_dir) / "learner").glob("step_*")
     _, params, _ = load_parameters(learner)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from launch_cases import WORKLOAD, call, counters, last_checkpoint, metric_lines, started, train_arguments
+
 from mallocmuzero.launch.config.config import config_from_json
 from mallocmuzero.launch.run.directory import RunDirectory
 from mallocmuzero.launch.run.json_file import read_json_file

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from launch_cases import call, counters, metric_lines, train_arguments
+
 from mallocmuzero.env.errors import FormatError, UserError
 from mallocmuzero.launch.run.checkpoint_parts import json_sha256
 from mallocmuzero.launch.run.checkpoints import CannotSave, RunCheckpoints

@@ -11,6 +11,7 @@ import numpy as np
 import optax
 import pytest
 from learner_cases import make_batch
+
 from mallocmuzero.env.errors import FormatError, UserError
 from mallocmuzero.learner.checkpoints.checkpoint import Checkpoints, load_parameters
 from mallocmuzero.learner.checkpoints.manifest import read_manifest

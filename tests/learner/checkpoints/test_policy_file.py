@@ -6,6 +6,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+
 from mallocmuzero.env.errors import FormatError, UserError
 from mallocmuzero.learner.checkpoints.policy_file import read_policy, write_policy
 from mallocmuzero.learner.networks.network import Network, NetworkConfig

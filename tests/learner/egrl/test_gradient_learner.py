@@ -1,6 +1,7 @@
 """The gradient learner of EGRL: arrays of NumPy in and out, padding hidden, updates that repeat."""
 
 import numpy as np
+
 from mallocmuzero.learner.egrl.config import GraphNetworkConfig, SacConfig
 from mallocmuzero.learner.egrl.gradient_learner import Batch, GradientLearner
 

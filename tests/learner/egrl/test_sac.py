@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+
 from mallocmuzero.learner.egrl.config import GraphNetworkConfig, SacConfig
 from mallocmuzero.learner.egrl.networks import GraphNetwork
 from mallocmuzero.learner.egrl.sac import Played, init_sac, make_update

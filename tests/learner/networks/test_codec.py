@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.learner.networks.codec import HL_GAUSS, SQUARE_ROOT, SYMLOG, TWO_HOT, ScalarCodec
 

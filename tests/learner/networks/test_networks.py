@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.learner.networks.codec import ScalarCodec
 from mallocmuzero.learner.networks.modules import normalise_latent

@@ -4,11 +4,12 @@ import copy
 
 import numpy as np
 import pytest
+from replay_cases import FREE, PACED, SPEC, content, contents, episode, expected, play
+
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.replay.interface import ReplayTimeout
 from mallocmuzero.replay.local.replay import LocalReplay
 from mallocmuzero.replay.segment import segments
-from replay_cases import FREE, PACED, SPEC, content, contents, episode, expected, play
 
 
 class Loop:

@@ -14,13 +14,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from replay_cases import FREE, SPEC, contents, episode, expected, play
+
 from mallocmuzero.env.errors import FormatError, UserError
 from mallocmuzero.replay.interface import ReplayTimeout
 from mallocmuzero.replay.reverb import client
 from mallocmuzero.replay.reverb import priorities as reverb_updater
 from mallocmuzero.replay.reverb.client import ReverbReplay
 from mallocmuzero.replay.reverb.server import ReplayServer
-from replay_cases import FREE, SPEC, contents, episode, expected, play
 
 needs_reverb = pytest.mark.skipif(importlib.util.find_spec("reverb") is None, reason="Reverb is not installed")
 CASES = Path(__file__).parents[2] / "cases"

@@ -7,6 +7,8 @@ import signal
 
 import numpy as np
 import pytest
+from replay_cases import FREE, PACED, SPEC, contents, episode, expected, play
+
 from mallocmuzero.env.errors import FormatError, UserError
 from mallocmuzero.launch.config.overrides import Overrides
 from mallocmuzero.replay.config import ReplayConfig
@@ -14,7 +16,6 @@ from mallocmuzero.replay.interface import ReplayTimeout
 from mallocmuzero.replay.reverb.client import ReverbReplay
 from mallocmuzero.replay.reverb.servers import ReplayServers
 from mallocmuzero.replay.reverb.sharded import ShardedReplay, open_replay
-from replay_cases import FREE, PACED, SPEC, contents, episode, expected, play
 
 needs_reverb = pytest.mark.skipif(importlib.util.find_spec("reverb") is None, reason="Reverb is not installed")
 TWO = dataclasses.replace(FREE, servers=2, min_size=2)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from actor_cases import NETWORK, SEARCH, Recorder, make_actor, parameters
+
 from mallocmuzero.actors.self_play.actor import SelfPlayActor
 from mallocmuzero.actors.self_play.branch import BranchConfig
 from mallocmuzero.actors.self_play.config import ActorConfig

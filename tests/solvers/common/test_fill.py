@@ -1,9 +1,10 @@
 """Filling free memory, and gathering it by a new packing."""
 
+from programs import make_mapping, make_program
+
 from mallocmuzero.env.physics.objective import make_judge
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.solvers.common.fill import fill, gather
-from programs import make_mapping, make_program
 
 
 def test_repacking_gathers_room_and_fills_it() -> None:

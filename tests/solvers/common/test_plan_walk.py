@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+
 from mallocmuzero.env.workloads import load
 from mallocmuzero.solvers.anneal import SEARCH
 from mallocmuzero.solvers.common.budget import Budget

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from programs import make_program, programs
+
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.game.game import MallocGame
 from mallocmuzero.env.game.moves import COPY, DROP
@@ -18,7 +20,6 @@ from mallocmuzero.solvers.common.fill import fill
 from mallocmuzero.solvers.common.plan import WAIT, random_plan
 from mallocmuzero.solvers.common.starts import best_starts, good_starts
 from mallocmuzero.solvers.common.task import Task
-from programs import make_program, programs
 
 PROGRAM = "resnet50-b32-v4"
 LOOPS = "lstm-train-b64-s32"

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from programs import TARGET, make_program, programs
+
 from mallocmuzero.env.game.moves import COPY, DROP, NO_COPY
 from mallocmuzero.env.program.program import OPERAND, all_hbm
 from mallocmuzero.env.workloads import load
@@ -13,7 +15,6 @@ from mallocmuzero.solvers.common.task import Task
 from mallocmuzero.solvers.egrl.play import Player, ReplayBuffer, RewardConfig
 from mallocmuzero.solvers.egrl.solver import METHODS, EgrlConfig, greedy_dp, play_method
 from mallocmuzero.solvers.egrl.tensors import BOTH, FAST, HBM, NUM_HOMES, make_tensors
-from programs import TARGET, make_program, programs
 
 PROGRAM = "tiny"
 

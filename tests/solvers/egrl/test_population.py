@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from mallocmuzero.solvers.egrl.population import EvolutionConfig, Population, boltzmann, cross, draw, mutate, seed_prior
 
 TENSORS, HOMES, GENES = 6, 3, 40

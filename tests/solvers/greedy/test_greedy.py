@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from programs import make_program, programs
+
 from mallocmuzero.env.game.moves import COPY, DROP, NO_COPY
 from mallocmuzero.env.workloads import load
 from mallocmuzero.solvers.common.budget import Budget, Status
 from mallocmuzero.solvers.common.plan import CROSS_PROGRAM_FETCH
 from mallocmuzero.solvers.common.task import Task
 from mallocmuzero.solvers.greedy.solver import greedy, look_ahead, make_stays, plan_of_stays, take
-from programs import make_program, programs
 
 # `w` is read at both ends; `a` bridges them. All three fit, but not together with `x`.
 PROGRAM = make_program(

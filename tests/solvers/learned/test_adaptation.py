@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from guided_cases import NETWORK, PARAMS, make_task, plan_of
+
 from mallocmuzero.learner.fine_tune import FineTuner
 from mallocmuzero.solvers.anneal import SEARCH
 from mallocmuzero.solvers.learned.adaptation import Adaptation, improving_changes

@@ -4,6 +4,7 @@ import jax
 import numpy as np
 import pytest
 from guided_cases import NETWORK, PARAMS, make_task, plan_of
+
 from mallocmuzero.solvers.learned.decisions import decisions_along
 from mallocmuzero.solvers.learned.proposer import Proposer
 

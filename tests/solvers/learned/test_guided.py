@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from guided_cases import NETWORK, PARAMS, make_task
+
 from mallocmuzero.env.physics.objective import make_judge
 from mallocmuzero.env.program.program import Program
 from mallocmuzero.env.verifier.verify import verify

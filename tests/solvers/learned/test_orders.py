@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from guided_cases import make_task
+
 from mallocmuzero.solvers.learned.config import GuidedConfig
 from mallocmuzero.solvers.learned.orders import OrderStop
 

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 from guided_cases import NETWORK, PARAMS, Favouring, make_task, plan_of
+from numpy.typing import NDArray
+
 from mallocmuzero.env.workloads import load
 from mallocmuzero.solvers.anneal import SEARCH
 from mallocmuzero.solvers.common.budget import CLOCKS, WALL, Budget
@@ -12,7 +14,6 @@ from mallocmuzero.solvers.learned.decisions import Decisions
 from mallocmuzero.solvers.learned.proposer import Proposer
 from mallocmuzero.solvers.learned.queries import PolicyQueries
 from mallocmuzero.solvers.learned.walk import GuidedWalk
-from numpy.typing import NDArray
 
 
 class Slow(Proposer):

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 from guided_cases import NETWORK, PARAMS, Contrary, Favouring, make_task, plan_of
+from numpy.typing import NDArray
+
 from mallocmuzero.solvers.anneal import SEARCH
 from mallocmuzero.solvers.learned.decisions import Decisions, decisions_along
 from mallocmuzero.solvers.learned.proposer import Proposer
 from mallocmuzero.solvers.learned.walk import GuidedWalk
-from numpy.typing import NDArray
 
 
 def test_changes_begin_where_the_odds_are_high() -> None:

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from programs import make_program, programs
+
 from mallocmuzero.env.bounds.construct import constructed
 from mallocmuzero.env.bounds.mapping_builder import MappingBuilder
 from mallocmuzero.env.bounds.relaxation import SCOPES, build_relaxation
@@ -22,7 +24,6 @@ from mallocmuzero.solvers.common.task import Task
 from mallocmuzero.solvers.milp import solver as milp
 from mallocmuzero.solvers.milp.rounding import cross, rounded, shares_of
 from mallocmuzero.solvers.solve import solve
-from programs import make_program, programs
 
 
 @settings(max_examples=20, deadline=None)

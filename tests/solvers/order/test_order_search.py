@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from programs import programs
+
 from mallocmuzero.env.program.compiler_flags import flag_grid
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.env.workloads import load
@@ -17,7 +19,6 @@ from mallocmuzero.solvers.order.solver import POPULATION, OrderSearch, grid_sett
 from mallocmuzero.solvers.solve import solve
 from mallocmuzero.solvers.xla.decoder import Decoder
 from mallocmuzero.solvers.xla.options import from_flags
-from programs import programs
 
 PROGRAM = "resnet50-b32-v4"
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from mallocmuzero.solvers.xla.copy_resource import (
     CopyResource,
     add,

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from programs import TARGET, make_program, programs
+
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.physics.simulator import simulate
 from mallocmuzero.env.program.compiler_flags import BANDWIDTH, CROSS_PROGRAM, LOOP_OPTIMISER, flag_grid
@@ -20,7 +22,6 @@ from mallocmuzero.solvers.common.budget import Budget
 from mallocmuzero.solvers.solve import solve
 from mallocmuzero.solvers.xla.decoder import Decoder
 from mallocmuzero.solvers.xla.options import Options, from_flags, production
-from programs import TARGET, make_program, programs
 
 # The open-source tests count instructions: a prefetch takes 2 to 10 of them. Ours of 0.24 s each come near that.
 COUNTING = Options(typical_bytes=48, min_overlap=0.5, preferred_overlap=4.0, max_overlap=2.0, cross_program=0)

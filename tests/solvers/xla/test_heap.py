@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+from programs import TARGET, make_program
+
 from mallocmuzero.solvers.xla.build_problem import make_problem
 from mallocmuzero.solvers.xla.heap import NO_OFFSET, Heap, commit, fit, latest_free, make_heap, undo
 from mallocmuzero.solvers.xla.options import Options
 from mallocmuzero.solvers.xla.problem import Problem
 from mallocmuzero.solvers.xla.sliced_allocation import fit_slices
 from mallocmuzero.solvers.xla.state import State, make_state
-from programs import TARGET, make_program
 
 STEPS = 40
 Chunk = tuple[int, int, int, int]

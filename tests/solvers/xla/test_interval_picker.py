@@ -4,6 +4,8 @@ import dataclasses
 
 import numpy as np
 import pytest
+from programs import TARGET, make_program
+
 from mallocmuzero.solvers.xla.build_problem import make_problem
 from mallocmuzero.solvers.xla.interval_picker import (
     begin,
@@ -17,7 +19,6 @@ from mallocmuzero.solvers.xla.interval_picker import (
 )
 from mallocmuzero.solvers.xla.options import Options
 from mallocmuzero.solvers.xla.problem import NEVER, Problem
-from programs import TARGET, make_program
 
 COPY_S = np.float32(3.0)
 OPTIONS = Options(typical_bytes=300, min_overlap=1.0, preferred_overlap=2.0, max_overlap=4.0)
