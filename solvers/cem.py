@@ -69,7 +69,7 @@ def _first(shape: tuple[int, int]) -> tuple[NDArray[np.float64], NDArray[np.floa
 
 @kernel(CompiledGame, types.Array(types.float64, 2, "C"), vector(np.float64), vector(np.int8))
 def play_policy(game: CompiledGame, weights: np.ndarray, features: np.ndarray, plan: np.ndarray) -> None:
-    """Plays a game by a linear policy `weights[3, NUM_FEATURES]`; `plan[A]` receives the preferences that repeat it, and
+    """Plays a game by a linear policy `weights[3, NUM_FEATURES]`; `plan[A]` receives the preferences that repeat it.
     `features[NUM_FEATURES]` is overwritten."""
     tables, state, options = game.tables, game.state, game.options
     for access in range(len(plan)):

@@ -1,6 +1,6 @@
 """Copies of whole game states, in compiled code."""
 
-from typing import Any
+from typing import Any, Protocol, cast
 
 from numba import types
 from numba.core import cgutils
@@ -9,12 +9,12 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
 
-@intrinsic
-def copy_elements(typingctx: Any, source: Any, source_at: Any, into: Any, into_at: Any, count: Any) -> Any:
-    """Copies `count` elements of a contiguous array, from `source_at` on, to another, from `into_at` on.
+class _CopyElements(Protocol):
+    def __call__(self, source: Any, source_at: int, into: Any, into_at: int, count: int) -> None: ...
 
-    One block copy; a loop with offsets, or an assignment to a slice, takes ten times as long.
-    """
+
+@intrinsic
+def _copy_elements(typingctx: Any, source: Any, source_at: Any, into: Any, into_at: Any, count: Any) -> Any:
     if source.dtype != into.dtype or source.ndim != 1 or into.ndim != 1:
         return None
 
@@ -28,3 +28,8 @@ def copy_elements(typingctx: Any, source: Any, source_at: Any, into: Any, into_a
         return context.get_dummy_value()
 
     return signature(types.none, source, types.int64, into, types.int64, types.int64), generate
+
+
+# Copies `count` elements of a contiguous array, from `source_at` on, to another, from `into_at` on. One block copy; a
+# loop with offsets, or an assignment to a slice, takes ten times as long.
+copy_elements = cast(_CopyElements, _copy_elements)

@@ -12,7 +12,7 @@ It also compiles a function anew for each literal argument. Here arguments count
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
@@ -33,10 +33,8 @@ KERNELS: "list[Any]" = []
 
 def routine(function: _Function) -> _Function:
     """Declares a function that only compiled code calls."""
-    dispatcher = numba.njit(
-        nogil=True, pipeline_class=_RoutineCompiler, no_cpython_wrapper=True, no_cfunc_wrapper=True
-    )(function)
-    return _by_types(dispatcher)
+    options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return cast(_Function, _by_types(numba.njit(nogil=True, pipeline_class=_RoutineCompiler, **options)(function)))
 
 
 def kernel(*arguments: Any, returns: Any = None) -> Callable[[_Function], _Function]:
@@ -49,7 +47,7 @@ def kernel(*arguments: Any, returns: Any = None) -> Callable[[_Function], _Funct
     """
 
     def declare(function: _Function) -> Any:
-        dispatcher = numba.njit(cache=True, nogil=True, pipeline_class=_KernelCompiler)(function)
+        dispatcher: Any = numba.njit(cache=True, nogil=True, pipeline_class=_KernelCompiler)(function)
         dispatcher.declared = (arguments, returns)
         dispatcher.address = partial(address_of, dispatcher)
         KERNELS.append(dispatcher)

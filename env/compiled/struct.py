@@ -61,8 +61,9 @@ class _Kind:
             assert self.part is not None
             return self.part.numba_type()
         if self.kind == "function":
-            return types.ExternalFunctionPointer(signature_of(*self.kernel.declared), get_pointer=None)
-        item = from_dtype(self.dtype)
+            return types.ExternalFunctionPointer(signature_of(*self.kernel.declared), get_pointer=_no_pointer)
+        assert self.dtype is not None
+        item: Any = from_dtype(self.dtype)
         if self.kind == "rows":
             return RowsType(item)
         return item if self.kind == "one" else types.Array(item, self.dimensions, "C")
@@ -111,6 +112,10 @@ def new_record(dtype: np.dtype[Any], **fields: Any) -> Any:
 def function(kernel: Any) -> Any:
     """Declares a field that calls a kernel: compiled code that calls it through the field does not compile it again."""
     return _Kind("function", kernel=kernel)
+
+
+def _no_pointer(function: Any) -> int:
+    raise NotImplementedError("a field's kernel is called by its address alone")
 
 
 class Struct:
@@ -246,7 +251,7 @@ def _unbox(struct_type: StructType, value: Any, c: Any) -> NativeValue:
 class _StructAttribute(AttributeTemplate):
     key = StructType
 
-    def generic_resolve(self, struct_type: StructType, name: str) -> types.Type | None:
+    def generic_resolve(self, struct_type: Any, name: str) -> Any:  # type: ignore[override]
         found = struct_type.by_name.get(name)
         return None if found is None else found[0]
 
@@ -274,10 +279,12 @@ def _get_field(context: Any, builder: Any, struct_type: StructType, value: Any, 
         found.data = _load(builder, value, at, pointer)
         found.length = _load(builder, value, at + _WORD, word)
         return found._getvalue()
+    assert isinstance(kind, types.Array)
     found = make_array(kind)(context, builder)
     lengths = [_load(builder, value, at + (1 + d) * _WORD, word) for d in range(kind.ndim)]
     size = context.get_abi_sizeof(context.get_data_type(kind.dtype))
-    strides, stride = [], context.get_constant(types.intp, size)
+    strides: list[Any] = []
+    stride = context.get_constant(types.intp, size)
     for length in lengths[::-1]:
         strides.insert(0, stride)
         stride = builder.mul(stride, length)

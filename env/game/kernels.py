@@ -49,10 +49,11 @@ def own_move(tables: Tables, state: State, options: Options) -> int:
 
 @kernel(Tables, State, int, returns=int)
 def offset_now(tables: Tables, state: State, access: int) -> int:
-    """Returns the offset that the buffer of an access may take from its instruction on, where it may evict residents; -1
-    for none (`offsets.find_offset`)."""
+    """Returns the offset that the buffer of an access may take from its instruction on, where it may evict residents;
+    -1 for none (`offsets.find_offset`)."""
     t = tables.access[access].instruction
-    return offsets.find_offset(tables, state, tables.access[access].buffer, t, t, access, True, False, ANY_OFFSET)[0]
+    offset, _ = offsets.find_offset(tables, state, tables.access[access].buffer, t, t, access, True, False, ANY_OFFSET)
+    return int(offset)
 
 
 @kernel(Tables, State, OPTIONS, vector(np.float32))

@@ -11,6 +11,7 @@ from ..physics.cost import available_models
 from ..physics.simulator import simulate
 from ..program.mapping import CROSS_PROGRAM, WRITE_BACK, Mapping
 from ..program.program import OPERAND, RESULT
+from . import kernels
 from .game import MallocGame
 from .moves import COPY, DROP, NO_COPY
 from .options import ANY_OFFSET, new_options

@@ -82,8 +82,8 @@ def _plan_outcomes(
 
 @kernel(PlanGame, Rollout, vector(np.int8))
 def move_outcomes(game: PlanGame, rollout: Rollout, preferences: np.ndarray) -> None:
-    """Fills `rollout.seconds` with the judged seconds after each legal move, when `preferences[A]` play on; infinity for
-    illegal moves. The game is before a decision, its options are filled, and it is unchanged afterwards."""
+    """Fills `rollout.seconds` with the judged seconds after each legal move, when `preferences[A]` play on; infinity
+    for illegal moves. The game is before a decision, its options are filled, and it is unchanged afterwards."""
     _move_outcomes(game, rollout, preferences)
 
 

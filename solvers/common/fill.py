@@ -4,11 +4,14 @@ An added buffer has no copies: the program itself writes it and it need not end 
 its first write to its last use. No other buffer moves, and no instruction waits longer.
 """
 
+from typing import Any
+
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from ...env.compiled.sorting import ascending
+from ...env.compiled.kernel import kernel
+from ...env.compiled.sorting import sort_rows
+from ...env.compiled.struct import Rows, Struct, new_record, one, rows
 from ...env.packing.repack import repack
 from ...env.physics.objective import Judge
 from ...env.program.mapping import Mapping
@@ -32,17 +35,21 @@ def fill(judge: Judge, mapping: Mapping) -> Mapping:
     density = weight / (np.maximum(aligned, 1) * (last - first + 1.0))
     order = np.flatnonzero(wanted)
     order = order[np.argsort(-density[order], kind="stable")]
-    offsets = _place(
-        mapping.residencies[:, 1:].astype(np.int64),
-        order,
-        first,
-        last,
-        aligned,
-        program.size,
-        program.reserved,
-        target.fast_bytes,
-        target.alignment,
+    taken, most = mapping.residencies, len(mapping.residencies) + len(order)
+    room = _Room(
+        span=np.zeros(most, _SPAN),
+        buffer=np.zeros(len(order), _BUFFER),
+        reserved=program.reserved.astype(np.int64),
+        limits=new_record(_LIMITS, taken=len(taken), fast_bytes=target.fast_bytes, alignment=target.alignment),
+        **{name: np.zeros(most, np.int64) for name in ("meets", "key", "order", "spare")},
     )
+    span = room.span[: len(taken)]
+    span["first"], span["last"] = taken[:, 1], taken[:, 2]
+    span["low"], span["high"] = taken[:, 3] + taken[:, 4], taken[:, 3] + taken[:, 5]
+    room.buffer["first"], room.buffer["last"] = first[order], last[order]
+    room.buffer["size"] = program.size[order]
+    _place(room)
+    offsets = room.buffer["offset"]
     placed = order[offsets >= 0]
     if not len(placed):
         return mapping
@@ -92,49 +99,66 @@ def _in_loops(program: Program, first: NDArray[np.int64], last: NDArray[np.int64
     return crosses
 
 
-@njit(cache=True)
-def _place(
-    taken: np.ndarray,
-    order: np.ndarray,
-    first: np.ndarray,
-    last: np.ndarray,
-    aligned: np.ndarray,
-    size: np.ndarray,
-    reserved: np.ndarray,
-    fast_bytes: int,
-    alignment: int,
-) -> np.ndarray:
-    """Returns an offset for each buffer of `order`, or -1; `taken` has start, end, offset, low, high."""
-    count = len(taken)
-    rows = np.empty((count + len(order), 4), np.int64)
-    for row in range(count):
-        rows[row, 0], rows[row, 1] = taken[row, 0], taken[row, 1]
-        rows[row, 2] = taken[row, 2] + taken[row, 3]
-        rows[row, 3] = taken[row, 2] + taken[row, 4]
-    offsets = np.full(len(order), -1, np.int64)
-    low, high = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
-    for k in range(len(order)):
-        owner = order[k]
+_SPAN = np.dtype([(name, np.int64) for name in ("first", "last", "low", "high")])
+_BUFFER = np.dtype([(name, np.int64) for name in ("first", "last", "size", "offset")])
+_LIMITS = np.dtype([(name, np.int64) for name in ("taken", "fast_bytes", "alignment")])
+
+
+class _Room(Struct):
+    """Fast memory with residencies in it, and buffers to place. Shapes: `C` residencies, `K` buffers, `T` instructions.
+
+    Attributes:
+      span: `[C + K]` instructions and bytes of the residencies; buffers that have been placed follow.
+      buffer: `[K]` first and last instruction, bytes, and the offset found, or -1.
+      reserved: `[T]` bytes at offset 0 that each instruction reserves.
+      meets: `[C + K]` the residencies in the way of one buffer.
+      key, order, spare: `[C + K]` for sorting.
+      limits: the number of spans, bytes of fast memory, the alignment of offsets.
+    """
+
+    span: Rows = rows(_SPAN)
+    buffer: Rows = rows(_BUFFER)
+    reserved: NDArray[np.int64] = rows(np.int64)
+    meets: NDArray[np.int64] = rows(np.int64)
+    key: NDArray[np.int64] = rows(np.int64)
+    order: NDArray[np.int64] = rows(np.int64)
+    spare: NDArray[np.int64] = rows(np.int64)
+    limits: Any = one(_LIMITS)
+
+
+@kernel(_Room)
+def _place(room: _Room) -> None:
+    """Finds the tightest offset for each buffer in turn."""
+    span, limits = room.span, room.limits
+    alignment = limits.alignment
+    for k in range(len(room.buffer)):
+        buffer = room.buffer[k]
+        buffer.offset = -1
         floor = 0
-        for t in range(first[owner], last[owner] + 1):
-            floor = max(floor, reserved[t])
+        for t in range(buffer.first, buffer.last + 1):
+            floor = max(floor, room.reserved[t])
         meets = 0
-        for row in range(count):
-            if rows[row, 0] <= last[owner] and first[owner] <= rows[row, 1]:
-                low[meets], high[meets] = rows[row, 2], rows[row, 3]
+        for row in range(limits.taken):
+            if span[row].first <= buffer.last and buffer.first <= span[row].last:
+                room.meets[meets] = row
+                room.key[meets] = span[row].low
                 meets += 1
+        sort_rows(room.key, room.order, room.spare, meets)
         edge = -(-floor // alignment) * alignment
         best, best_gap = -1, 2**62
-        for j in ascending(low[:meets]):
-            gap = low[j] - edge
-            if gap >= size[owner] and gap < best_gap:
+        for j in range(meets):
+            row = room.meets[room.order[j]]
+            gap = span[row].low - edge
+            if gap >= buffer.size and gap < best_gap:
                 best, best_gap = edge, gap
-            edge = max(edge, -(-high[j] // alignment) * alignment)
-        if fast_bytes - edge >= size[owner] and fast_bytes - edge < best_gap:
+            edge = max(edge, -(-span[row].high // alignment) * alignment)
+        if limits.fast_bytes - edge >= buffer.size and limits.fast_bytes - edge < best_gap:
             best = edge
         if best >= 0:
-            offsets[k] = best
-            rows[count, 0], rows[count, 1] = first[owner], last[owner]
-            rows[count, 2], rows[count, 3] = best, best + size[owner]
-            count += 1
-    return offsets
+            buffer.offset = best
+            placed = span[limits.taken]
+            placed.first = buffer.first
+            placed.last = buffer.last
+            placed.low = best
+            placed.high = best + buffer.size
+            limits.taken += 1

@@ -393,10 +393,10 @@ def _is_same(
         if trial_moves[access] != moves[access]:
             return False
         access = tables.following[access + 1]
+    same = True
     for k in range(count):
-        if _waits_otherwise(tables, drawing, plan, moves, k):
-            return False
-    return True
+        same = same and not _waits_otherwise(tables, drawing, plan, moves, k)
+    return same
 
 
 @routine

@@ -12,9 +12,9 @@ import itertools
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ...env.compiled.kernel import kernel, vector
 from ...env.game.moves import COPY, DROP, NO_COPY
 from ...env.game.tables import Tables
 from ...env.program.program import OPERAND
@@ -173,21 +173,34 @@ def _knapsack(task: Task, stays: Stays, powers: tuple[float, float], share: floa
     return plan_of_stays(task, stays, take(_order(stays, *powers), stays.first, stays.last, stays.size, free))
 
 
-@njit(cache=True)
-def take(order: np.ndarray, first: np.ndarray, last: np.ndarray, size: np.ndarray, free: np.ndarray) -> np.ndarray:
+def take(
+    order: NDArray[np.int64],
+    first: NDArray[np.int64],
+    last: NDArray[np.int64],
+    size: NDArray[np.int64],
+    free: NDArray[np.float64],
+) -> NDArray[np.bool_]:
     """Returns `[S]` whether each stay is taken: in `order`, if it fits beside those before it in `free[T]` bytes."""
-    left = free.astype(np.float64)
-    chosen = np.zeros(len(first), np.bool_)
-    for stay in order:
+    chosen = np.zeros(len(first), np.int8)
+    _take(order, first, last, size, free.astype(np.float64), chosen)
+    return chosen.view(np.bool_)
+
+
+@kernel(vector(np.int64), vector(np.int64), vector(np.int64), vector(np.int64), vector(np.float64), vector(np.int8))
+def _take(
+    order: np.ndarray, first: np.ndarray, last: np.ndarray, size: np.ndarray, left: np.ndarray, chosen: np.ndarray
+) -> None:
+    for k in range(len(order)):
+        stay = order[k]
         fits = True
         for t in range(first[stay], last[stay] + 1):
             if left[t] < size[stay]:
                 fits = False
                 break
         if fits:
-            chosen[stay] = True
-            left[first[stay] : last[stay] + 1] -= size[stay]
-    return chosen
+            chosen[stay] = 1
+            for t in range(first[stay], last[stay] + 1):
+                left[t] -= size[stay]
 
 
 def look_ahead(task: Task, stays: Stays) -> None:
