@@ -34,7 +34,17 @@ KERNELS: "list[Any]" = []
 def routine(function: _Function) -> _Function:
     """Declares a function that only compiled code calls."""
     options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return cast(_Function, _by_types(numba.njit(nogil=True, pipeline_class=_RoutineCompiler, **options)(function)))
+    dispatcher: Any = numba.njit(nogil=True, pipeline_class=_RoutineCompiler, **options)(function)
+
+    def add_overload(compiled: Any) -> None:
+        dispatcher.overloads[tuple(compiled.signature.args)] = compiled
+
+    def refuse(*arguments: Any, **keywords: Any) -> None:
+        raise TypeError(f"{function.__qualname__} is a routine: only compiled code can call it")
+
+    # Python would jump to machine code that is not there.
+    dispatcher.add_overload, dispatcher._compile_for_args = add_overload, refuse
+    return cast(_Function, _by_types(dispatcher))
 
 
 def kernel(*arguments: Any, returns: Any = None) -> Callable[[_Function], _Function]:
@@ -50,6 +60,12 @@ def kernel(*arguments: Any, returns: Any = None) -> Callable[[_Function], _Funct
         dispatcher: Any = numba.njit(cache=True, nogil=True, pipeline_class=_KernelCompiler)(function)
         dispatcher.declared = (arguments, returns)
         dispatcher.address = partial(address_of, dispatcher)
+
+        def compile_declared(*arguments: Any, **keywords: Any) -> Any:
+            compile_kernel(dispatcher)
+            return dispatcher  # to be called again
+
+        dispatcher._compile_for_args = compile_declared
         KERNELS.append(dispatcher)
         return _by_types(dispatcher)
 
