@@ -5,27 +5,8 @@ from numpy.typing import NDArray
 
 from ...env.program.mapping import COPY_FIELDS, CROSS_PROGRAM, PREFETCH, RESIDENCY_FIELDS, WRITE_BACK, Mapping
 from ...env.program.program import Program
-from .problem import B_SIZE, V_BUFFER, V_FIRST, V_LAST, V_TIME, Accesses, Problem
-from .state import (
-    A_BEGIN,
-    A_COPY,
-    A_CROSS,
-    A_DONE,
-    A_END,
-    A_FAST,
-    A_GROUP,
-    A_LOW,
-    A_OFFSET,
-    A_SLICES,
-    A_START,
-    A_VALUE,
-    FAST,
-    N_STAYS,
-    S_BEGIN,
-    S_LOW,
-    S_SIZE,
-    State,
-)
+from .problem import Accesses, Problem
+from .state import FAST, HBM, State
 
 
 class Writer:
@@ -38,8 +19,8 @@ class Writer:
     def __init__(self, program: Program, problem: Problem, accesses: Accesses) -> None:
         """Prepares the translation of times to instructions."""
         self._program, self._problem, self._accesses = program, problem, accesses
-        value_of = np.repeat(np.arange(len(problem.value)), problem.value[:, V_LAST] - problem.value[:, V_FIRST])
-        self.defined: NDArray[np.int64] = problem.value[value_of, V_TIME]
+        value_of = np.repeat(np.arange(len(problem.value)), problem.value["end_use"] - problem.value["first_use"])
+        self.defined: NDArray[np.int64] = problem.value["time"][value_of]
         times = np.arange(len(problem.nest) + 2)
         at = program.schedule_index.astype(np.int64)
         self._last_until: NDArray[np.int64] = np.searchsorted(at, times, side="right") - 1
@@ -48,21 +29,20 @@ class Writer:
     def mapping(self, state: State) -> Mapping:
         """Returns the mapping of a finished assignment."""
         program, problem = self._program, self._problem
-        stays = state.stay[: state.counts[N_STAYS]]
-        buffer = problem.value[stays[:, A_VALUE], V_BUFFER]
+        stays = state.stay[: state.now.stays]
+        buffer = problem.value["buffer"][stays["value"]]
         fast = np.zeros(program.num_accesses, bool)
-        served = state.serves
+        served = state.use["stay"]
         links = self._accesses.links[served[self._accesses.links[:, 0]] >= 0]
-        fast[links[:, 1]] = stays[served[links[:, 0]], A_FAST] == FAST
-        born = stays[(stays[:, A_FAST] == FAST) & (stays[:, A_COPY] == 0), A_VALUE]
+        fast[links[:, 1]] = stays["memory"][served[links[:, 0]]] == FAST
+        born = stays["value"][(stays["memory"] == FAST) & (stays["is_copied"] == 0)]
         written = self._accesses.values[born]
         fast[written[written >= 0]] = True
-        size = problem.buffer[buffer, B_SIZE]
+        size = program.size[buffer]
         residencies = self._residencies(state, stays, buffer, size)
         copies: list[tuple[int, ...]] = []
-        copied = stays[:, A_COPY] > 0
-        for row, own, whole in zip(*(column[copied].tolist() for column in (stays, buffer, size)), strict=True):
-            self._copy(copies, state, row, own, whole)
+        for number in np.flatnonzero(stays["is_copied"]).tolist():
+            self._copy(copies, state, stays[number], int(buffer[number]), int(size[number]))
         _end_before_prefetches(copies)
         # Of copies that start together, write-backs come first, then the one due first.
         copies.sort(key=lambda copy: (copy[-2], copy[1] != WRITE_BACK, copy[-1]))
@@ -78,17 +58,17 @@ class Writer:
         self, state: State, stays: NDArray[np.int64], buffer: NDArray[np.int64], size: NDArray[np.int64]
     ) -> list[list[int]]:
         """Returns the rows of all stays in fast memory; a stay that meets another of its group prolongs its rows."""
-        fast = stays[:, A_FAST] > 0
+        fast = stays["memory"] == FAST
         stays = stays[fast]
-        until = self._last_until[np.minimum(stays[:, A_END], len(self._last_until) - 1)]
+        until = self._last_until[np.minimum(stays["end"], len(self._last_until) - 1)]
         columns = (
-            stays[:, A_GROUP],
+            stays["group"],
             buffer[fast],
-            self._first_from[stays[:, A_START]],
+            self._first_from[stays["start"]],
             np.minimum(until, self._program.num_instructions - 1),
-            stays[:, A_OFFSET],
+            stays["offset"],
             size[fast],
-            stays[:, A_SLICES],
+            stays["slices"],
         )
         table: list[list[int]] = []
         rows_of: dict[int, list[list[int]]] = {}  # by group
@@ -101,7 +81,7 @@ class Writer:
                     known[2] = max(known[2], last)
                 continue
             if slices:
-                parts = self._parts(state, stays[number].tolist(), whole)
+                parts = self._parts(state, stays[number])
                 added = [
                     [own, begin, last, offset, low, low + part]
                     for low, part, start in parts
@@ -113,28 +93,26 @@ class Writer:
             before += added
         return table
 
-    def _parts(self, state: State, row: list[int], size: int) -> list[tuple[int, int, int]]:
+    def _parts(self, state: State, stay: np.void) -> list[tuple[int, int, int]]:
         """Returns lowest byte, bytes and first time of each slice of a stay."""
-        if row[A_SLICES] == 0:
-            return [(0, size, row[A_START])]
-        parts = state.part[row[A_LOW] : row[A_LOW] + row[A_SLICES]]
-        return [(part[S_LOW], part[S_SIZE], part[S_BEGIN] + 1) for part in parts.tolist()]
+        parts = state.slice[stay["first_slice"] : stay["first_slice"] + stay["slices"]]
+        return [(low, part, begin + 1) for begin, low, part in parts.tolist()]
 
-    def _copy(self, table: list[tuple[int, ...]], state: State, row: list[int], buffer: int, size: int) -> None:
+    def _copy(self, table: list[tuple[int, ...]], state: State, stay: np.void, buffer: int, size: int) -> None:
         """Appends the copies that fill a stay, with their times as two more columns."""
-        end = int(self._first_from[row[A_DONE]])
-        direction = PREFETCH if row[A_FAST] else WRITE_BACK
-        if row[A_CROSS] == 1:
-            table.append((buffer, CROSS_PROGRAM, -1, end, 0, size, buffer, -1, -1, row[A_DONE]))
+        done, begin = int(stay["done"]), int(stay["begin"])
+        end = int(self._first_from[done])
+        direction = WRITE_BACK if stay["memory"] == HBM else PREFETCH
+        if stay["cross"] == 1:
+            table.append((buffer, CROSS_PROGRAM, -1, end, 0, size, buffer, -1, -1, done))
             return
-        if row[A_SLICES] == 0:
-            begin = row[A_BEGIN]
+        if stay["slices"] == 0:
             first = int(self._last_until[begin]) if begin >= 0 else -1
-            table.append((buffer, direction, first, end, 0, size, buffer, -1, begin, row[A_DONE]))
+            table.append((buffer, direction, first, end, 0, size, buffer, -1, begin, done))
             return
-        for low, part, start in self._parts(state, row, size):
+        for low, part, start in self._parts(state, stay):
             first = int(self._last_until[start - 1]) if start > 0 else -1
-            table.append((buffer, direction, first, end, low, low + part, buffer, -1, start - 1, row[A_DONE]))
+            table.append((buffer, direction, first, end, low, low + part, buffer, -1, start - 1, done))
 
 
 def _end_before_prefetches(copies: list[tuple[int, ...]]) -> None:
