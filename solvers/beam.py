@@ -3,20 +3,15 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
+from numpy.typing import NDArray
 
-from ..env.compiled.block import copy_block
-from ..env.compiled.unowned import unowned
-from ..env.game.columns import C_ACCESS, F_REWARD
-from ..env.game.instructions import catch_up
-from ..env.game.legality import legal_moves
+from ..env.compiled.block import copy_elements
+from ..env.compiled.kernel import kernel, vector
+from ..env.compiled.struct import Struct, array, rows
+from ..env.game import kernels
 from ..env.game.moves import NUM_MOVES
-from ..env.game.options import ANY_OFFSET, Options
-from ..env.game.play import play
-from ..env.game.rules import reset
-from ..env.game.state import State
-from ..env.game.tables import Tables
-from .common.plan import Plan, choose, preference_of
+from ..env.game.options import ANY_OFFSET
+from .common.plan import TO_THE_END, Plan, PlanGame, preference_for
 from .common.starts import best_starts
 from .common.task import Task
 from .xla.solver import xla_mappings
@@ -39,6 +34,24 @@ class _Branch:
     plan: Plan
 
 
+class Children(Struct):
+    """The games that begin with each legal move of a decision. Shapes: `A` accesses, `B` bytes of a state.
+
+    Attributes:
+      legal: `[3]` the legal moves.
+      score: `[3]` seconds saved some accesses later.
+      block: `[3 * B]` the state after each move.
+      here: `[B]` the state before.
+      moves: `[A]` the moves of a look ahead.
+    """
+
+    legal: NDArray[np.int8] = rows(np.int8)
+    score: NDArray[np.float64] = rows(np.float64)
+    block: NDArray[np.uint8] = array(np.uint8, 1)
+    here: NDArray[np.uint8] = array(np.uint8, 1)
+    moves: NDArray[np.int8] = array(np.int8, 1)
+
+
 def beam(task: Task) -> None:
     """Runs passes, each wider and looking further ahead than the last, until the budget is spent."""
     task.doing = "starts"
@@ -56,30 +69,45 @@ def _one_pass(task: Task, width: int, ahead: int) -> None:
     """Plays one pass; if the budget ends, the rest of each game follows its plan."""
     assert task.best_plan is not None
     tables, state, block, known = task.tables, task.state, task.block, task.best_plan
-    _start(tables, state)
+    kernels.reset(tables, state)
     branches = [_Branch(block.copy(), known.copy())]
-    moves, scores = np.zeros(NUM_MOVES, np.bool_), np.zeros(NUM_MOVES)
-    children = np.zeros((NUM_MOVES, len(block)), np.uint8)
+    size = len(block)
+    children = Children(
+        legal=np.zeros(NUM_MOVES, np.int8),
+        score=np.zeros(NUM_MOVES),
+        block=np.zeros(NUM_MOVES * size, np.uint8),
+        here=np.zeros(size, np.uint8),
+        moves=np.zeros(len(known), np.int8),
+    )
     over, played = False, 0
     while not over:
         found: list[tuple[float, float, _Branch]] = []
         for branch in branches:
             block[:] = branch.block
-            over = not _to_choice(tables, state, task.options, task.following, moves)
+            state.now.access = tables.following[state.now.access]
+            over = kernels.look(tables, state, task.options, ANY_OFFSET, False) == 0
             if over:
                 break
-            access = int(state.counters[C_ACCESS])
-            preferences = [preference_of(tables, state, move) for move in range(NUM_MOVES)]
-            look = ahead if len(branches) > 1 or moves.sum() > 1 else 0
-            _expand(tables, state, block, task.options, task.following, branch.plan, moves, look, children, scores)
-            played += int(moves.sum()) * (1 + look)
-            for move in np.flatnonzero(moves).tolist():
+            children.legal[:] = task.options.legal
+            moves = np.flatnonzero(children.legal).tolist()
+            access = int(state.now.access)
+            preferences = [preference_for(tables, state, move) for move in range(NUM_MOVES)]
+            look = ahead if len(branches) > 1 or len(moves) > 1 else 0
+            _expand(task.plan_game, children, branch.plan, look)
+            played += len(moves) * (1 + look)
+            for move in moves:
                 plan = branch.plan
                 if plan[access] != preferences[move]:
                     plan = plan.copy()
                     plan[access] = preferences[move]
                 tie = 0.0 if preferences[move] == known[access] else 0.5 + 0.5 * task.generator.random()
-                found.append((-float(scores[move]), tie, _Branch(children[move].copy(), plan)))
+                found.append(
+                    (
+                        -float(children.score[move]),
+                        tie,
+                        _Branch(children.block[move * size : (move + 1) * size].copy(), plan),
+                    )
+                )
         if found:
             # All branches are at the same access: which accesses are decided does not depend on earlier moves.
             found.sort(key=lambda entry: entry[:2])
@@ -92,54 +120,29 @@ def _one_pass(task: Task, width: int, ahead: int) -> None:
         task.play(branch.plan)
 
 
-@njit(cache=True, nogil=True)
-def _start(tables: Tables, state: State) -> None:
-    reset(tables, state)
+@kernel(PlanGame, Children, vector(np.int8), int)
+def _expand(game: PlanGame, children: Children, plan: np.ndarray, ahead: int) -> None:
+    """Plays each of the legal moves, and on by `plan`; leaves the state as it was.
 
-
-@njit(cache=True, nogil=True)
-def _to_choice(tables: Tables, state: State, options: Options, following: np.ndarray, moves: np.ndarray) -> bool:
-    """Advances to the next access that a plan decides and sets its legal `moves`; returns False at the end."""
-    tables, state = unowned(tables), unowned(state)
-    state.counters[C_ACCESS] = following[state.counters[C_ACCESS]]
-    if not catch_up(tables, state):
-        return False
-    legal_moves(tables, state, options, ANY_OFFSET, False)
-    for move in range(NUM_MOVES):
-        moves[move] = options.legal[move] == 1
-    return True
-
-
-@njit(cache=True, nogil=True)
-def _expand(
-    tables: Tables,
-    state: State,
-    block: np.ndarray,
-    options: Options,
-    following: np.ndarray,
-    plan: np.ndarray,
-    moves: np.ndarray,
-    ahead: int,
-    children: np.ndarray,
-    scores: np.ndarray,
-) -> None:
-    """Plays each of the legal `moves`, and on by `plan`; leaves the state as it was.
-
-    `children[move]` receives the state after a move, `scores[move]` the seconds saved `ahead` accesses later.
+    `children.block` receives the state after each move, `children.score` the seconds saved `ahead` accesses later.
     """
-    tables, state = unowned(tables), unowned(state)
-    here = block.copy()
+    tables, state, options = game.tables, game.state, game.options
+    size = len(game.block)
+    copy_elements(game.block, 0, children.here, 0, size)
     for move in range(NUM_MOVES):
-        if not moves[move]:
+        if not children.legal[move]:
             continue
-        copy_block(here, block)
-        legal_moves(tables, state, options, ANY_OFFSET, False)  # plans it
-        play(tables, state, options, move)
-        copy_block(block, children[move])
+        copy_elements(children.here, 0, game.block, 0, size)
+        game.look(tables, state, options, ANY_OFFSET, False)  # plans it
+        game.make(tables, state, options, move)
+        copy_elements(game.block, 0, children.block, move * size, size)
+        until = state.now.access
         for _ in range(ahead):
-            state.counters[C_ACCESS] = following[state.counters[C_ACCESS]]
-            if not catch_up(tables, state):
+            until = tables.following[until] + 1
+            if until > len(plan):
                 break
-            play(tables, state, options, choose(tables, state, options, plan[state.counters[C_ACCESS]]))
-        scores[move] = state.sums[F_REWARD]
-    copy_block(here, block)
+        if until > len(plan):
+            until = TO_THE_END
+        game.play_until(tables, state, options, plan, children.moves, until)
+        children.score[move] = state.now.reward
+    copy_elements(children.here, 0, game.block, 0, size)

@@ -1,34 +1,13 @@
 """The solver `cem`: the cross-entropy method on the weights of a linear policy (Rubinstein, 1999)."""
 
 import numpy as np
-from numba import njit
+from numba import types
 from numpy.typing import NDArray
 
-from ..env.compiled.unowned import unowned
-from ..env.game.columns import (
-    A_BUFFER,
-    A_INSTRUCTION,
-    A_KIND,
-    A_NEXT,
-    AF_AHEAD,
-    AF_BENEFIT,
-    B_ALIGNED,
-    B_LAST,
-    B_OUTPUT,
-    B_SIZE,
-    C_ACCESS,
-    IF_CLOCK,
-    IF_HBM_RUN,
-    IF_LIVE,
-    IF_WEIGHT,
-    L_FAST,
-    L_INSTRUCTIONS,
-    R_HBM,
-)
-from ..env.game.moves import COPY, DROP, NO_COPY
+from ..env.compiled.kernel import kernel, routine, vector
+from ..env.game.kernels import CompiledGame
+from ..env.game.moves import COPY, DROP, NO_COPY, NO_MOVE
 from ..env.game.options import Options
-from ..env.game.play import play
-from ..env.game.rules import advance, reset
 from ..env.game.state import State
 from ..env.game.tables import Tables
 from ..env.program.program import OPERAND
@@ -55,7 +34,7 @@ def cem(task: Task) -> None:
     """
     good_starts(task, 0.0)
     shape = (3, NUM_FEATURES)
-    plan = np.zeros(len(task.tables.access), np.int8)
+    plan, features = np.zeros(len(task.tables.access), np.int8), np.zeros(NUM_FEATURES)
     clocks = task.generator.permutation(np.array(task.msa_shares)).tolist()
     while not task.done and len(task.free):
         task.use(task.tables_with(clocks[0]))
@@ -70,7 +49,7 @@ def cem(task: Task) -> None:
             for number, weights in enumerate(drawn):
                 if task.done:
                     break
-                play_policy(task.tables, task.state, task.options, weights, plan)
+                play_policy(task.compiled, weights, features, plan)
                 scores[number] = task.finished(plan)
             elite = np.argsort(scores, kind="stable")[:_ELITE]
             if not np.isfinite(scores[elite]).all():
@@ -88,20 +67,22 @@ def _first(shape: tuple[int, int]) -> tuple[NDArray[np.float64], NDArray[np.floa
     return mean, np.ones(shape)
 
 
-@njit(cache=True, nogil=True)
-def play_policy(tables: Tables, state: State, options: Options, weights: np.ndarray, plan: np.ndarray) -> None:
-    """Plays a game by a linear policy `weights[3, NUM_FEATURES]`; `plan[A]` receives the preferences that repeat it."""
-    tables, state = unowned(tables), unowned(state)
-    features = np.zeros(NUM_FEATURES)
-    plan[:] = NO_COPY
-    reset(tables, state)
-    while advance(tables, state, options):
-        access = state.counters[C_ACCESS]
+@kernel(CompiledGame, types.Array(types.float64, 2, "C"), vector(np.float64), vector(np.int8))
+def play_policy(game: CompiledGame, weights: np.ndarray, features: np.ndarray, plan: np.ndarray) -> None:
+    """Plays a game by a linear policy `weights[3, NUM_FEATURES]`; `plan[A]` receives the preferences that repeat it, and
+    `features[NUM_FEATURES]` is overwritten."""
+    tables, state, options = game.tables, game.state, game.options
+    for access in range(len(plan)):
+        plan[access] = NO_COPY
+    game.reset(tables, state)
+    move = NO_MOVE
+    while game.advance(tables, state, options, move) > 0:
+        access = state.now.access
         observe(tables, state, options, features)
         legal = options.legal
         move = DROP
         best = 0.0 if legal[DROP] else -np.inf
-        if tables.access[access, A_KIND] == OPERAND:
+        if tables.access[access].kind == OPERAND:
             value = _value(weights, _OPERAND, features)
             if (legal[NO_COPY] or legal[COPY]) and value > best:
                 move = COPY if legal[COPY] else NO_COPY
@@ -111,10 +92,9 @@ def play_policy(tables: Tables, state: State, options: Options, weights: np.ndar
                 if legal[choice] and value > best:
                     move, best = choice, value
         plan[access] = preference_of(tables, state, move)
-        play(tables, state, options, move)
 
 
-@njit(cache=True, nogil=True)
+@routine
 def _value(weights: np.ndarray, row: int, features: np.ndarray) -> float:
     """Returns the product of a row of weights with the features."""
     value = 0.0
@@ -123,28 +103,30 @@ def _value(weights: np.ndarray, row: int, features: np.ndarray) -> float:
     return value
 
 
-@njit(cache=True, nogil=True)
+@routine
 def observe(tables: Tables, state: State, options: Options, features: np.ndarray) -> None:
     """Fills `features[NUM_FEATURES]` for the access to decide next; they have no units and are of the order of 1."""
-    access = state.counters[C_ACCESS]
-    owner, t = tables.access[access, A_BUFFER], tables.access[access, A_INSTRUCTION]
-    clock = tables.instruction_f[:, IF_CLOCK]
-    whole = max(clock[tables.limits[L_INSTRUCTIONS]], 1e-30)
-    last = tables.access[tables.buffer[owner, B_LAST], A_INSTRUCTION]
-    span = clock[last] + tables.instruction_f[last, IF_HBM_RUN] - clock[t]
-    following = tables.access[access, A_NEXT]
-    gap = clock[tables.access[following, A_INSTRUCTION]] - clock[t] if following >= 0 else 0.0
-    ahead = max(tables.access_f[access, AF_AHEAD], 1e-30)
-    share = tables.buffer[owner, B_ALIGNED] / tables.limits[L_FAST]
-    need = tables.buffer[owner, B_SIZE] / tables.rates[R_HBM]
+    access = state.now.access
+    owner, t = tables.access[access].buffer, tables.access[access].instruction
+    now_s = tables.instruction[t].clock_s
+    whole = max(tables.instruction[tables.limits.instructions].clock_s, 1e-30)
+    last = tables.access[tables.buffer[owner].last].instruction
+    span = tables.instruction[last].clock_s + tables.instruction[last].all_hbm_s - now_s
+    following = tables.access[access].next
+    gap = 0.0
+    if following >= 0:
+        gap = tables.instruction[tables.access[following].instruction].clock_s - now_s
+    ahead = max(tables.access[access].ahead, 1e-30)
+    share = tables.buffer[owner].aligned / tables.limits.fast_bytes
+    need = tables.buffer[owner].size / tables.rates.hbm
     features[0] = 1.0
     features[1] = 0.25 * np.log10(max(share, 1e-6)) + 0.5
     features[2] = 0.5 * np.log10(max(ahead / max(share * span, 1e-30), 1e-6))
     features[3] = np.sqrt(max(span, 0.0) / whole)
     features[4] = np.sqrt(max(gap, 0.0) / whole)
-    features[5] = tables.access_f[access, AF_BENEFIT] / ahead
+    features[5] = tables.access[access].benefit / ahead
     features[6] = min(options.victims * span / ahead, 3.0)
-    features[7] = min(options.stall_s * tables.instruction_f[t, IF_WEIGHT] / ahead, 3.0)
+    features[7] = min(options.stall_s * tables.instruction[t].weight / ahead, 3.0)
     features[8] = min(options.supply_s / max(need, 1e-30), 2.0)
-    features[9] = min(tables.instruction_f[t, IF_LIVE], 3.0)
-    features[10] = 1.0 if tables.buffer[owner, B_OUTPUT] else 0.0
+    features[9] = min(tables.instruction[t].live, 3.0)
+    features[10] = 1.0 if tables.buffer[owner].is_output else 0.0

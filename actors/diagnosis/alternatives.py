@@ -1,12 +1,11 @@
 """Counterfactual games: a line of play with other moves at some decisions, played to the end and judged exactly."""
 
-import numpy as np
-
 from ...env.game.game import MallocGame
-from ...env.game.outcome import make_scoring, outcome
-from ...env.physics.cost import MODELS
+from ...env.game.kernels import judge
+from ...env.game.outcome import make_scoring
+from ...env.physics.cost import CYCLES, MSA
 from ...solvers.common.line import LineOfPlay
-from ...solvers.common.plan import preference_of
+from ...solvers.common.plan import preference_for
 from ..self_play.programs import ProgramContext
 
 
@@ -17,13 +16,12 @@ class Alternatives:
         """Prepares games on `line`, a line of play of the program of `context`."""
         self._context, self._line = context, line
         self._game = context.clone_game()
-        judge = self._game.judge
-        scoring = make_scoring(self._game.judge)
         # By one cost model alone, the outcome of a game is its seconds by that model.
-        self._scorings = {
-            model: scoring._replace(baseline=np.eye(len(MODELS))[MODELS.index(model)], unit_s=np.ones(1))
-            for model in judge.models
-        }
+        self._scorings = {}
+        for model in self._game.judge.models:
+            scoring = self._scorings[model] = make_scoring(self._game.judge)
+            scoring.objective.msa_s, scoring.objective.cycles_s = (float(model == each) for each in (MSA, CYCLES))
+            scoring.objective.unit_s = 1.0
 
     def before(self, decision: int) -> MallocGame:
         """Returns the game before a decision of the line. All calls return the same game object."""
@@ -42,9 +40,9 @@ class Alternatives:
         preferences, first = self._line.preferences.copy(), min(moves, default=0)
         for decision in sorted(moves, reverse=True):
             game = self.before(decision)
-            preferences[game.access] = preference_of(game.tables, game.state, moves[decision])
+            preferences[game.access] = preference_for(game.tables, game.state, moves[decision])
         game = self.before(first)
         if moves:
             game.step_unpaid(moves[first])
         self._context.play_out(game, preferences)
-        return {model: float(outcome(game.tables, scoring, game.state)) for model, scoring in self._scorings.items()}
+        return {model: float(judge(game.tables, scoring, game.state)) for model, scoring in self._scorings.items()}

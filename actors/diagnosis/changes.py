@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from ...env.game.columns import A_BUFFER, A_INSTRUCTION, A_KIND, S_RESIDENT
 from ...env.game.game import MallocGame
 from ...env.game.moves import COPY, DROP, MOVE_NAMES, NO_COPY
 from ...env.program.program import OPERAND
@@ -254,9 +253,9 @@ def _describe(
 ) -> Change:
     """Describes a change at the decision that `game` stands before."""
     program, access = game.program, game.tables.access[game.access]
-    t, buffer = int(access[A_INSTRUCTION]), int(access[A_BUFFER])
-    is_operand = bool(access[A_KIND] == OPERAND)
-    resident = bool(game.state.buffer[buffer, S_RESIDENT])
+    t, buffer = int(access["instruction"]), int(access["buffer"])
+    is_operand = bool(access["kind"] == OPERAND)
+    resident = bool(game.state.buffer["resident"][buffer])
     return Change(
         decision=len(game.actions),
         instruction=t,

@@ -58,7 +58,7 @@ class Annealing:
         task, context = self._task, self._context
         _, actions = context.best
         plan = np.zeros(len(task.tables.access), np.int8)
-        plan_of_line(task.tables, task.state, task.options, actions, len(actions), plan)
+        plan_of_line(task.compiled, actions, len(actions), plan)
         self._walk = Walk(task, plan, _SEARCH)
         self._scale = scale_of(self._walk)
         self._games = 0

@@ -10,17 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...env.errors import UserError
-from ...env.game.columns import B_PLAYED, B_TRIVIAL
 from ...env.game.game import MallocGame
-from ...env.game.moves import NUM_MOVES
-from ...env.game.options import new_options
-from ...env.game.outcome import make_scoring, outcome
+from ...env.game.kernels import judge
+from ...env.game.outcome import make_scoring
 from ...env.program.mapping import Mapping
 from ...env.program.program import Program
-from ...solvers.common.counterfactual import move_outcomes, outcome_ahead
+from ...solvers.common.counterfactual import move_outcomes, new_rollout, outcome_ahead
 from ...solvers.common.follow import preferences_of_mapping
-from ...solvers.common.line import LineOfPlay, play_to_end, rollout
-from ...solvers.common.plan import PlanGame, next_placeable
+from ...solvers.common.line import LineOfPlay, play_to_end
+from ...solvers.common.plan import TO_THE_END, PlanGame, play_until
 from ...solvers.common.reward_scale import make_scale
 
 # The line that rewards are counted against: the first one, or the best so far.
@@ -34,8 +32,6 @@ class ProgramContext:
       program: the program.
       scale: the scale of rewards.
       first: `[A]` the preferences of the first line, whatever better lines come later.
-      following: `[A + 1]` for each access the next one, itself included, that a plan may place
-        (`solvers.common.plan.next_placeable`).
       reported_s: seconds of the best game whose moves have been reported.
     """
 
@@ -48,13 +44,13 @@ class ProgramContext:
         self.scale = make_scale(game)
         self._actions = np.asarray(game.actions, np.int64)
         self._latency_s = game.latency_s
-        self.following = next_placeable(game.tables)
+        self._rollout = new_rollout(len(game.tables.access), len(game.block))
         self._scoring = make_scoring(game.judge)
         self._game = game
         self._line: LineOfPlay | None = None
         self.reported_s = np.inf
         # Compiled rollouts skip buffers that the game places by its own rule; with those, play is move by move.
-        self._move_by_move = bool(game.tables.buffer[game.tables.buffer[:, B_TRIVIAL] == 1, B_PLAYED].any())
+        self._move_by_move = bool(game.tables.buffer["played"][game.tables.buffer["trivial"] == 1].any())
         if follow is not None and not self._move_by_move:
             following = self.game_following(follow)
             self.offer(following.actions, self.final_latency_s(following))
@@ -89,11 +85,11 @@ class ProgramContext:
         if self._move_by_move:
             play_to_end(game, preferences)
         elif not game.done:
-            rollout(game.tables, game.state, game.options, self.following, preferences)
+            play_until(game.tables, game.state, game.options, preferences, self._rollout.moves, TO_THE_END)
 
     def final_latency_s(self, game: MallocGame) -> float:
         """Returns the judged seconds of a finished game."""
-        return float(outcome(game.tables, self._scoring, game.state))
+        return float(judge(game.tables, self._scoring, game.state))
 
     def opponent(self, opponent: str) -> NDArray[np.int8]:
         """Returns `[A]` the preferences of the line that rewards are counted against: the `FIRST` or the `BEST`."""
@@ -113,14 +109,13 @@ class ProgramContext:
             other = self.game_after(game.actions)
             play_to_end(other, preferences)
             return self.final_latency_s(other)
-        return float(outcome_ahead(self._plan_game(game), np.empty_like(game.block), new_options(), preferences))
+        return float(outcome_ahead(self._plan_game(game), self._rollout, preferences))
 
     def move_latencies_s(self, game: MallocGame, preferences: NDArray[np.int8]) -> NDArray[np.float64]:
         """Returns `[3]` the judged seconds of `game` after each legal move, if `preferences[A]` then play it to its
         end; infinity for illegal moves."""
-        seconds = np.empty(NUM_MOVES)
-        move_outcomes(self._plan_game(game), np.empty_like(game.block), new_options(), preferences, seconds)
-        return seconds
+        move_outcomes(self._plan_game(game), self._rollout, preferences)
+        return self._rollout.seconds.copy()
 
     def offer(self, actions: Sequence[int], latency_s: float) -> None:
         """Makes a line of play the best one if it is at least as good and different."""
@@ -139,7 +134,9 @@ class ProgramContext:
         return self._latency_s, self._actions
 
     def _plan_game(self, game: MallocGame) -> PlanGame:
-        return PlanGame(game.tables, game.state, game.options, game.block, self.following, self._scoring)
+        return PlanGame(
+            tables=game.tables, state=game.state, options=game.options, block=game.block, scoring=self._scoring
+        )
 
 
 class ProgramPool:

@@ -8,6 +8,9 @@ sources then sort correctly or not from run to run (docs/decisions/0007-sorting.
 import numpy as np
 from numba import njit
 
+from .kernel import routine
+from .struct import Rows
+
 # Runs of this length are sorted by insertion before they are merged.
 _RUN = 16
 
@@ -40,6 +43,35 @@ def ascending(keys: np.ndarray) -> np.ndarray:
         order, other = other, order
         width *= 2
     return order
+
+
+@routine
+def sort_rows(keys: Rows, order: Rows, spare: Rows, count: int) -> None:
+    """Fills `order[:count]` with the stable order that sorts `keys[:count]`; all are rows of whole numbers of a
+    structure, and `spare` is overwritten."""
+    for begin in range(0, count, _RUN):
+        for k in range(begin, min(begin + _RUN, count)):
+            key = keys[k]
+            j = k
+            while j > begin and keys[order[j - 1]] > key:
+                order[j] = order[j - 1]
+                j -= 1
+            order[j] = k
+    width = _RUN
+    while width < count:
+        for begin in range(0, count, 2 * width):
+            middle, end = min(begin + width, count), min(begin + 2 * width, count)
+            left, right = begin, middle
+            for k in range(begin, end):
+                if left < middle and (right >= end or keys[order[left]] <= keys[order[right]]):
+                    spare[k] = order[left]
+                    left += 1
+                else:
+                    spare[k] = order[right]
+                    right += 1
+        for k in range(count):
+            order[k] = spare[k]
+        width *= 2
 
 
 @njit(cache=True, nogil=True)

@@ -39,8 +39,15 @@ _WORD = 8
 class _Kind:
     """A field: how it is stored, and its type in compiled code."""
 
-    def __init__(self, kind: str, dtype: Any = None, dimensions: int = 0, part: "type[Struct] | None" = None) -> None:
-        self.kind, self.dimensions, self.part = kind, dimensions, part
+    def __init__(
+        self,
+        kind: str,
+        dtype: Any = None,
+        dimensions: int = 0,
+        part: "type[Struct] | None" = None,
+        kernel: Any = None,
+    ) -> None:
+        self.kind, self.dimensions, self.part, self.kernel = kind, dimensions, part, kernel
         self.dtype = None if dtype is None else np.dtype(dtype)
 
     @property
@@ -53,6 +60,8 @@ class _Kind:
         if self.kind == "part":
             assert self.part is not None
             return self.part.numba_type()
+        if self.kind == "function":
+            return types.ExternalFunctionPointer(signature_of(*self.kernel.declared), get_pointer=None)
         item = from_dtype(self.dtype)
         if self.kind == "rows":
             return RowsType(item)
@@ -91,22 +100,30 @@ def part(struct: "type[Struct]") -> Any:
     return _Kind("part", part=struct)
 
 
-def new_record(dtype: np.dtype[Any]) -> Any:
-    """Returns a record of zeros whose fields are attributes."""
-    return np.zeros(1, dtype).view(np.recarray)[0]
+def new_record(dtype: np.dtype[Any], **fields: Any) -> Any:
+    """Returns a record with these fields, the others 0; fields are attributes."""
+    record = np.zeros(1, dtype).view(np.recarray)[0]
+    for name, value in fields.items():
+        setattr(record, name, value)
+    return record
+
+
+def function(kernel: Any) -> Any:
+    """Declares a field that calls a kernel: compiled code that calls it through the field does not compile it again."""
+    return _Kind("function", kernel=kernel)
 
 
 class Struct:
     """The base of structures. A subclass declares its fields with `rows`, `one`, `array` and `part`."""
 
     _kinds: ClassVar[dict[str, _Kind]] = {}
-    _numba_type: ClassVar[Any] = None
+    _numba_type_: ClassVar[Any] = None
 
     def __init_subclass__(cls) -> None:
         cls._kinds = {name: value for name, value in vars(cls).items() if isinstance(value, _Kind)}
         for name in cls._kinds:
             delattr(cls, name)
-        cls._numba_type = None
+        cls._numba_type_ = None
 
     def __init__(self, **fields: Any) -> None:
         """Takes the fields; they are shared, not copied.
@@ -115,10 +132,14 @@ class Struct:
           TypeError: a field is missing, unknown, or not what was declared.
         """
         kinds = self._kinds
-        if fields.keys() != kinds.keys():
-            raise TypeError(f"{type(self).__name__} has the fields {', '.join(kinds)}, not {', '.join(fields)}")
+        given = [name for name, kind in kinds.items() if kind.kind != "function"]
+        if fields.keys() != set(given):
+            raise TypeError(f"{type(self).__name__} has the fields {', '.join(given)}, not {', '.join(fields)}")
         words: list[int] = []
         for name, kind in kinds.items():
+            if kind.kind == "function":
+                words.append(kind.kernel.address())
+                continue
             value = fields[name]
             kind.check(type(self).__name__, name, value)
             setattr(self, name, value)
@@ -128,30 +149,51 @@ class Struct:
                 words.append(np.asarray(value).ctypes.data)
             else:
                 words += [value.ctypes.data, *value.shape]
+        type(self).numba_type()
         self._words = np.array(words, np.int64)
         self.address = self._words.ctypes.data
 
     def replace(self, **fields: Any) -> Self:
         """Returns a structure with other fields, the rest shared."""
-        return type(self)(**{name: fields.get(name, getattr(self, name)) for name in self._kinds})
+        return type(self)(**{**self._given(), **fields})
+
+    def _given(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name, kind in self._kinds.items() if kind.kind != "function"}
 
     def __reduce__(self) -> Any:
-        return _rebuild, (type(self), {name: getattr(self, name) for name in self._kinds})
+        return _rebuild, (type(self), self._given())
 
     @classmethod
     def numba_type(cls) -> "StructType":
         """Returns the type in compiled code."""
-        if cls._numba_type is None:
+        if cls._numba_type_ is None:
             places, at = [], 0
             for name, kind in cls._kinds.items():
                 places.append((name, kind.numba_type, at))
                 at += kind.words * _WORD
-            cls._numba_type = StructType(f"{cls.__module__.rpartition('.')[2]}.{cls.__name__}", tuple(places))
-        return cls._numba_type
+            # Under this name Numba's dispatcher finds it without a look at the fields.
+            cls._numba_type_ = StructType(f"{cls.__module__.rpartition('.')[2]}.{cls.__name__}", tuple(places))
+        return cls._numba_type_
 
 
 def _rebuild(struct: type[Struct], fields: dict[str, Any]) -> Struct:
     return struct(**fields)
+
+
+def signature_of(arguments: tuple[Any, ...], returns: Any) -> Any:
+    """Returns a declared signature in Numba's types."""
+    return (types.none if returns is None else numba_type(returns))(*(numba_type(each) for each in arguments))
+
+
+def numba_type(declared: Any) -> types.Type:
+    """Returns Numba's type for a declared one: a `Struct`, `int`, `float`, `bool`, a record's dtype, or Numba's own."""
+    if isinstance(declared, types.Type):
+        return declared
+    if isinstance(declared, np.dtype):
+        return from_dtype(declared)
+    if issubclass(declared, Struct):
+        return declared.numba_type()
+    return {int: types.int64, float: types.float64, bool: types.boolean}[declared]
 
 
 class RowsType(types.Type):
@@ -223,6 +265,8 @@ def _get_field(context: Any, builder: Any, struct_type: StructType, value: Any, 
     word, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
     if isinstance(kind, StructType):
         return _load(builder, value, at, pointer)
+    if isinstance(kind, types.ExternalFunctionPointer):
+        return _load(builder, value, at, context.get_value_type(kind))
     if isinstance(kind, types.Record):
         return _load(builder, value, at, context.get_value_type(kind))
     if isinstance(kind, RowsType):
@@ -250,7 +294,7 @@ def _get_field(context: Any, builder: Any, struct_type: StructType, value: Any, 
 
 @infer_global(operator.getitem)
 class _GetRow(AbstractTemplate):
-    def generic(self, arguments: tuple[types.Type, ...], _: Any) -> Any:
+    def generic(self, arguments: tuple[types.Type, ...], keywords: Any) -> Any:
         found, index = arguments
         if isinstance(found, RowsType) and isinstance(index, types.Integer):
             return signature(found.item, found, index)
@@ -259,8 +303,8 @@ class _GetRow(AbstractTemplate):
 
 @infer_global(operator.setitem)
 class _SetRow(AbstractTemplate):
-    def generic(self, arguments: tuple[types.Type, ...], _: Any) -> Any:
-        found, index, value = arguments
+    def generic(self, arguments: tuple[types.Type, ...], keywords: Any) -> Any:
+        found, index, _ = arguments
         if isinstance(found, RowsType) and isinstance(index, types.Integer) and isinstance(found.item, types.Number):
             return signature(types.none, found, index, found.item)
         return None
@@ -268,7 +312,7 @@ class _SetRow(AbstractTemplate):
 
 @infer_global(len)
 class _LengthOfRows(AbstractTemplate):
-    def generic(self, arguments: tuple[types.Type, ...], _: Any) -> Any:
+    def generic(self, arguments: tuple[types.Type, ...], keywords: Any) -> Any:
         (found,) = arguments
         return signature(types.intp, found) if isinstance(found, RowsType) else None
 

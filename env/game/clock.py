@@ -4,53 +4,51 @@ The clock weighs both cost models (`physics.objective.Clock`). A placement is gi
 fast memory, which is all that `msa` needs, and for `cycles` by its key in the cycle table and the sum of its savings.
 """
 
-from numba import njit
-
+from ..compiled.kernel import routine
 from ..physics.instruction_seconds import cycles_seconds, msa_seconds
-from .columns import IF_BYTES, IF_COMPUTE, IF_CYCLES, IF_LEAST, IF_MOST, R_CYCLES, R_FAST, R_HBM, R_MSA
 from .tables import Tables
 
 
-@njit(cache=True, forceinline=True)
+@routine
 def run_seconds(tables: Tables, t: int, fast_bytes: float, key: int, saving: float) -> float:
     """Returns the seconds that instruction `t` runs, by the game's clock."""
     seconds = 0.0
-    if tables.rates[R_MSA] > 0.0:
-        seconds = tables.rates[R_MSA] * msa_run_seconds(tables, t, fast_bytes)
-    if tables.rates[R_CYCLES] > 0.0:
-        seconds += tables.rates[R_CYCLES] * cycles_run_seconds(tables, t, key, saving)
+    if tables.rates.msa > 0.0:
+        seconds = tables.rates.msa * msa_run_seconds(tables, t, fast_bytes)
+    if tables.rates.cycles > 0.0:
+        seconds += tables.rates.cycles * cycles_run_seconds(tables, t, key, saving)
     return seconds
 
 
-@njit(cache=True, forceinline=True)
+@routine
 def msa_run_seconds(tables: Tables, t: int, fast_bytes: float) -> float:
     """Returns the seconds that instruction `t` runs under `msa`."""
     return msa_seconds(
-        tables.instruction_f[t, IF_COMPUTE],
-        tables.instruction_f[t, IF_BYTES],
+        tables.instruction[t].compute_s,
+        tables.instruction[t].bytes,
         fast_bytes,
-        tables.rates[R_HBM],
-        tables.rates[R_FAST],
+        tables.rates.hbm,
+        tables.rates.fast,
     )
 
 
-@njit(cache=True, forceinline=True)
+@routine
 def cycles_run_seconds(tables: Tables, t: int, key: int, saving: float) -> float:
     """Returns the seconds that instruction `t` runs under `cycles`."""
     return cycles_seconds(
         tables.cycle_keys,
         tables.cycle_s,
         key,
-        tables.instruction_f[t, IF_CYCLES],
+        tables.instruction[t].cycles_s,
         saving,
-        tables.instruction_f[t, IF_LEAST],
-        tables.instruction_f[t, IF_MOST],
+        tables.instruction[t].least_s,
+        tables.instruction[t].most_s,
     )
 
 
-@njit(cache=True, forceinline=True)
+@routine
 def idle_seconds(tables: Tables, t: int, fast_bytes: float, key: int, saving: float) -> float:
     """Returns the seconds that HBM is idle while instruction `t` runs, by the game's clock."""
-    total = tables.instruction_f[t, IF_BYTES]
-    hbm = (total - min(fast_bytes, total)) / tables.rates[R_HBM]
+    total = tables.instruction[t].bytes
+    hbm = (total - min(fast_bytes, total)) / tables.rates.hbm
     return max(0.0, run_seconds(tables, t, fast_bytes, key, saving) - hbm)

@@ -5,188 +5,156 @@ instructions become final; its offset is held until then.
 """
 
 import numpy as np
-from numba import njit
 
+from ..compiled.kernel import routine
 from ..program.mapping import CROSS_PROGRAM, PREFETCH, WRITE_BACK
-from .columns import (
-    A_DUE,
-    A_INSTRUCTION,
-    B_SIZE,
-    C_COPIES,
-    C_CROSS,
-    C_ENDING,
-    C_HOLDERS,
-    C_QUEUE_HEAD,
-    C_QUEUE_TAIL,
-    C_STALLED,
-    COPY_BUFFER,
-    COPY_DIRECTION,
-    COPY_END,
-    COPY_START,
-    D_FREE,
-    D_ISSUED,
-    D_PREFETCHES,
-    D_WAIT,
-    F_REWARD,
-    I_OUTER,
-    IF_ENTERED,
-    IF_WEIGHT,
-    L_PREFETCHES,
-    R_HBM,
-    S_OFFSET,
-    S_RELEASE,
-    S_SOURCE,
-    S_TOUCH,
-    S_VALID,
-    S_WRITE_BACK,
-)
 from .state import State
 from .tables import Tables
 
 
-@njit(cache=True, forceinline=True)
+@routine
 def book_prefetch(tables: Tables, state: State, access: int, owner: int, t: int, start: int, stall: float) -> None:
     """Issues the prefetch for an access of instruction `t` right after instruction `start`; it stalls for `stall`
     seconds."""
-    due = tables.access[access, A_DUE]
+    due = tables.access[access].due
     left = book(tables, state, owner, start, due)
     if stall > 0.0:
-        state.counters[C_STALLED] += 1
+        state.now.stalled += 1
         if due == t:
             wait(tables, state, t, stall)
             drain(tables, state, t, t, stall - left)
         else:
-            trips = tables.instruction_f[due, IF_WEIGHT]
-            wait(tables, state, due, stall * tables.instruction_f[t, IF_WEIGHT] / trips if trips > 0.0 else 0.0)
+            trips = tables.instruction[due].weight
+            wait(tables, state, due, stall * tables.instruction[t].weight / trips if trips > 0.0 else 0.0)
 
 
-@njit(cache=True, forceinline=True)
+@routine
 def book(tables: Tables, state: State, owner: int, start: int, due: int) -> float:
     """Issues a prefetch, and returns the seconds of it that idle HBM time does not cover."""
-    row = state.counters[C_COPIES]
-    state.counters[C_COPIES] += 1
-    state.copy[row, COPY_BUFFER] = owner
-    state.copy[row, COPY_DIRECTION] = PREFETCH
-    state.copy[row, COPY_START] = start
-    state.copy[row, COPY_END] = due
-    state.step[start + 1, D_ISSUED] = min(state.step[start + 1, D_ISSUED], due)
-    left = tables.buffer[owner, B_SIZE] / tables.rates[R_HBM]
+    row = state.now.copies
+    state.now.copies += 1
+    state.copy[row].buffer = owner
+    state.copy[row].direction = PREFETCH
+    state.copy[row].start = start
+    state.copy[row].end = due
+    state.step[start + 1].issued = min(state.step[start + 1].issued, due)
+    left = tables.buffer[owner].size / tables.rates.hbm
     for i in range(start + 1, due):
-        state.step[i, D_PREFETCHES] += 1
-        used = min(left, state.step_f[i, D_FREE])
-        state.step_f[i, D_FREE] -= used
+        state.step[i].prefetches += 1
+        used = min(left, state.step[i].idle_s)
+        state.step[i].idle_s -= used
         left -= used
     return left
 
 
-@njit(cache=True)
+@routine
 def book_cross_program(tables: Tables, state: State, owner: int, t: int) -> None:
     """Books the cross-program prefetch of `owner`: the previous execution has issued it, and the buffer is resident
     again when the program ends, for the next execution."""
-    state.counters[C_CROSS] = owner
+    state.now.cross = owner
     # Due at its first use, or before the first instruction at which the limit of prefetches in flight is reached.
     due = 0
-    while due < t and state.step[due, D_PREFETCHES] < tables.limits[L_PREFETCHES]:
-        state.step[due, D_PREFETCHES] += 1
+    while due < t and state.step[due].prefetches < tables.limits.prefetches:
+        state.step[due].prefetches += 1
         due += 1
-    while due > tables.instruction[due, I_OUTER]:  # not within a loop
+    while due > tables.instruction[due].outer:  # not within a loop
         due -= 1
-        state.step[due, D_PREFETCHES] -= 1
-    row = state.counters[C_COPIES]
-    state.counters[C_COPIES] += 1
-    state.copy[row, COPY_BUFFER] = owner
-    state.copy[row, COPY_DIRECTION] = CROSS_PROGRAM
-    state.copy[row, COPY_START] = -1
-    state.copy[row, COPY_END] = due
+        state.step[due].prefetches -= 1
+    row = state.now.copies
+    state.now.copies += 1
+    state.copy[row].buffer = owner
+    state.copy[row].direction = CROSS_PROGRAM
+    state.copy[row].start = -1
+    state.copy[row].end = due
 
 
-@njit(cache=True, forceinline=True)
+@routine
 def wait(tables: Tables, state: State, t: int, seconds: float) -> None:
     """Makes each execution of instruction `t` wait."""
-    state.step_f[t, D_WAIT] += seconds
-    state.sums[F_REWARD] -= seconds * tables.instruction_f[t, IF_WEIGHT]
+    state.step[t].wait_s += seconds
+    state.now.reward -= seconds * tables.instruction[t].weight
 
 
-@njit(cache=True, forceinline=True)
+@routine
 def wait_once(tables: Tables, state: State, t: int, seconds: float) -> None:
     """Makes instruction `t` wait; if it begins a loop, in the first iteration only."""
-    trips = tables.instruction_f[t, IF_WEIGHT]
-    wait(tables, state, t, seconds * tables.instruction_f[t, IF_ENTERED] / trips if trips > 0.0 else 0.0)
+    trips = tables.instruction[t].weight
+    wait(tables, state, t, seconds * tables.instruction[t].entered / trips if trips > 0.0 else 0.0)
 
 
-@njit(cache=True, forceinline=True)
+@routine
 def queue_write_back(tables: Tables, state: State, owner: int, t: int, due: int | np.int64) -> None:
     """Issues a write-back right after instruction `t`; it is complete before instruction `due` at the latest."""
-    row = state.counters[C_COPIES]
-    state.counters[C_COPIES] += 1
-    state.copy[row, COPY_BUFFER] = owner
-    state.copy[row, COPY_DIRECTION] = WRITE_BACK
-    state.copy[row, COPY_START] = t
-    state.copy[row, COPY_END] = due
-    tail = state.counters[C_QUEUE_TAIL]
-    state.queue_s[tail] = tables.buffer[owner, B_SIZE] / tables.rates[R_HBM]
-    state.queue_copy[tail] = row
-    state.counters[C_QUEUE_TAIL] += 1
-    state.buffer[owner, S_WRITE_BACK] = row
+    row = state.now.copies
+    state.now.copies += 1
+    state.copy[row].buffer = owner
+    state.copy[row].direction = WRITE_BACK
+    state.copy[row].start = t
+    state.copy[row].end = due
+    tail = state.now.queue_tail
+    state.queue[tail].seconds = tables.buffer[owner].size / tables.rates.hbm
+    state.queue[tail].copy = row
+    state.now.queue_tail += 1
+    state.buffer[owner].write_back = row
 
 
-@njit(cache=True, forceinline=True)
+@routine
 def drain(tables: Tables, state: State, before: int, due: int, seconds: float) -> float:
     """Spends HBM seconds on the write-backs issued before instruction `before`; those that complete are due at `due`.
     Returns the seconds left."""
-    while seconds > 0.0 and state.counters[C_QUEUE_HEAD] < state.counters[C_QUEUE_TAIL]:
-        head = state.counters[C_QUEUE_HEAD]
-        if state.copy[state.queue_copy[head], COPY_START] >= before:
+    while seconds > 0.0 and state.now.queue_head < state.now.queue_tail:
+        head = state.now.queue_head
+        if state.copy[state.queue[head].copy].start >= before:
             break  # issued after this instruction
-        if state.queue_s[head] > seconds:
-            state.queue_s[head] -= seconds
+        if state.queue[head].seconds > seconds:
+            state.queue[head].seconds -= seconds
             return 0.0
-        seconds -= state.queue_s[head]
+        seconds -= state.queue[head].seconds
         pop_write_back(tables, state, due)
     return seconds
 
 
-@njit(cache=True, forceinline=True)
+@routine
 def is_due(state: State, t: int) -> bool:
     """Returns whether the first pending write-back must be complete before instruction `t`."""
-    return bool(state.copy[state.queue_copy[state.counters[C_QUEUE_HEAD]], COPY_END] <= t)
+    return bool(state.copy[state.queue[state.now.queue_head].copy].end <= t)
 
 
-@njit(cache=True, forceinline=True)
+@routine
 def pop_write_back(tables: Tables, state: State, due: int) -> None:
     """Completes the first pending write-back before instruction `due`."""
-    head = state.counters[C_QUEUE_HEAD]
-    state.counters[C_QUEUE_HEAD] += 1
-    row = state.queue_copy[head]
-    state.copy[row, COPY_END] = due
-    owner = state.copy[row, COPY_BUFFER]
-    state.buffer[owner, S_WRITE_BACK] = -1
-    state.buffer[owner, S_VALID] = due
-    state.buffer[owner, S_SOURCE] = due  # the write-back may end only just before `due`
-    last = state.buffer[owner, S_TOUCH]
-    touched = tables.access[last, A_INSTRUCTION] if last >= 0 else 0
-    state.buffer[owner, S_RELEASE] = max(touched, due - 1)
-    state.counters[C_ENDING] = 1
+    head = state.now.queue_head
+    state.now.queue_head += 1
+    row = state.queue[head].copy
+    state.copy[row].end = due
+    owner = state.copy[row].buffer
+    state.buffer[owner].write_back = -1
+    state.buffer[owner].valid = due
+    state.buffer[owner].source = due  # the write-back may end only just before `due`
+    last = state.buffer[owner].touched
+    touched = tables.access[last].instruction if last >= 0 else 0
+    state.buffer[owner].release = max(touched, due - 1)
+    state.now.ending = 1
 
 
-@njit(cache=True, forceinline=True)
+@routine
 def finish_write_back(tables: Tables, state: State, owner: int, t: int) -> None:
     """Makes instruction `t` wait until the pending write-back of `owner` is complete."""
-    while state.buffer[owner, S_WRITE_BACK] >= 0:
-        wait(tables, state, t, state.queue_s[state.counters[C_QUEUE_HEAD]])
+    while state.buffer[owner].write_back >= 0:
+        wait(tables, state, t, state.queue[state.now.queue_head].seconds)
         pop_write_back(tables, state, t)
 
 
-@njit(cache=True, forceinline=True)
+@routine
 def await_write_backs(tables: Tables, state: State, owner: int, offset: int | np.int64, t: int, stall: float) -> None:
     """Makes instruction `t` wait until the residents that `owner` overwrites at `offset` are written back, if the move
     was planned with a stall."""
     if stall <= 0.0:
         return
     low = offset
-    high = low + tables.buffer[owner, B_SIZE]
-    for slot in range(state.counters[C_HOLDERS]):
+    high = low + tables.buffer[owner].size
+    for slot in range(state.now.holders):
         other = state.holders[slot]
-        begins = state.buffer[other, S_OFFSET]
-        if begins < high and begins + tables.buffer[other, B_SIZE] > low:
+        begins = state.buffer[other].offset
+        if begins < high and begins + tables.buffer[other].size > low:
             finish_write_back(tables, state, other, t)

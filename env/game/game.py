@@ -10,27 +10,12 @@ from ..physics.objective import make_judge
 from ..program.mapping import Mapping
 from ..program.program import OPERAND, Program
 from ..program.target import Target
-from . import rules
-from .columns import (
-    A_BUFFER,
-    A_INSTRUCTION,
-    A_KIND,
-    B_PLAYED,
-    B_TRIVIAL,
-    C_ACCESS,
-    C_DECISIONS,
-    C_EVICTIONS,
-    C_STALLED,
-    F_REWARD,
-    HINTS,
-    IF_HBM_RUN,
-    S_RESIDENT,
-)
-from .legality import legal_moves
-from .moves import COPY, DROP, MOVE_NAMES, NO_COPY, NUM_MOVES
-from .observation import OBSERVATION_SIZE, observe
+from . import kernels
+from .kernels import CompiledGame
+from .moves import COPY, DROP, MOVE_NAMES, NO_COPY, NO_MOVE, NUM_MOVES
+from .observation import OBSERVATION_SIZE
 from .options import ANY_OFFSET, Options, new_options
-from .outcome import mapping_of
+from .outcome import make_scoring, mapping_of
 from .state import pooled_state
 from .tables import Tables, build_tables
 
@@ -89,7 +74,7 @@ class MallocGame:
             longer, and waits less where the clock errs.
           patience: multiple of its benefits that a move may cost in waits and still be legal. Under `robust` a wait by
             the blended clock may be none by `cycles`.
-          hints: `[A, 3]`, columns `columns.HINTS`: the preferred offset of each access in bytes, or -1; the instruction
+          hints: `[A, 3]`, columns `records.HINTS`: the preferred offset of each access in bytes, or -1; the instruction
             right after which to issue its prefetch, and the one before which the write-back that follows it is
             complete, or `NEVER`. The game takes them where they are possible. None for no hints.
 
@@ -104,23 +89,22 @@ class MallocGame:
             program, self.target, clock, max_window, trivial_share, window_slack, patience
         )
         if hints is not None:
-            self.tables.access[:, HINTS] = hints
+            self.tables.set_hints(hints)
         if not place_trivial:
-            self.tables.buffer[self.tables.buffer[:, B_TRIVIAL] == 1, B_PLAYED] = 0
+            self.tables.buffer["played"][self.tables.buffer["trivial"] == 1] = 0
         self.block, self.state = pooled_state(self.tables)
         self._set_options(new_options())
-        self.all_hbm_s = float(self.tables.instruction_f[:-1, IF_HBM_RUN] @ program.weight)
+        self.all_hbm_s = float(self.tables.instruction["all_hbm_s"][:-1] @ program.weight)
         self.reset()
 
     def reset(self) -> None:
         """Returns to the beginning."""
-        rules.reset(self.tables, self.state)
+        kernels.reset(self.tables, self.state)
         self.actions: list[int] = []
         self._mapping: Mapping | None = None
         self._latency_s: float | None = None
         self._rewarded_s = 0.0
-        self.done = not rules.advance(self.tables, self.state, self.options)
-        self._close()
+        self._advance(NO_MOVE)
 
     def take_over(self, actions: Iterable[int] = ()) -> None:
         """Adopts `state`, which compiled code has played to the end of a game by `actions`."""
@@ -136,7 +120,7 @@ class MallocGame:
         self._mapping = self._latency_s = None
         self._rewarded_s = self.saved_s if self.actions else 0.0
         self.done = False
-        legal_moves(self.tables, self.state, self.options, ANY_OFFSET, False)
+        kernels.look(self.tables, self.state, self.options, ANY_OFFSET, False)
 
     def clone(self) -> "MallocGame":
         """Returns an independent copy of the game as it stands."""
@@ -152,11 +136,11 @@ class MallocGame:
         """Returns whether a move may place the buffer at hand at this offset, in bytes."""
         if not 0 <= move < NUM_MOVES or not 0 <= offset < self.target.fast_bytes or offset % self.target.alignment:
             return False
-        owner = self.tables.access[self.access, A_BUFFER]
-        if move == DROP or self.state.buffer[owner, S_RESIDENT]:
+        owner = self.tables.access["buffer"][self.access]
+        if move == DROP or self.state.buffer["resident"][owner]:
             return False
         options = new_options()
-        legal_moves(self.tables, self.state, options, offset, False)
+        kernels.look(self.tables, self.state, options, offset, False)
         return bool(options["legal"][move])
 
     def step(self, move: int, offset: int | None = None) -> tuple[float, bool]:
@@ -178,9 +162,9 @@ class MallocGame:
         if offset is not None:
             if not self.allows(move, offset):
                 raise ValueError(f"move {move} cannot be made at offset {offset} here")
-            legal_moves(self.tables, self.state, self.options, offset, False)
+            kernels.look(self.tables, self.state, self.options, offset, False)
         self._make(move)
-        saved = self.all_hbm_s - self.latency_s if self.done else float(self.state.sums[F_REWARD])
+        saved = self.all_hbm_s - self.latency_s if self.done else float(self.state.now.reward)
         reward, self._rewarded_s = saved - self._rewarded_s, saved
         return reward, self.done
 
@@ -211,38 +195,38 @@ class MallocGame:
         if self.done:
             out[:] = 0.0
         else:
-            observe(self.tables, self.state, self.options, out)
+            kernels.observe(self.tables, self.state, self.options, out)
         return out
 
     @property
     def access(self) -> int:
         """The access to decide next."""
-        return int(self.state.counters[C_ACCESS])
+        return int(self.state.now.access)
 
     @property
     def instruction(self) -> int:
         """The instruction of the access to decide next; `T` once the game is over."""
-        return self.program.num_instructions if self.done else int(self.tables.access[self.access, A_INSTRUCTION])
+        return self.program.num_instructions if self.done else int(self.tables.access["instruction"][self.access])
 
     @property
     def saved_s(self) -> float:
         """Weighted seconds saved so far, by the game's own account and clock."""
-        return float(self.state.sums[F_REWARD])
+        return float(self.state.now.reward)
 
     @property
     def decisions(self) -> int:
         """Decisions made so far; forced moves do not count."""
-        return int(self.state.counters[C_DECISIONS])
+        return int(self.state.now.decisions)
 
     @property
     def evictions(self) -> int:
         """Residencies that were evicted so far."""
-        return int(self.state.counters[C_EVICTIONS])
+        return int(self.state.now.evictions)
 
     @property
     def stalled_copies(self) -> int:
         """Prefetches so far that their instruction waits for."""
-        return int(self.state.counters[C_STALLED])
+        return int(self.state.now.stalled)
 
     @property
     def latency_s(self) -> float:
@@ -260,7 +244,9 @@ class MallocGame:
         if self._mapping is None:
             if not self.done:
                 raise ValueError("the game is not over: its mapping is not complete")
-            self._mapping = mapping_of(self.program, self.tables, self.state)
+            scoring = make_scoring(self.judge)
+            kernels.list_copies(self.tables, scoring, self.state)
+            self._mapping = mapping_of(self.program, self.state, scoring)
         if origin is None:
             return self._mapping
         mapping = self._mapping
@@ -271,10 +257,16 @@ class MallocGame:
         if self.done:
             return "the game is over"
         access = self.tables.access[self.access]
-        kind = "operand" if access[A_KIND] == OPERAND else "result"
+        kind = "operand" if access["kind"] == OPERAND else "result"
         moves = ", ".join(name for name, legal in zip(MOVE_NAMES, self.legal, strict=True) if legal)
-        name = self.program.instruction_names[access[A_INSTRUCTION]]
-        return f"{name}: {kind} {self.program.buffer_names[access[A_BUFFER]]} ({moves})"
+        name = self.program.instruction_names[access["instruction"]]
+        buffer = self.program.buffer_names[access["buffer"]]
+        return f"{name}: {kind} {buffer} ({moves})"
+
+    @property
+    def compiled(self) -> CompiledGame:
+        """The game as compiled players take it."""
+        return CompiledGame(tables=self.tables, state=self.state, options=self.options, block=self.block)
 
     def _set_options(self, options: Options) -> None:
         self.options = options
@@ -284,10 +276,18 @@ class MallocGame:
         if self.done or not 0 <= move < NUM_MOVES or not self.legal[move]:
             raise ValueError(f"move {move} is not legal here; legal are {np.flatnonzero(self.legal).tolist()}")
 
+    def _advance(self, move: int) -> None:
+        choices = kernels.advance(self.tables, self.state, self.options, move)
+        if choices < 0:
+            raise AssertionError(
+                f"an access of {self.program.name!r} has no legal move: the game's invariants are broken"
+            )
+        self.done = choices == 0
+        self._close()
+
     def _make(self, move: int) -> None:
         self.actions.append(int(move))
-        self.done = not rules.step(self.tables, self.state, self.options, move)
-        self._close()
+        self._advance(move)
 
     def _close(self) -> None:
         if self.done:
@@ -308,6 +308,6 @@ def play_line(game: MallocGame, moves: Iterable[int]) -> list[int]:
         raise UserError(f"a line of play holds a move outside 0..{NUM_MOVES - 1}")
     game.reset()
     taken = np.zeros(len(game.tables.access), np.int64)
-    count = rules.play_line(game.tables, game.state, game.options, given, taken)
+    count = kernels.play_moves(game.compiled, given, taken)
     game.take_over(taken[:count])
     return game.actions

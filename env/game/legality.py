@@ -4,50 +4,13 @@ Nothing here changes the state. `legal_moves` fills a record of options (`option
 """
 
 import numpy as np
-from numba import njit
 
+from ..compiled.kernel import routine
 from ..program.program import OPERAND
-from .columns import (
-    A_BUFFER,
-    A_CARRIED,
-    A_DUE,
-    A_EARLIEST,
-    A_HINT,
-    A_INSTRUCTION,
-    A_KIND,
-    A_NEXT,
-    A_SINCE,
-    A_TIED_TO,
-    AF_AHEAD,
-    AF_ONCE,
-    B_CROSS,
-    B_LAST_RESULT,
-    B_OUTPUT,
-    B_PLAYED,
-    B_SIZE,
-    B_TRIVIAL,
-    C_ACCESS,
-    C_CROSS,
-    C_QUEUE_HEAD,
-    C_QUEUE_TAIL,
-    D_FREE,
-    D_PREFETCHES,
-    I_WRITES_BACK,
-    IF_WEIGHT,
-    L_PREFETCHES,
-    L_WINDOW,
-    R_HBM,
-    R_PATIENCE,
-    READ_LATER,
-    S_GONE,
-    S_RESIDENT,
-    S_SOURCE,
-    S_TOUCH,
-    S_VALID,
-)
 from .moves import COPY, DROP, NO_COPY
 from .offsets import find_offset, find_untouched, free_after, overwritten, seconds_until_out
 from .options import Options
+from .records import READ_LATER
 from .state import State
 from .tables import Tables
 from .windows import find_window, stall_seconds
@@ -56,7 +19,7 @@ from .windows import find_window, stall_seconds
 _WINDOW_TRIES = 4
 
 
-@njit(cache=True)
+@routine
 def legal_moves(tables: Tables, state: State, options: Options, named: int, any_wait: bool) -> int:
     """Fills `options` for the access to decide next; returns how many moves are legal.
 
@@ -66,11 +29,11 @@ def legal_moves(tables: Tables, state: State, options: Options, named: int, any_
       named: the offset at which the move is to place the buffer, or `options.ANY_OFFSET`.
       any_wait: a move is legal however long its instruction waits.
     """
-    access = state.counters[C_ACCESS]
-    owner = tables.access[access, A_BUFFER]
-    t = tables.access[access, A_INSTRUCTION]
-    tied_to = tables.access[access, A_TIED_TO]
-    resident = state.buffer[owner, S_RESIDENT] == 1
+    access = state.now.access
+    owner = tables.access[access].buffer
+    t = tables.access[access].instruction
+    tied_to = tables.access[access].tied_to
+    resident = state.buffer[owner].resident == 1
     legal = options.legal
     legal[:] = 0
     options.offset = -1
@@ -78,49 +41,49 @@ def legal_moves(tables: Tables, state: State, options: Options, named: int, any_
     options.stall_s = 0.0
     options.victims = 0.0
     options.supply_s = 0.0
-    if tables.access[access, A_KIND] == OPERAND:
+    if tables.access[access].kind == OPERAND:
         if tied_to >= 0:
             legal[NO_COPY if state.access_fast[tied_to] else DROP] = True
         else:
             legal[NO_COPY] = resident
-            legal[DROP] = state.buffer[owner, S_VALID] <= t
+            legal[DROP] = state.buffer[owner].valid <= t
             if resident:
-                if not legal[DROP] and tables.buffer[owner, B_TRIVIAL] == 0:
+                if not legal[DROP] and tables.buffer[owner].trivial == 0:
                     wait = seconds_until_out(tables, state, owner, t)
                     if wait < np.inf:
                         legal[DROP] = True
                         options.stall_s = wait
-                legal[COPY] = tables.access[access, A_CARRIED] == READ_LATER
-            elif tables.buffer[owner, B_PLAYED] and legal[DROP]:
-                gain = np.inf if any_wait else tables.rates[R_PATIENCE] * tables.access_f[access, AF_AHEAD]
+                legal[COPY] = tables.access[access].carried == READ_LATER
+            elif tables.buffer[owner].played and legal[DROP]:
+                gain = np.inf if any_wait else tables.rates.patience * tables.access[access].ahead
                 legal[COPY] = _plan_prefetch(tables, state, options, named, gain, access, owner, t)
-                if tables.buffer[owner, B_CROSS] and state.counters[C_CROSS] < 0 and state.buffer[owner, S_TOUCH] < 0:
+                if tables.buffer[owner].cross and state.now.cross < 0 and state.buffer[owner].touched < 0:
                     options.cross_offset = find_untouched(tables, state, owner, access, named)
                     legal[NO_COPY] = options.cross_offset >= 0
     elif tied_to >= 0 and not state.access_fast[tied_to]:
         legal[DROP] = True  # written in place over an operand that was read from HBM, or carried in HBM
     else:
         legal[DROP] = tied_to < 0
-        if tables.buffer[owner, B_PLAYED]:
+        if tables.buffer[owner].played:
             fits = resident
             if not fits:
-                gain = np.inf if any_wait else tables.rates[R_PATIENCE] * tables.access_f[access, AF_AHEAD]
+                gain = np.inf if any_wait else tables.rates.patience * tables.access[access].ahead
                 fits = _plan_result(tables, state, options, named, gain, access, owner, t)
-            following = tables.access[access, A_NEXT]
-            again = following >= 0 and tables.access[following, A_INSTRUCTION] == t
+            following = tables.access[access].next
+            again = following >= 0 and tables.access[following].instruction == t
             # The last result of an output must reach HBM; a result that is overwritten within its instruction need not.
-            must_reach = tables.buffer[owner, B_OUTPUT] and access == tables.buffer[owner, B_LAST_RESULT]
-            wanted = must_reach or (following >= 0 and tables.access[following, A_KIND] == OPERAND)
+            must_reach = tables.buffer[owner].is_output and access == tables.buffer[owner].last_result
+            wanted = must_reach or (following >= 0 and tables.access[following].kind == OPERAND)
             legal[NO_COPY] = fits and not must_reach
-            legal[COPY] = fits and wanted and not again and tables.instruction[t, I_WRITES_BACK]
+            legal[COPY] = fits and wanted and not again and tables.instruction[t].writes_back
             # A buffer that a loop carries is written back after the loop, if its first access says so or it must be.
-            if tables.access[access, A_CARRIED]:
+            if tables.access[access].carried:
                 legal[NO_COPY] = fits
-                legal[COPY] = fits and tied_to < 0 and tables.access[access, A_CARRIED] == READ_LATER
+                legal[COPY] = fits and tied_to < 0 and tables.access[access].carried == READ_LATER
     return legal[0] + legal[1] + legal[2]
 
 
-@njit(cache=True, forceinline=True)
+@routine
 def _plan_result(
     tables: Tables, state: State, options: Options, named: int, gain: float, access: int, owner: int, t: int
 ) -> bool:
@@ -129,14 +92,14 @@ def _plan_result(
     A buffer that a loop carries takes its offset from the loop's first instruction on, since the next iteration reads
     it there. Returns False if there is no offset, or only one whose wait costs more than `gain` weighted seconds.
     """
-    may_evict = tables.buffer[owner, B_TRIVIAL] == 0
-    due = tables.access[access, A_DUE]
+    may_evict = tables.buffer[owner].trivial == 0
+    due = tables.access[access].due
     offset, victims = find_offset(tables, state, owner, due, t, access, may_evict, False, named)
-    if offset < 0 and may_evict and due == t and state.counters[C_QUEUE_HEAD] < state.counters[C_QUEUE_TAIL]:
+    if offset < 0 and may_evict and due == t and state.now.queue_head < state.now.queue_tail:
         offset, victims = find_offset(tables, state, owner, t, t, access, True, True, named)
         if offset >= 0:
             victims, wait = overwritten(tables, state, owner, offset, t, t, access)
-            if named < 0 and wait * tables.instruction_f[t, IF_WEIGHT] >= gain:
+            if named < 0 and wait * tables.instruction[t].weight >= gain:
                 return False
             options.stall_s = wait
     options.offset = offset
@@ -144,7 +107,7 @@ def _plan_result(
     return bool(offset >= 0)
 
 
-@njit(cache=True, forceinline=True)
+@routine
 def _plan_prefetch(
     tables: Tables, state: State, options: Options, named: int, gain: float, access: int, owner: int, t: int
 ) -> bool:
@@ -153,19 +116,19 @@ def _plan_prefetch(
 
     It is due at `t`, or before a loop that only reads the buffer. A window that the tables hint at comes first.
     """
-    due = tables.access[access, A_DUE]
-    earliest = max(tables.access[access, A_EARLIEST], state.buffer[owner, S_SOURCE], due - tables.limits[L_WINDOW])
-    earliest = max(earliest, state.buffer[owner, S_GONE])  # its own last residency is in the way
+    due = tables.access[access].due
+    earliest = max(tables.access[access].earliest, state.buffer[owner].source, due - tables.limits.window)
+    earliest = max(earliest, state.buffer[owner].gone)  # its own last residency is in the way
     if earliest > due - 1:
         return False
-    if tables.access[access, A_SINCE] >= due or not _plan_since(
+    if tables.access[access].since >= due or not _plan_since(
         tables, state, options, named, gain, access, owner, t, earliest
     ):
         return _plan_latest(tables, state, options, named, gain, access, owner, t, earliest)
     start, offset = options.start, options.offset
     stall, victims = options.stall_s, options.victims
     supply = options.supply_s
-    if stall <= 0.0 or start <= tables.access[access, A_SINCE]:
+    if stall <= 0.0 or start <= tables.access[access].since:
         return True
     # It starts later than hinted, and stalls: another offset may stall less.
     if _plan_latest(tables, state, options, named, gain, access, owner, t, earliest) and options.stall_s < stall:
@@ -174,7 +137,7 @@ def _plan_prefetch(
     return _set_plan(options, start, offset, stall, victims)
 
 
-@njit(cache=True, forceinline=True)
+@routine
 def _plan_since(
     tables: Tables,
     state: State,
@@ -188,33 +151,33 @@ def _plan_since(
 ) -> bool:
     """Plans a prefetch at the named or hinted offset, from the hinted start on or as soon after it as the offset is
     free. Returns False if it never is, or if the wait costs more than `gain` weighted seconds."""
-    due = tables.access[access, A_DUE]
-    offset = named if named >= 0 else tables.access[access, A_HINT]
+    due = tables.access[access].due
+    offset = named if named >= 0 else tables.access[access].hint
     if offset < 0:
         return False
-    start = free_after(tables, state, owner, offset, max(tables.access[access, A_SINCE], earliest), t)
+    start = free_after(tables, state, owner, offset, max(tables.access[access].since, earliest), t)
     if start >= due:
         return False
-    need = tables.buffer[owner, B_SIZE] / tables.rates[R_HBM]
+    need = tables.buffer[owner].size / tables.rates.hbm
     available = 0.0
     for i in range(start + 1, due):
-        if state.step[i, D_PREFETCHES] >= tables.limits[L_PREFETCHES]:
+        if state.step[i].prefetches >= tables.limits.prefetches:
             return False
-        available += state.step_f[i, D_FREE]
+        available += state.step[i].idle_s
     missing = max(0.0, need - available)
     stall = 0.0
     if missing > 0.0:
-        stall = (stall_seconds(state, missing) if due == t else missing) * tables.access_f[access, AF_ONCE]
-        if stall * tables.instruction_f[t, IF_WEIGHT] >= gain:
+        stall = (stall_seconds(state, missing) if due == t else missing) * tables.access[access].once
+        if stall * tables.instruction[t].weight >= gain:
             return False
     victims, _ = overwritten(tables, state, owner, offset, start + 1, t, access)
-    if victims > 0.0 and tables.buffer[owner, B_TRIVIAL]:
+    if victims > 0.0 and tables.buffer[owner].trivial:
         return False
     options.supply_s = min(available, need)
     return _set_plan(options, start, offset, stall, victims)
 
 
-@njit(cache=True)
+@routine
 def _plan_latest(
     tables: Tables,
     state: State,
@@ -227,10 +190,10 @@ def _plan_latest(
     earliest: int,
 ) -> bool:
     """Plans a prefetch over the latest window that hides it, else over one whose wait costs less than `gain`."""
-    due = tables.access[access, A_DUE]
-    trivial = tables.buffer[owner, B_TRIVIAL] == 1
-    need = tables.buffer[owner, B_SIZE] / tables.rates[R_HBM]
-    weight = tables.instruction_f[t, IF_WEIGHT]
+    due = tables.access[access].due
+    trivial = tables.buffer[owner].trivial == 1
+    need = tables.buffer[owner].size / tables.rates.hbm
+    weight = tables.instruction[t].weight
     found, wide, near_start, near_supply = find_window(tables, state, need, due, earliest)
     options.supply_s = max(near_supply, need if found > -2 else 0.0)
     if found > -2:
@@ -243,7 +206,7 @@ def _plan_latest(
     if trivial:
         return False
     # Shorter windows next to `due`: less idle time, more free memory. A start where HBM is busy gains nothing.
-    while near_start < due - 1 and state.step_f[near_start + 1, D_FREE] <= 0.0:
+    while near_start < due - 1 and state.step[near_start + 1].idle_s <= 0.0:
         near_start += 1
     last = -2
     for attempt in range(_WINDOW_TRIES + 1):
@@ -253,11 +216,11 @@ def _plan_latest(
         last = first
         available = 0.0
         for i in range(first + 1, due):
-            available += state.step_f[i, D_FREE]
+            available += state.step[i].idle_s
         missing = max(0.0, need - available)
         # Before a loop no write-back is pending; one wait there serves many executions of `t`.
         stall = stall_seconds(state, missing) if due == t else missing
-        stall *= tables.access_f[access, AF_ONCE]
+        stall *= tables.access[access].once
         if stall * weight >= gain:
             break  # shorter windows stall longer
         offset, victims = find_offset(tables, state, owner, first + 1, t, access, True, False, named)
@@ -266,7 +229,7 @@ def _plan_latest(
     return False
 
 
-@njit(cache=True, forceinline=True)
+@routine
 def _set_plan(options: Options, start: int, offset: int | np.int64, stall: float, victims: float) -> bool:
     options.start = start
     options.offset = offset

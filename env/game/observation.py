@@ -10,62 +10,11 @@ time, so that one network plays every program and target. Quantities of wide ran
 """
 
 import numpy as np
-from numba import njit
 
+from ..compiled.kernel import routine
 from ..compiled.sorting import first_above, first_at_least
-from ..compiled.unowned import unowned
 from ..program.program import OPERAND
 from .clock import idle_seconds, run_seconds
-from .columns import (
-    A_BUFFER,
-    A_INSTRUCTION,
-    A_KEY,
-    A_KIND,
-    A_NEXT,
-    A_TIED_TO,
-    AF_AHEAD,
-    AF_BENEFIT,
-    AF_BYTES,
-    AF_SAVING,
-    B_ALIGNED,
-    B_INPUT,
-    B_LAST,
-    B_LAST_RESULT,
-    B_OUTPUT,
-    B_PLAYED,
-    B_SIZE,
-    C_ACCESS,
-    C_CROSS,
-    C_HOLDERS,
-    C_QUEUE_HEAD,
-    C_QUEUE_TAIL,
-    D_ENDED,
-    D_FAST,
-    D_FREE,
-    D_KEY,
-    D_PREFETCHES,
-    D_SAVING,
-    I_FIRST_ACCESS,
-    I_KEY,
-    IF_BYTES,
-    IF_CLOCK,
-    IF_HBM_RUN,
-    IF_LIVE,
-    IF_WEIGHT,
-    L_FAST,
-    L_INSTRUCTIONS,
-    R_HBM,
-    R_MEAN,
-    RESIDENCY_BUFFER,
-    RESIDENCY_NEXT,
-    RESIDENCY_OFFSET,
-    S_OFFSET,
-    S_RELEASE,
-    S_RESIDENT,
-    S_START,
-    S_TOUCH,
-    S_VALID,
-)
 from .options import Options
 from .state import State
 from .tables import Tables
@@ -96,18 +45,17 @@ _OFFSETS = np.array(OFFSETS, np.int64)
 _NOW = OFFSETS.index(0)
 
 
-@njit(cache=True)
+@routine
 def _squash(x: float) -> float:
     return np.log1p(x) if x >= 0.0 else -np.log1p(-x)
 
 
-@njit(cache=True)
+@routine
 def observe(tables: Tables, state: State, options: Options, out: np.ndarray) -> None:
     """Fills `out[OBSERVATION_SIZE]` for the access to decide next, whose `options` `legal_moves` has filled."""
-    tables, state = unowned(tables), unowned(state)
     out[:] = 0.0
-    access = state.counters[C_ACCESS]
-    now = tables.access[access, A_INSTRUCTION]
+    access = state.now.access
+    now = tables.access[access].instruction
     _paint_grid(tables, state, now, out)
     position = GRID_SIZE
     _tracks(tables, state, now, out[position : position + TRACK_SIZE])
@@ -119,17 +67,17 @@ def observe(tables: Tables, state: State, options: Options, out: np.ndarray) -> 
     _holders(tables, state, access, now, out[position:])
 
 
-@njit(cache=True)
+@routine
 def _next_access(tables: Tables, state: State, owner: int, access: int) -> int:
     """Returns the first use of `owner` from `access` on, or -1."""
-    last = state.buffer[owner, S_TOUCH]
-    following = tables.access[last, A_NEXT] if last >= 0 else -1
+    last = state.buffer[owner].touched
+    following = tables.access[last].next if last >= 0 else -1
     while following >= 0 and following < access:
-        following = tables.access[following, A_NEXT]
+        following = tables.access[following].next
     return following
 
 
-@njit(cache=True)
+@routine
 def _paint(edges: np.ndarray, low: float, high: float, first: int, last: int, channel: int) -> None:
     """Adds coverage of rows `low..high` where columns `first..last` begin, and takes it off where they end."""
     if first > last:
@@ -140,32 +88,32 @@ def _paint(edges: np.ndarray, low: float, high: float, first: int, last: int, ch
         edges[row, last + 1, channel] -= covered
 
 
-@njit(cache=True)
+@routine
 def _paint_grid(tables: Tables, state: State, now: int, out: np.ndarray) -> None:
     """Fills the grid."""
-    scale = ROWS / tables.limits[L_FAST]
+    scale = ROWS / tables.limits.fast_bytes
     edges = np.zeros((ROWS, COLUMNS + 1, CHANNELS))
-    for slot in range(state.counters[C_HOLDERS]):
+    for slot in range(state.now.holders):
         owner = state.holders[slot]
-        low = state.buffer[owner, S_OFFSET] * scale
-        high = low + tables.buffer[owner, B_ALIGNED] * scale
-        wanted_until = max(now, tables.access[tables.buffer[owner, B_LAST], A_INSTRUCTION])
-        if owner == state.counters[C_CROSS]:
-            wanted_until = tables.limits[L_INSTRUCTIONS]
-        begin = first_at_least(_OFFSETS, state.buffer[owner, S_START] - now)
+        low = state.buffer[owner].offset * scale
+        high = low + tables.buffer[owner].aligned * scale
+        wanted_until = max(now, tables.access[tables.buffer[owner].last].instruction)
+        if owner == state.now.cross:
+            wanted_until = tables.limits.instructions
+        begin = first_at_least(_OFFSETS, state.buffer[owner].start - now)
         end = first_above(_OFFSETS, wanted_until - now) - 1
-        hard_end = min(end, first_above(_OFFSETS, state.buffer[owner, S_RELEASE] - now) - 1)
+        hard_end = min(end, first_above(_OFFSETS, state.buffer[owner].release - now) - 1)
         _paint(edges, low, high, begin, hard_end, 0)
         _paint(edges, low, high, max(begin, hard_end + 1), end, 1)
     # Residencies that have ended block the windows that reach back to them.
     for column in range(_NOW):
         for t in range(max(0, now + _OFFSETS[column]), max(0, now + _OFFSETS[column + 1])):
-            ended = state.step[t, D_ENDED]
+            ended = state.step[t].ended
             while ended >= 0:
-                low = state.residency[ended, RESIDENCY_OFFSET] * scale
-                high = low + tables.buffer[state.residency[ended, RESIDENCY_BUFFER], B_ALIGNED] * scale
+                low = state.residency[ended].offset * scale
+                high = low + tables.buffer[state.residency[ended].buffer].aligned * scale
                 _paint(edges, low, high, column, column, 0)
-                ended = state.residency[ended, RESIDENCY_NEXT]
+                ended = state.residency[ended].next
     for row in range(ROWS):
         for channel in range(CHANNELS):
             covered = 0.0
@@ -174,69 +122,69 @@ def _paint_grid(tables: Tables, state: State, now: int, out: np.ndarray) -> None
                 out[(row * COLUMNS + column) * CHANNELS + channel] = max(0.0, covered)
 
 
-@njit(cache=True)
+@routine
 def _tracks(tables: Tables, state: State, now: int, out: np.ndarray) -> None:
     """Fills the tracks."""
-    mean = tables.rates[R_MEAN]
-    steps = tables.limits[L_INSTRUCTIONS]
+    mean = tables.rates.mean_s
+    steps = tables.limits.instructions
     for column in range(COLUMNS):
         t = now + _OFFSETS[column]
         if t < 0 or t >= steps:
             continue
-        run = tables.instruction_f[t, IF_HBM_RUN]
-        hbm = tables.instruction_f[t, IF_BYTES] / tables.rates[R_HBM]
-        out[column] = tables.instruction_f[t, IF_LIVE]
-        free = state.step_f[t, D_FREE] if t < now else idle_seconds(tables, t, 0.0, tables.instruction[t, I_KEY], 0.0)
+        run = tables.instruction[t].all_hbm_s
+        hbm = tables.instruction[t].bytes / tables.rates.hbm
+        out[column] = tables.instruction[t].live
+        free = state.step[t].idle_s if t < now else idle_seconds(tables, t, 0.0, tables.instruction[t].key, 0.0)
         out[COLUMNS + column] = _squash(free / mean)
-        out[2 * COLUMNS + column] = _squash(state.step[t, D_PREFETCHES])
+        out[2 * COLUMNS + column] = _squash(state.step[t].prefetches)
         out[3 * COLUMNS + column] = _squash(run / mean)
         out[4 * COLUMNS + column] = min(1.0, hbm / run) if run > 0.0 else 0.0
 
 
-@njit(cache=True)
+@routine
 def _buffer_at_hand(tables: Tables, state: State, options: Options, access: int, now: int, out: np.ndarray) -> None:
     """Fills the part of the buffer at hand: size, benefits, state, legal moves, plan, next uses."""
-    mean, fast_bytes = tables.rates[R_MEAN], tables.limits[L_FAST]
-    owner = tables.access[access, A_BUFFER]
-    weight = tables.instruction_f[now, IF_WEIGHT]
-    need = tables.buffer[owner, B_SIZE] / tables.rates[R_HBM]
-    fast_now, key, saving = state.step_f[now, D_FAST], state.step[now, D_KEY], state.step_f[now, D_SAVING]
+    mean, fast_bytes = tables.rates.mean_s, tables.limits.fast_bytes
+    owner = tables.access[access].buffer
+    weight = tables.instruction[now].weight
+    need = tables.buffer[owner].size / tables.rates.hbm
+    fast_now, key, saving = state.step[now].fast_bytes, state.step[now].key, state.step[now].saving_s
     saves_now = run_seconds(tables, now, fast_now, key, saving) - run_seconds(
         tables,
         now,
-        fast_now + tables.access_f[access, AF_BYTES],
-        key ^ tables.access[access, A_KEY],
-        saving + tables.access_f[access, AF_SAVING],
+        fast_now + tables.access[access].bytes,
+        key ^ tables.access[access].key,
+        saving + tables.access[access].saving_s,
     )
     held, soft = 0, 0
-    for slot in range(state.counters[C_HOLDERS]):
+    for slot in range(state.now.holders):
         other = state.holders[slot]
-        if state.buffer[other, S_RELEASE] >= now:
-            held += tables.buffer[other, B_ALIGNED]
+        if state.buffer[other].release >= now:
+            held += tables.buffer[other].aligned
         else:
-            soft += tables.buffer[other, B_ALIGNED]
+            soft += tables.buffer[other].aligned
     pending = 0.0
-    for k in range(state.counters[C_QUEUE_HEAD], state.counters[C_QUEUE_TAIL]):
-        pending += state.queue_s[k]
+    for k in range(state.now.queue_head, state.now.queue_tail):
+        pending += state.queue[k].seconds
     uses = 0
-    following = tables.access[access, A_NEXT]
+    following = tables.access[access].next
     while following >= 0 and uses < 32:
         uses += 1
-        following = tables.access[following, A_NEXT]
+        following = tables.access[following].next
 
-    out[0] = tables.buffer[owner, B_ALIGNED] / fast_bytes
+    out[0] = tables.buffer[owner].aligned / fast_bytes
     out[1] = _squash(need / mean)
     out[2] = _squash(saves_now * weight / mean)
-    out[3] = _squash(tables.access_f[access, AF_BENEFIT] / mean)
-    out[4] = _squash(tables.access_f[access, AF_AHEAD] / mean)
-    out[5] = _squash(tables.access_f[access, AF_AHEAD] / need) if need > 0.0 else 0.0
-    out[6] = 0.0 if tables.access[access, A_KIND] == OPERAND else 1.0
-    out[7] = 1.0 if tables.access[access, A_TIED_TO] >= 0 else 0.0
-    out[8] = tables.buffer[owner, B_OUTPUT]
-    out[9] = tables.buffer[owner, B_INPUT]
-    out[10] = 1.0 if tables.buffer[owner, B_LAST_RESULT] <= access else 0.0
-    out[11] = state.buffer[owner, S_RESIDENT]
-    out[12] = 1.0 if state.buffer[owner, S_VALID] <= now else 0.0
+    out[3] = _squash(tables.access[access].benefit / mean)
+    out[4] = _squash(tables.access[access].ahead / mean)
+    out[5] = _squash(tables.access[access].ahead / need) if need > 0.0 else 0.0
+    out[6] = 0.0 if tables.access[access].kind == OPERAND else 1.0
+    out[7] = 1.0 if tables.access[access].tied_to >= 0 else 0.0
+    out[8] = tables.buffer[owner].is_output
+    out[9] = tables.buffer[owner].is_input
+    out[10] = 1.0 if tables.buffer[owner].last_result <= access else 0.0
+    out[11] = state.buffer[owner].resident
+    out[12] = 1.0 if state.buffer[owner].valid <= now else 0.0
     out[13] = _squash(uses)
     for move in range(3):
         out[14 + move] = 1.0 if options.legal[move] else 0.0
@@ -244,53 +192,53 @@ def _buffer_at_hand(tables: Tables, state: State, options: Options, access: int,
         out[17] = 1.0
         out[18] = _squash(options.stall_s / mean)
         out[19] = _squash(options.victims)
-        if tables.access[access, A_KIND] == OPERAND:
+        if tables.access[access].kind == OPERAND:
             out[20] = _squash(now - options.start)
     out[21] = min(1.0, options.supply_s / need) if need > 0.0 else 1.0
     out[22] = _squash(pending / mean)
     out[23] = held / fast_bytes
     out[24] = soft / fast_bytes
     out[25] = access / len(tables.access)
-    following = tables.access[access, A_NEXT]
+    following = tables.access[access].next
     for use in range(USES_AHEAD):
         if following < 0:
             break
-        t = tables.access[following, A_INSTRUCTION]
-        clock = tables.instruction_f[t, IF_CLOCK] - tables.instruction_f[now, IF_CLOCK]
+        t = tables.access[following].instruction
+        clock = tables.instruction[t].clock_s - tables.instruction[now].clock_s
         out[26 + 3 * use] = _squash(t - now)
         out[27 + 3 * use] = _squash(clock / mean)
-        out[28 + 3 * use] = _squash(tables.access_f[following, AF_BENEFIT] / mean)
-        following = tables.access[following, A_NEXT]
+        out[28 + 3 * use] = _squash(tables.access[following].benefit / mean)
+        following = tables.access[following].next
 
 
-@njit(cache=True)
+@routine
 def _others(tables: Tables, state: State, access: int, now: int, out: np.ndarray) -> None:
     """Fills the part of the other accesses of instruction `now`."""
     row = 0
-    for other in range(tables.instruction[now, I_FIRST_ACCESS], tables.instruction[now + 1, I_FIRST_ACCESS]):
-        owner = tables.access[other, A_BUFFER]
-        if other == access or not tables.buffer[owner, B_PLAYED]:
+    for other in range(tables.instruction[now].first_access, tables.instruction[now + 1].first_access):
+        owner = tables.access[other].buffer
+        if other == access or not tables.buffer[owner].played:
             continue
         if row == OTHERS:
             break
-        out[6 * row] = tables.buffer[owner, B_ALIGNED] / tables.limits[L_FAST]
-        out[6 * row + 1] = _squash(tables.access_f[other, AF_BENEFIT] / tables.rates[R_MEAN])
+        out[6 * row] = tables.buffer[owner].aligned / tables.limits.fast_bytes
+        out[6 * row + 1] = _squash(tables.access[other].benefit / tables.rates.mean_s)
         out[6 * row + 2] = 1.0 if other < access else 0.0
         out[6 * row + 3] = 1.0 if other < access and state.access_fast[other] else 0.0
-        out[6 * row + 4] = 0.0 if tables.access[other, A_KIND] == OPERAND else 1.0
-        out[6 * row + 5] = state.buffer[owner, S_RESIDENT]
+        out[6 * row + 4] = 0.0 if tables.access[other].kind == OPERAND else 1.0
+        out[6 * row + 5] = state.buffer[owner].resident
         row += 1
 
 
-@njit(cache=True)
+@routine
 def _holders(tables: Tables, state: State, access: int, now: int, out: np.ndarray) -> None:
     """Fills the part of the largest residents."""
     largest = np.empty(HOLDERS, np.int64)
     sizes = np.empty(HOLDERS, np.int64)
     rows = 0
-    for slot in range(state.counters[C_HOLDERS]):
+    for slot in range(state.now.holders):
         owner = state.holders[slot]
-        size = tables.buffer[owner, B_ALIGNED]
+        size = tables.buffer[owner].aligned
         if rows == HOLDERS and size <= sizes[rows - 1]:
             continue
         rows = min(rows + 1, HOLDERS)
@@ -301,12 +249,12 @@ def _holders(tables: Tables, state: State, access: int, now: int, out: np.ndarra
         largest[row], sizes[row] = owner, size
     for row in range(rows):
         owner, size = largest[row], sizes[row]
-        out[5 * row] = size / tables.limits[L_FAST]
-        out[5 * row + 4] = 1.0 if state.buffer[owner, S_RELEASE] >= now else 0.0
+        out[5 * row] = size / tables.limits.fast_bytes
+        out[5 * row + 4] = 1.0 if state.buffer[owner].release >= now else 0.0
         following = _next_access(tables, state, owner, access)
         if following >= 0:
-            t = tables.access[following, A_INSTRUCTION]
-            clock = tables.instruction_f[t, IF_CLOCK] - tables.instruction_f[now, IF_CLOCK]
-            out[5 * row + 1] = _squash(clock / tables.rates[R_MEAN])
-            out[5 * row + 2] = _squash(tables.access_f[following, AF_BENEFIT] / tables.rates[R_MEAN])
-            out[5 * row + 3] = _squash(tables.access_f[following, AF_AHEAD] / tables.rates[R_MEAN])
+            t = tables.access[following].instruction
+            clock = tables.instruction[t].clock_s - tables.instruction[now].clock_s
+            out[5 * row + 1] = _squash(clock / tables.rates.mean_s)
+            out[5 * row + 2] = _squash(tables.access[following].benefit / tables.rates.mean_s)
+            out[5 * row + 3] = _squash(tables.access[following].ahead / tables.rates.mean_s)

@@ -9,6 +9,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ..compiled.struct import new_record
 from .moves import NUM_MOVES
 
 
@@ -40,7 +41,7 @@ class Options(Protocol):
         """Returns an independent copy."""
 
 
-_RECORD = np.dtype(
+OPTIONS = np.dtype(
     [
         ("legal", np.int8, (NUM_MOVES,)),
         ("start", np.int64),
@@ -58,4 +59,4 @@ ANY_OFFSET = -1
 
 def new_options() -> Options:
     """Returns an empty record of options."""
-    return cast(Options, np.zeros(1, _RECORD)[0])
+    return cast(Options, new_record(OPTIONS))

@@ -11,31 +11,10 @@ from ..physics.cost import available_models
 from ..physics.simulator import simulate
 from ..program.mapping import CROSS_PROGRAM, WRITE_BACK, Mapping
 from ..program.program import OPERAND, RESULT
-from . import rules
-from .columns import (
-    A_CARRIED,
-    A_DUE,
-    A_NEXT,
-    A_TIED_TO,
-    A_UNTIL,
-    AF_AHEAD,
-    AF_BENEFIT,
-    B_PLAYED,
-    B_TRIVIAL,
-    C_ACCESS,
-    C_CROSS,
-    IF_WEIGHT,
-    L_RESERVED,
-    READ_LATER,
-    S_RESIDENT,
-)
 from .game import MallocGame
-from .instructions import catch_up
-from .legality import legal_moves
 from .moves import COPY, DROP, NO_COPY
-from .offsets import find_offset
 from .options import ANY_OFFSET, new_options
-from .play import play
+from .records import READ_LATER
 
 # Reasons for serving an access from HBM that the mapping serves from fast memory.
 NEVER = "never"  # the game never places the buffer: it is forbidden, empty or too large
@@ -115,7 +94,7 @@ def report(line: ReplayedMapping, game: MallocGame) -> dict[str, Any]:
             reason: {
                 "accesses": len(rows),
                 "bytes": int(program.access_bytes[rows].sum()),
-                "benefit_s": float(tables.access_f[rows, AF_BENEFIT].sum()),
+                "benefit_s": float(tables.access["benefit"][rows].sum()),
             }
             for reason, rows in by_reason.items()
         }
@@ -165,23 +144,23 @@ class _Follower:
         """Walks the accesses as `rules.advance` does, and chooses a move where it would stop."""
         game, tables, state = self.game, self.tables, self.state
         game.reset()
-        rules.reset(tables, state)
+        kernels.reset(tables, state)
         options = self.options
-        while catch_up(tables, state):
-            access = int(state.counters[C_ACCESS])
+        while choices := kernels.look(tables, state, options, ANY_OFFSET, False):
+            access = int(state.now.access)
             buffer = int(self.program.access_buffer[access])
-            choices = legal_moves(tables, state, options, ANY_OFFSET, False)
-            if choices > 1 and not tables.buffer[buffer, B_TRIVIAL]:
+            if choices > 1 and not tables.buffer["trivial"][buffer]:
                 move, offset = self._choose(access, buffer, options["legal"])
                 self.moves.append(move)
                 self.offsets.append(offset)
-                legal_moves(tables, state, options, ANY_OFFSET if offset is None else offset, False)
+                kernels.look(tables, state, options, ANY_OFFSET if offset is None else offset, False)
                 self._note(access, buffer, move)
-                rules.step_over(tables, state, options, move)
+                state.now.decisions += 1
+                kernels.make(tables, state, options, move)
             else:
-                move = rules.own_move(tables, state, options)
+                move = kernels.own_move(tables, state, options)
                 self._note(access, buffer, move)
-                play(tables, state, options, move)
+                kernels.make(tables, state, options, move)
             self.touched[buffer] = self.program.access_instruction[access]
         game.take_over(self.moves)
         return self._line()
@@ -194,7 +173,7 @@ class _Follower:
                 "slices": int(np.sum((copies[:, 4] > 0) | (copies[:, 5] < program.size[copies[:, 0]]))),
                 "replaced_copies": int(np.sum(copies[:, 7] >= 0)),
                 "cross_program_prefetches": len(self.crosses),
-                "cross_program_prefetches_followed": int(int(self.state.counters[C_CROSS]) in self.crosses),
+                "cross_program_prefetches_followed": int(int(self.state.now.cross) in self.crosses),
             }
         )
         made = game.mapping()
@@ -223,7 +202,7 @@ class _Follower:
                 if at is not None and self.game.allows(move, at):
                     return move, at
             if legal[move]:
-                if move == DROP or not self.name_offsets or self.state.buffer[buffer, S_RESIDENT]:
+                if move == DROP or not self.name_offsets or self.state.buffer["resident"][buffer]:
                     return move, None
                 self.elsewhere += 1
                 return move, self._out_of_the_way(buffer, t, move)
@@ -239,7 +218,7 @@ class _Follower:
         there = rows[(rows[:, 1] <= until) & (rows[:, 2] >= t) & (rows[:, 0] != buffer)]
         there = there[np.argsort(there[:, 3] + there[:, 4])]
         align = self.game.target.align
-        size, edge = align(int(self.program.size[buffer])), int(self.tables.limits[L_RESERVED])
+        size, edge = align(int(self.program.size[buffer])), int(self.tables.limits.reserved)
         gaps: list[tuple[int, int]] = []
         for low, high in [
             *zip(there[:, 3] + there[:, 4], there[:, 3] + there[:, 5], strict=True),
@@ -261,18 +240,18 @@ class _Follower:
             return (COPY, NO_COPY, DROP) if self._goes_out(access, buffer) else (NO_COPY, COPY, DROP)
         if not self.mapping.access_fast[access]:
             return (DROP, NO_COPY, COPY)
-        if self.state.buffer[buffer, S_RESIDENT] or buffer in self.crosses:
-            carried = self.tables.access[access, A_CARRIED] == READ_LATER
+        if self.state.buffer["resident"][buffer] or buffer in self.crosses:
+            carried = self.tables.access["carried"][access] == READ_LATER
             return (COPY, NO_COPY, DROP) if carried and self._goes_out(access, buffer) else (NO_COPY, COPY, DROP)
         return (COPY, DROP, NO_COPY)
 
     def _goes_out(self, access: int, buffer: int) -> bool:
         """Returns whether the mapping writes the buffer back after this access, or after the loop that carries it."""
         first, last = int(self.program.access_instruction[access]), access
-        if self.tables.access[access, A_CARRIED]:
-            first = int(self.tables.access[access, A_UNTIL])
-            while (following := self.tables.access[last, A_NEXT]) >= 0 and self.tables.access[
-                following, A_DUE
+        if self.tables.access["carried"][access]:
+            first = int(self.tables.access["until"][access])
+            while (following := self.tables.access["next"][last]) >= 0 and self.tables.access["due"][
+                following
             ] <= first:
                 last = int(following)
         return any(first <= start < self.next_write[last] for start in self.write_backs[buffer])
@@ -286,26 +265,25 @@ class _Follower:
         reasons[self._why_lost(access, buffer) if wanted else self._why_gained(access, buffer)].append(access)
 
     def _why_gained(self, access: int, buffer: int) -> str:
-        if self.tables.buffer[buffer, B_TRIVIAL]:
+        if self.tables.buffer["trivial"][buffer]:
             return TRIVIAL
-        return TIED if self.tables.access[access, A_TIED_TO] >= 0 else HELD
+        return TIED if self.tables.access["tied_to"][access] >= 0 else HELD
 
     def _why_lost(self, access: int, buffer: int) -> str:
         tables, state = self.tables, self.state
         t = int(self.program.access_instruction[access])
-        if not tables.buffer[buffer, B_PLAYED]:
+        if not tables.buffer["played"][buffer]:
             return NEVER
-        if tables.buffer[buffer, B_TRIVIAL]:
+        if tables.buffer["trivial"][buffer]:
             return TRIVIAL
-        if tables.access[access, A_TIED_TO] >= 0:
+        if tables.access["tied_to"][access] >= 0:
             return TIED
         if self.program.access_kind[access] == OPERAND:
             if not any(self.touched[buffer] < end <= t for end in self.fetches[buffer]):
                 return EARLIER
-            offset, _ = find_offset(tables, state, buffer, t, t, access, True, False, ANY_OFFSET)
-            return WAIT if offset >= 0 else NO_OFFSET
-        wait, gain = self.options["stall_s"], tables.access_f[access, AF_AHEAD]
-        return WAIT if wait * tables.instruction_f[t, IF_WEIGHT] >= gain > 0.0 else NO_OFFSET
+            return WAIT if kernels.offset_now(tables, state, access) >= 0 else NO_OFFSET
+        wait, gain = self.options["stall_s"], tables.access["ahead"][access]
+        return WAIT if wait * tables.instruction["weight"][t] >= gain > 0.0 else NO_OFFSET
 
 
 def _next_writes(game: MallocGame) -> NDArray[np.int64]:

@@ -1,64 +1,114 @@
-"""The state of a game: flat arrays that compiled code steps, all in one block of bytes.
+"""The state of a game: arrays that compiled code steps, all in one block of bytes.
 
-The columns are listed in `columns.py`.
+The fields of its records are listed in `records.py`.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .columns import NUM_COUNTERS, NUM_SUMS, UNTOUCHED
+from ..compiled.struct import Rows, Struct, one, part, rows
+from .records import COPY, GAP, HOLDING, NOW, PENDING, RESIDENCY, STEP, UNTOUCHED
 from .tables import Tables
 
 
-class State(NamedTuple):
-    """All that changes while a game is played. Shapes: as `Tables`; `R` residencies and `C` copies at most."""
+class Space(Struct):
+    """The space in which offsets are searched: nothing in it outlives a search. Shapes: `N` buffers, `R` residencies.
 
-    access_fast: NDArray[np.int8]  # [A]
-    buffer: NDArray[np.int64]  # [N, 9]
-    step: NDArray[np.int64]  # [T + 1, 4]
-    step_f: NDArray[np.float64]  # [T + 1, 4]
-    holders: NDArray[np.int64]  # [N + 1] the buffers in fast memory, sorted by offset
-    residency: NDArray[np.int64]  # [R, 5]
-    copy: NDArray[np.int64]  # [C, 4]
-    queue_s: NDArray[np.float64]  # [C] HBM seconds left of each write-back, first in, first out
-    queue_copy: NDArray[np.int64]  # [C]
-    untouched: NDArray[np.int64]  # [UNTOUCHED, 2] lower and upper ends of unused gaps, sorted by offset
-    counters: NDArray[np.int64]
-    sums: NDArray[np.float64]
+    Attributes:
+      resident: `[N + 1]` bytes of the residents, by offset.
+      lost, hard: `[N + 1]` sums over the residents before: the cost of evicting them, and how many cannot be evicted.
+      found, left: `[R + 1]` bytes that residencies have left within a window, as found and then disjoint by offset.
+      key, order, spare: `[R + 1]` for sorting.
+    """
+
+    resident: Rows = rows(GAP)
+    lost: NDArray[np.float64] = rows(np.float64)
+    hard: NDArray[np.int64] = rows(np.int64)
+    found: Rows = rows(GAP)
+    left: Rows = rows(GAP)
+    key: NDArray[np.int64] = rows(np.int64)
+    order: NDArray[np.int64] = rows(np.int64)
+    spare: NDArray[np.int64] = rows(np.int64)
+
+
+def _space(tables: Tables) -> Space:
+    residents, residencies = len(tables.buffer) + 1, len(tables.access) + 2
+    return Space(
+        resident=np.zeros(residents, GAP),
+        lost=np.zeros(residents),
+        hard=np.zeros(residents, np.int64),
+        found=np.zeros(residencies, GAP),
+        left=np.zeros(residencies, GAP),
+        **{name: np.zeros(residencies, np.int64) for name in ("key", "order", "spare")},
+    )
+
+
+class State(Struct):
+    """All that changes while a game is played. Shapes: as `Tables`; `R` residencies and `C` copies at most.
+
+    Attributes:
+      access_fast: `[A]` `IN_HBM`, `FAST` or `FAST_AND_OUT`.
+      buffer: `[N]`.
+      step: `[T + 1]` instructions, and the end of the program.
+      holders: `[N + 1]` the buffers in fast memory, sorted by offset.
+      residency: `[R]`.
+      copy: `[C]`.
+      queue: `[C]` the pending write-backs, first in, first out.
+      untouched: `[UNTOUCHED]` unused gaps, sorted by offset.
+      now: one record.
+      space: not a part of the state proper: no copy of a state has it.
+    """
+
+    access_fast: NDArray[np.int8] = rows(np.int8)
+    buffer: Rows = rows(HOLDING)
+    step: Rows = rows(STEP)
+    holders: NDArray[np.int64] = rows(np.int64)
+    residency: Rows = rows(RESIDENCY)
+    copy: Rows = rows(COPY)
+    queue: Rows = rows(PENDING)
+    untouched: Rows = rows(GAP)
+    now: Any = one(NOW)
+    space: Space = part(Space)
+
+
+def _arrays(tables: Tables) -> dict[str, NDArray[Any]]:
+    """Returns arrays large enough for any game on `tables`, `now` as an array of one record."""
+    accesses, buffers, steps = len(tables.access), len(tables.buffer), len(tables.instruction)
+    return {
+        "access_fast": np.zeros(accesses, np.int8),
+        "buffer": np.zeros(buffers, HOLDING),
+        "step": np.zeros(steps, STEP),
+        "holders": np.zeros(buffers + 1, np.int64),
+        # Each access begins at most one residency and one copy.
+        "residency": np.zeros(accesses + 1, RESIDENCY),
+        "copy": np.zeros(accesses + 1, COPY),
+        "queue": np.zeros(accesses + 1, PENDING),
+        "untouched": np.zeros(UNTOUCHED, GAP),
+        "now": np.zeros(1, NOW),
+    }
+
+
+def _state(tables: Tables, arrays: dict[str, NDArray[Any]]) -> State:
+    return State(**{**arrays, "now": arrays["now"].view(np.recarray)[0]}, space=_space(tables))
 
 
 def new_state(tables: Tables) -> State:
     """Returns a state large enough for any game on `tables`; `rules.reset` fills it."""
-    accesses, buffers, steps = len(tables.access), len(tables.buffer), len(tables.instruction)
-    return State(
-        access_fast=np.zeros(accesses, np.int8),
-        buffer=np.zeros((buffers, 9), np.int64),
-        step=np.zeros((steps, 4), np.int64),
-        step_f=np.zeros((steps, 4)),
-        holders=np.zeros(buffers + 1, np.int64),
-        # Each access begins at most one residency and one copy.
-        residency=np.zeros((accesses + 1, 5), np.int64),
-        copy=np.zeros((accesses + 1, 4), np.int64),
-        queue_s=np.zeros(accesses + 1),
-        queue_copy=np.zeros(accesses + 1, np.int64),
-        untouched=np.zeros((UNTOUCHED, 2), np.int64),
-        counters=np.zeros(NUM_COUNTERS, np.int64),
-        sums=np.zeros(NUM_SUMS),
-    )
+    return _state(tables, _arrays(tables))
 
 
 def pooled_state(tables: Tables) -> tuple[NDArray[np.uint8], State]:
     """Returns a state and the block of bytes that holds all its arrays: one copy of the block saves or restores it."""
-    template: list[NDArray[Any]] = list(new_state(tables))
+    template = _arrays(tables)
     places, end = [], 0
-    for array in template:
+    for array in template.values():
         places.append(end)
         end += -(-array.nbytes // 64) * 64
     block = np.zeros(end, np.uint8)
     arrays = (
-        block[place : place + array.nbytes].view(array.dtype).reshape(array.shape)
-        for place, array in zip(places, template, strict=True)
+        block[place : place + array.nbytes].view(array.dtype)
+        for place, array in zip(places, template.values(), strict=True)
     )
-    return block, State(*arrays)
+    return block, _state(tables, dict(zip(template, arrays, strict=True)))

@@ -1,85 +1,64 @@
 """The static tables of a game: a program and a target as flat arrays for compiled code.
 
-The columns are listed in `columns.py`.
+The fields of its records are listed in `records.py`.
 """
 
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..compiled.struct import Rows, Struct, array, new_record, one, rows
 from ..physics.cost import CYCLES, MSA, cycle_s, instruction_times
 from ..physics.cycles import cycle_model, marginal_cycles
 from ..physics.objective import Clock
 from ..program.program import OPERAND, RESULT, Program
 from ..program.target import Target
-from .columns import (
-    A_BUFFER,
-    A_CARRIED,
-    A_DUE,
-    A_EARLIEST,
-    A_HINT,
-    A_INSTRUCTION,
-    A_KEY,
-    A_KIND,
-    A_NEXT,
-    A_OUT,
-    A_SINCE,
-    A_TIED_TO,
-    A_UNTIL,
-    AF_AHEAD,
-    AF_BENEFIT,
-    AF_BYTES,
-    AF_ONCE,
-    AF_SAVING,
-    B_ALIGNED,
-    B_CROSS,
-    B_INPUT,
-    B_LAST,
-    B_LAST_RESULT,
-    B_OUTPUT,
-    B_PLAYED,
-    B_SIZE,
-    B_TRIVIAL,
+from .records import (
+    ACCESS,
+    BUFFER,
     CARRIED,
-    I_DRAIN,
-    I_FIRST_ACCESS,
-    I_KEY,
-    I_OUTER,
-    I_WRITES_BACK,
-    I_WRITES_OUT,
-    IF_BYTES,
-    IF_CLOCK,
-    IF_COMPUTE,
-    IF_CYCLES,
-    IF_ENTERED,
-    IF_HBM_RUN,
-    IF_LEAST,
-    IF_LIVE,
-    IF_MOST,
-    IF_WEIGHT,
+    HINTS,
+    INSTRUCTION,
+    LIMITS,
     NEVER,
+    RATES,
     READ_LATER,
     WRITTEN_OUT,
 )
 
 
-class Tables(NamedTuple):
+class Tables(Struct):
     """A program on a target. Shapes: `T` instructions, `A` accesses, `N` buffers, `H` slots of a hash table.
 
-    `cycle_keys` and `cycle_s` are an open-addressing hash table of the cycle table: key (0: empty) and seconds. It is
-    empty without a cycle table.
+    Attributes:
+      access: `[A]`.
+      instruction: `[T + 1]`, the last for the end of the program.
+      buffer: `[N]`.
+      limits, rates: one record each.
+      following: `[A + 1]` the first access from each one on (`A`: none) whose buffer a plan may place. Games by plan
+        skip all others, which stay in HBM.
+      cycle_keys, cycle_s: `[H]` the cycle table as an open-addressing hash table, `H` a power of two: keys (0: empty)
+        and seconds. Empty without a cycle table.
     """
 
-    access: NDArray[np.int64]  # [A, 13]
-    access_f: NDArray[np.float64]  # [A, 5]
-    instruction: NDArray[np.int64]  # [T + 1, 6]
-    instruction_f: NDArray[np.float64]  # [T + 1, 10]
-    buffer: NDArray[np.int64]  # [N, 9]
-    limits: NDArray[np.int64]
-    rates: NDArray[np.float64]
-    cycle_keys: NDArray[np.int64]  # [H], a power of two
-    cycle_s: NDArray[np.float64]  # [H]
+    access: Rows = rows(ACCESS)
+    instruction: Rows = rows(INSTRUCTION)
+    buffer: Rows = rows(BUFFER)
+    limits: Any = one(LIMITS)
+    rates: Any = one(RATES)
+    following: NDArray[np.int64] = rows(np.int64)
+    cycle_keys: NDArray[np.int64] = array(np.int64, 1)
+    cycle_s: NDArray[np.float64] = array(np.float64, 1)
+
+    def hints(self) -> NDArray[np.int64]:
+        """Returns `[A, 3]` the hints of a mapping to follow, columns `records.HINTS`."""
+        return np.stack([self.access[name] for name in HINTS], axis=1)
+
+    def set_hints(self, hints: NDArray[np.int64]) -> None:
+        """Sets the hints `[A, 3]` of a mapping to follow."""
+        for column, name in enumerate(HINTS):
+            self.access[name] = hints[:, column]
 
 
 def build_tables(
@@ -103,80 +82,107 @@ def build_tables(
       patience: multiple of its benefits that a move may cost in waits.
     """
     steps, accesses, buffers = program.num_instructions, program.num_accesses, program.num_buffers
-    instruction = np.zeros((steps + 1, 6), np.int64)
-    instruction[:, I_FIRST_ACCESS] = program.access_start
-    instruction[:, I_OUTER] = np.arange(steps + 1)
+    instruction = np.zeros(steps + 1, INSTRUCTION)
+    instruction["first_access"] = program.access_start
+    instruction["outer"] = np.arange(steps + 1)
     for first, last in zip(program.loop_first[::-1], program.loop_last[::-1], strict=True):
-        instruction[first : last + 1, I_OUTER] = first  # enclosing loops come first, and win
+        instruction["outer"][first : last + 1] = first  # enclosing loops come first, and win
     # A write-back issued inside a loop body is complete before the body's last instruction; one issued before a loop is
     # complete before the loop.
-    instruction[steps, I_DRAIN] = 1
-    instruction[program.loop_first, I_DRAIN] = 1
-    instruction[program.loop_last, I_DRAIN] = 1
-    instruction[:, I_WRITES_BACK] = 1
-    instruction[program.loop_last, I_WRITES_BACK] = 0
+    instruction["drains"][steps] = 1
+    instruction["drains"][program.loop_first] = 1
+    instruction["drains"][program.loop_last] = 1
+    instruction["writes_back"] = 1
+    instruction["writes_back"][program.loop_last] = 0
 
-    instruction_f = np.zeros((steps + 1, 10))
-    instruction_f[:steps, IF_COMPUTE] = program.compute_s
-    instruction_f[:steps, IF_BYTES] = program.bytes_total
-    instruction_f[:steps, IF_WEIGHT] = program.weight
-    instruction_f[steps, IF_WEIGHT] = 1.0
-    instruction_f[:, IF_ENTERED] = instruction_f[:, IF_WEIGHT]
+    instruction["compute_s"][:steps] = program.compute_s
+    instruction["bytes"][:steps] = program.bytes_total
+    instruction["weight"][:steps] = program.weight
+    instruction["weight"][steps] = 1.0
+    instruction["entered"] = instruction["weight"]
     for loop in range(len(program.loop_first) - 1, -1, -1):  # enclosing loops come first, and win
-        instruction_f[program.loop_first[loop], IF_ENTERED] = _loop_weight(program, int(program.loop_parent[loop]))
+        instruction["entered"][program.loop_first[loop]] = _loop_weight(program, int(program.loop_parent[loop]))
     all_hbm = _run_s(program, target, clock, np.zeros(accesses, bool))
-    instruction_f[:steps, IF_HBM_RUN] = all_hbm
-    instruction_f[1:, IF_CLOCK] = np.cumsum(all_hbm)
+    instruction["all_hbm_s"][:steps] = all_hbm
+    instruction["clock_s"][1:] = np.cumsum(all_hbm)
 
-    buffer = np.zeros((buffers, 9), np.int64)
-    buffer[:, B_SIZE] = program.size
-    buffer[:, B_ALIGNED] = -(-program.size // target.alignment) * target.alignment
-    buffer[:, B_OUTPUT] = program.is_output
-    buffer[:, B_INPUT] = program.definition < 0
-    buffer[:, B_LAST_RESULT] = -1
+    buffer = np.zeros(buffers, BUFFER)
+    buffer["size"] = program.size
+    buffer["aligned"] = -(-program.size // target.alignment) * target.alignment
+    buffer["is_output"] = program.is_output
+    buffer["is_input"] = program.definition < 0
+    buffer["last_result"] = -1
 
-    access = np.zeros((accesses, 13), np.int64)
-    access[:, A_HINT] = -1
-    access[:, [A_SINCE, A_OUT]] = NEVER
-    access[:, A_BUFFER] = program.access_buffer
-    access[:, A_KIND] = program.access_kind
-    access[:, A_INSTRUCTION] = program.access_instruction
-    access_f = np.zeros((accesses, 5))
-    access_f[:, AF_BYTES] = program.access_bytes
-    access_f[:, AF_BENEFIT], largest = _benefits(program, target, clock)
+    access = np.zeros(accesses, ACCESS)
+    access["hint"] = -1
+    access["since"] = NEVER
+    access["out"] = NEVER
+    access["buffer"] = program.access_buffer
+    access["kind"] = program.access_kind
+    access["instruction"] = program.access_instruction
+    access["bytes"] = program.access_bytes
+    access["benefit"], largest = _benefits(program, target, clock)
     held_over, carried = _held_over(program)
-    _add_prefetches(program, held_over, access, access_f)
-    access[:, A_CARRIED] = carried
-    first_access = _chain(program, held_over, access, access_f, buffer)
+    _add_prefetches(program, held_over, access)
+    access["carried"] = carried
+    first_access = _chain(program, held_over, access, buffer)
 
     _mark_read_later(program, access, buffer, instruction)
     reserved = target.align(int(program.reserved.max(initial=0)))
     free = target.fast_bytes - reserved
-    used = buffer[:, B_LAST] >= 0
-    buffer[:, B_PLAYED] = program.fast_allowed & used & (program.size > 0) & (buffer[:, B_ALIGNED] <= free)
+    used = buffer["last"] >= 0
+    buffer["played"] = program.fast_allowed & used & (program.size > 0) & (buffer["aligned"] <= free)
     live = np.zeros(steps + 1)
-    played = np.flatnonzero(buffer[:, B_PLAYED])
-    np.add.at(live, access[first_access[played], A_DUE], buffer[played, B_ALIGNED])
-    np.subtract.at(live, access[buffer[played, B_LAST], A_UNTIL] + 1, buffer[played, B_ALIGNED])
-    instruction_f[:, IF_LIVE] = np.cumsum(live) / target.fast_bytes
+    played = np.flatnonzero(buffer["played"])
+    np.add.at(live, access["due"][first_access[played]], buffer["aligned"][played])
+    np.subtract.at(live, access["until"][buffer["last"][played]] + 1, buffer["aligned"][played])
+    instruction["live"] = np.cumsum(live) / target.fast_bytes
     largest_of_buffer = np.bincount(program.access_buffer, weights=largest, minlength=buffers)
     all_hbm_s = all_hbm @ program.weight
-    buffer[:, B_TRIVIAL] = largest_of_buffer < trivial_share * all_hbm_s
-    buffer[:, B_CROSS] = (
-        buffer[:, B_PLAYED] & buffer[:, B_INPUT] & (buffer[:, B_LAST_RESULT] < 0) & ~buffer[:, B_TRIVIAL] & 1
-    )
+    buffer["trivial"] = largest_of_buffer < trivial_share * all_hbm_s
+    buffer["cross"] = buffer["played"] & buffer["is_input"] & (buffer["last_result"] < 0) & ~buffer["trivial"] & 1
     refetch = _earliest_starts(program)[steps]
-    copies = (target.max_prefetches, target.max_write_backs)
-    limits = np.array([target.fast_bytes, reserved, *copies, steps, max_window, refetch], np.int64)
-    mean = instruction_f[steps, IF_CLOCK] / max(steps, 1)
-    mean = mean if mean > 0 else 1.0
-    rates = np.array(
-        [target.hbm_bandwidth, target.fast_bandwidth, mean, clock.msa, clock.cycles, max(1.0, window_slack), patience]
+    mean = instruction["clock_s"][steps] / max(steps, 1)
+    limits = new_record(
+        LIMITS,
+        fast_bytes=target.fast_bytes,
+        reserved=reserved,
+        prefetches=target.max_prefetches,
+        write_backs=target.max_write_backs,
+        instructions=steps,
+        window=max_window,
+        refetch=refetch,
+    )
+    rates = new_record(
+        RATES,
+        hbm=target.hbm_bandwidth,
+        fast=target.fast_bandwidth,
+        mean_s=mean if mean > 0 else 1.0,
+        msa=clock.msa,
+        cycles=clock.cycles,
+        slack=max(1.0, window_slack),
+        patience=patience,
     )
     cycle_keys, seconds = np.zeros(2, np.int64), np.zeros(2)
     if clock.cycles > 0:
-        cycle_keys, seconds = _add_cycles(program, target, access, access_f, instruction, instruction_f)
-    return Tables(access, access_f, instruction, instruction_f, buffer, limits, rates, cycle_keys, seconds)
+        cycle_keys, seconds = _add_cycles(program, target, access, instruction)
+    return Tables(
+        access=access,
+        instruction=instruction,
+        buffer=buffer,
+        limits=limits,
+        rates=rates,
+        following=_next_placeable(access, buffer),
+        cycle_keys=cycle_keys,
+        cycle_s=seconds,
+    )
+
+
+def _next_placeable(access: Rows, buffer: Rows) -> NDArray[np.int64]:
+    owner = access["buffer"]
+    placeable = (buffer["played"][owner] == 1) & (buffer["trivial"][owner] == 0)
+    places = np.append(np.flatnonzero(placeable), [len(access)])
+    return places[np.searchsorted(places, np.arange(len(access) + 1))].astype(np.int64)
 
 
 def _run_s(program: Program, target: Target, clock: Clock, access_fast: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -217,20 +223,18 @@ def _benefits(program: Program, target: Target, clock: Clock) -> tuple[NDArray[n
 def _add_cycles(
     program: Program,
     target: Target,
-    access: NDArray[np.int64],
-    access_f: NDArray[np.float64],
-    instruction: NDArray[np.int64],
-    instruction_f: NDArray[np.float64],
+    access: Rows,
+    instruction: Rows,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Fills the columns of the cycle table; returns its pairs as a hash table of keys and seconds."""
     model, seconds = cycle_model(program), cycle_s(program, target)
     steps = program.num_instructions
-    access[:, A_KEY] = model.access_key
-    access_f[:, AF_SAVING] = model.saving * seconds
-    instruction[:steps, I_KEY] = model.start_key
+    access["key"] = model.access_key
+    access["saving_s"] = model.saving * seconds
+    instruction["key"][:steps] = model.start_key
     costs = np.flatnonzero(model.row >= 0)
-    for column, values in ((IF_CYCLES, model.base), (IF_LEAST, model.low), (IF_MOST, model.high)):
-        instruction_f[costs, column] = values[model.row[costs]] * seconds
+    for column, values in (("cycles_s", model.base), ("least_s", model.low), ("most_s", model.high)):
+        instruction[column][costs] = values[model.row[costs]] * seconds
     slots = 2
     while slots < 2 * len(model.keys):
         slots *= 2
@@ -290,9 +294,8 @@ def _held_over(program: Program) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 def _chain(
     program: Program,
     held_over: NDArray[np.int64],
-    access: NDArray[np.int64],
-    access_f: NDArray[np.float64],
-    buffer: NDArray[np.int64],
+    access: Rows,
+    buffer: Rows,
 ) -> NDArray[np.int64]:
     """Fills the columns that link an access to the others of its buffer, and a buffer to its last accesses.
 
@@ -313,51 +316,47 @@ def _chain(
             elif step[previous] == step[index]:
                 tied[index] = previous
         last[owner] = index
-    ahead: list[float] = access_f[:, AF_BENEFIT].tolist()
+    ahead: list[float] = access["benefit"].tolist()
     for index in range(accesses - 1, -1, -1):
         if following[index] >= 0:
             ahead[index] += ahead[following[index]]
-    access[:, A_NEXT], access[:, A_TIED_TO], access_f[:, AF_AHEAD], buffer[:, B_LAST] = following, tied, ahead, last
+    access["next"], access["tied_to"], access["ahead"], buffer["last"] = following, tied, ahead, last
     results = np.flatnonzero(program.access_kind == RESULT)
-    buffer[program.access_buffer[results], B_LAST_RESULT] = results  # the last one stands
+    buffer["last_result"][program.access_buffer[results]] = results  # the last one stands
     return np.array(first, np.int64)
 
 
-def _mark_read_later(
-    program: Program, access: NDArray[np.int64], buffer: NDArray[np.int64], instruction: NDArray[np.int64]
-) -> None:
-    """Fills A_CARRIED of accesses in a loop that carries their buffer: is its last value read later, or an output?"""
-    for index in np.flatnonzero(access[:, A_CARRIED])[::-1]:
-        owner, until, following = access[index, A_BUFFER], access[index, A_UNTIL], access[index, A_NEXT]
-        if following >= 0 and access[following, A_INSTRUCTION] <= until:
-            access[index, A_CARRIED] = access[following, A_CARRIED]
-        elif program.is_output[owner] and buffer[owner, B_LAST_RESULT] <= index:
-            access[index, A_CARRIED] = WRITTEN_OUT
-            instruction[until, I_WRITES_OUT] = 1
-        elif following >= 0 and access[following, A_KIND] == OPERAND:
-            access[index, A_CARRIED] = READ_LATER
-            instruction[until, I_WRITES_OUT] = 1
+def _mark_read_later(program: Program, access: Rows, buffer: Rows, instruction: Rows) -> None:
+    """Fills `carried` of accesses in a loop that carries their buffer: is its last value read later, or an output?"""
+    for index in np.flatnonzero(access["carried"])[::-1]:
+        owner, until, following = access["buffer"][index], access["until"][index], access["next"][index]
+        if following >= 0 and access["instruction"][following] <= until:
+            access["carried"][index] = access["carried"][following]
+        elif program.is_output[owner] and buffer["last_result"][owner] <= index:
+            access["carried"][index] = WRITTEN_OUT
+            instruction["writes_out"][until] = 1
+        elif following >= 0 and access["kind"][following] == OPERAND:
+            access["carried"][index] = READ_LATER
+            instruction["writes_out"][until] = 1
 
 
-def _add_prefetches(
-    program: Program, held_over: NDArray[np.int64], access: NDArray[np.int64], access_f: NDArray[np.float64]
-) -> None:
+def _add_prefetches(program: Program, held_over: NDArray[np.int64], access: Rows) -> None:
     """Fills the columns of the prefetch for each access, and of the instruction until which its buffer is held."""
     step = program.access_instruction
     earliest = _earliest_starts(program)
-    access[:, A_DUE] = step
-    access[:, A_UNTIL] = step
-    access[:, A_EARLIEST] = earliest[step]
-    access_f[:, AF_ONCE] = 1.0
+    access["due"] = step
+    access["until"] = step
+    access["earliest"] = earliest[step]
+    access["once"] = 1.0
     before = [_earliest_before(program, earliest, loop) for loop in range(len(program.loop_trips))]
     for index in np.flatnonzero(held_over >= 0):
         loop = held_over[index]
         first, parent = program.loop_first[loop], program.loop_parent[loop]
-        access[index, A_DUE] = first
-        access[index, A_UNTIL] = program.loop_last[loop]
-        access[index, A_EARLIEST] = before[loop]
+        access["due"][index] = first
+        access["until"][index] = program.loop_last[loop]
+        access["earliest"][index] = before[loop]
         outside = _loop_weight(program, parent)
-        access_f[index, AF_ONCE] = outside / program.weight[step[index]] if program.weight[step[index]] > 0 else 1.0
+        access["once"][index] = outside / program.weight[step[index]] if program.weight[step[index]] > 0 else 1.0
 
 
 def _loop_weight(program: Program, loop: int) -> float:

@@ -1,13 +1,11 @@
 """Copy windows: the instructions during which a prefetch may use the HBM time that they leave idle."""
 
-from numba import njit
-
-from .columns import C_QUEUE_HEAD, C_QUEUE_TAIL, D_FREE, D_ISSUED, D_PREFETCHES, L_PREFETCHES, R_SLACK
+from ..compiled.kernel import routine
 from .state import State
 from .tables import Tables
 
 
-@njit(cache=True, forceinline=True)
+@routine
 def find_window(tables: Tables, state: State, need: float, due: int, earliest: int) -> tuple[int, int, int, float]:
     """Searches backwards from instruction `due` for a window that hides a copy of `need` HBM seconds.
 
@@ -28,28 +26,28 @@ def find_window(tables: Tables, state: State, need: float, due: int, earliest: i
         # Invariant: `supply` counts instructions start + 1 .. due - 1, or those since the last crossing.
         if found == -2 and supply >= need:
             found = start
-        if supply >= need * tables.rates[R_SLACK]:
+        if supply >= need * tables.rates.slack:
             wide = start
             break
-        if start <= earliest or state.step[start, D_PREFETCHES] >= tables.limits[L_PREFETCHES]:
+        if start <= earliest or state.step[start].prefetches >= tables.limits.prefetches:
             wide = start if found > -2 else -2
             break
-        if state.step[start + 1, D_ISSUED] < due:
+        if state.step[start + 1].issued < due:
             if near:
                 near = False
                 near_supply, near_start = supply, start
             supply = 0.0
-        supply += state.step_f[start, D_FREE]
+        supply += state.step[start].idle_s
         start -= 1
     if near:
         near_supply, near_start = supply, start
     return found, wide, near_start, near_supply
 
 
-@njit(cache=True, forceinline=True)
+@routine
 def stall_seconds(state: State, missing: float) -> float:
     """Returns the seconds that `missing` HBM seconds take while pending write-backs share HBM."""
     pending = 0.0
-    for k in range(state.counters[C_QUEUE_HEAD], state.counters[C_QUEUE_TAIL]):
-        pending += state.queue_s[k]
+    for k in range(state.now.queue_head, state.now.queue_tail):
+        pending += state.queue[k].seconds
     return missing + min(missing, pending)

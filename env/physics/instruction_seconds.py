@@ -4,10 +4,11 @@ The game prices each move with these functions, and the outcome of a finished ga
 """
 
 import numpy as np
-from numba import njit
+
+from ..compiled.kernel import routine
 
 
-@njit(cache=True, forceinline=True)
+@routine
 def msa_seconds(
     compute_s: float, bytes_total: float, fast_bytes: float, hbm_bandwidth: float, fast_bandwidth: float
 ) -> float:
@@ -18,7 +19,7 @@ def msa_seconds(
     return max(compute_s, memory)
 
 
-@njit(cache=True, forceinline=True)
+@routine
 def cycles_seconds(
     cycle_keys: np.ndarray, cycle_s: np.ndarray, key: int, base_s: float, saving_s: float, least_s: float, most_s: float
 ) -> float:

@@ -4,25 +4,45 @@ The result is exact and costs one compiled game per move. It tells which decisio
 """
 
 import numpy as np
-from numba import njit
+from numba import types
 from numpy.typing import NDArray
 
-from ...env.compiled.block import copy_block
-from ...env.compiled.unowned import unowned
-from ...env.game.columns import C_ACCESS
-from ...env.game.instructions import catch_up
-from ...env.game.legality import legal_moves
+from ...env.compiled.block import copy_elements
+from ...env.compiled.kernel import kernel, routine, vector
+from ...env.compiled.struct import Struct, array, one, rows
 from ...env.game.moves import NUM_MOVES
-from ...env.game.options import ANY_OFFSET, Options, new_options
-from ...env.game.outcome import outcome
-from ...env.game.play import play
-from ...env.game.rules import reset
-from .line import rollout
-from .plan import Plan, PlanGame, choose
+from ...env.game.options import ANY_OFFSET, OPTIONS, Options, new_options
+from .plan import TO_THE_END, Plan, PlanGame
 from .task import Task
 
 # Logits that a clearly worse move loses: `value_scale * maxvisit_init` of the search.
 _SCALE = 5.0
+
+
+class Rollout(Struct):
+    """What rollouts need beside the game. Shapes: `A` accesses, `B` bytes of a state.
+
+    Attributes:
+      kept: `[B]` a copy of the state.
+      options: the options of the rollouts.
+      moves: `[A]` their moves.
+      seconds: `[3]` the judged seconds after each move.
+    """
+
+    kept: NDArray[np.uint8] = array(np.uint8, 1)
+    options: Options = one(OPTIONS)
+    moves: NDArray[np.int8] = array(np.int8, 1)
+    seconds: NDArray[np.float64] = rows(np.float64)
+
+
+def new_rollout(accesses: int, block_bytes: int) -> Rollout:
+    """Returns the space for rollouts of a game."""
+    return Rollout(
+        kept=np.zeros(block_bytes, np.uint8),
+        options=new_options(),
+        moves=np.zeros(accesses, np.int8),
+        seconds=np.zeros(NUM_MOVES),
+    )
 
 
 def policy_of_outcomes(seconds: NDArray[np.float64], unit_s: float, epsilon: float) -> NDArray[np.float32]:
@@ -41,60 +61,54 @@ def plan_outcomes(task: Task, plan: Plan, accesses: NDArray[np.int64]) -> NDArra
     """Returns `[N, 3]` the judged seconds after each legal move at `accesses[N]`, ascending, of the game by `plan[A]`,
     which plays on after the move; infinity for illegal moves."""
     seconds = np.full((len(accesses), NUM_MOVES), np.inf)
-    _plan_outcomes(task.plan_game, np.empty_like(task.block), new_options(), plan, accesses, seconds)
+    _plan_outcomes(task.plan_game, new_rollout(len(plan), len(task.block)), plan, accesses, seconds)
     return seconds
 
 
-@njit(cache=True, nogil=True)
+@kernel(PlanGame, Rollout, vector(np.int8), vector(np.int64), types.Array(types.float64, 2, "C"))
 def _plan_outcomes(
-    game: PlanGame, kept: np.ndarray, scratch: Options, plan: np.ndarray, accesses: np.ndarray, seconds: np.ndarray
+    game: PlanGame, rollout: Rollout, plan: np.ndarray, accesses: np.ndarray, seconds: np.ndarray
 ) -> None:
-    tables, state, options = unowned(game.tables), unowned(game.state), game.options
-    reset(tables, state)
-    row = 0
-    while row < len(accesses):
-        state.counters[C_ACCESS] = game.following[state.counters[C_ACCESS]]
-        if not catch_up(tables, state):
+    tables, state, options = game.tables, game.state, game.options
+    game.reset(tables, state)
+    for row in range(len(accesses)):
+        access = game.play_until(tables, state, options, plan, rollout.moves, accesses[row])
+        if access != accesses[row] or game.look(tables, state, options, ANY_OFFSET, False) == 0:
             return
-        access = state.counters[C_ACCESS]
-        if access == accesses[row]:
-            legal_moves(tables, state, options, ANY_OFFSET, False)
-            move_outcomes(game, kept, scratch, plan, seconds[row])
-            row += 1
-        play(tables, state, options, choose(tables, state, options, plan[access]))
+        _move_outcomes(game, rollout, plan)
+        for move in range(NUM_MOVES):
+            seconds[row, move] = rollout.seconds[move]
 
 
-@njit(cache=True, nogil=True)
-def move_outcomes(
-    game: PlanGame, kept: np.ndarray, scratch: Options, preferences: np.ndarray, seconds: np.ndarray
-) -> None:
-    """Fills `seconds[3]` with the judged seconds after each legal move, when `preferences[A]` play on; infinity for
-    illegal moves.
+@kernel(PlanGame, Rollout, vector(np.int8))
+def move_outcomes(game: PlanGame, rollout: Rollout, preferences: np.ndarray) -> None:
+    """Fills `rollout.seconds` with the judged seconds after each legal move, when `preferences[A]` play on; infinity for
+    illegal moves. The game is before a decision, its options are filled, and it is unchanged afterwards."""
+    _move_outcomes(game, rollout, preferences)
 
-    Args:
-      game: a game before a decision, whose options are filled; it is unchanged afterwards.
-      kept, scratch: memory for a copy of its block, and for the options of the rollouts.
-      preferences: `[A]`.
-      seconds: `[3]`, filled.
-    """
-    tables, state = unowned(game.tables), unowned(game.state)
-    copy_block(game.block, kept)
+
+@routine
+def _move_outcomes(game: PlanGame, rollout: Rollout, preferences: np.ndarray) -> None:
+    tables, state = game.tables, game.state
+    size = len(game.block)
+    copy_elements(game.block, 0, rollout.kept, 0, size)
     for move in range(NUM_MOVES):
-        seconds[move] = np.inf
+        rollout.seconds[move] = np.inf
         if not game.options.legal[move]:
             continue
-        play(tables, state, game.options, move)
-        rollout(tables, state, scratch, game.following, preferences)
-        seconds[move] = outcome(tables, game.scoring, state)
-        copy_block(kept, game.block)
+        game.make(tables, state, game.options, move)
+        game.play_until(tables, state, rollout.options, preferences, rollout.moves, TO_THE_END)
+        rollout.seconds[move] = game.judge(tables, game.scoring, state)
+        copy_elements(rollout.kept, 0, game.block, 0, size)
 
 
-@njit(cache=True, nogil=True)
-def outcome_ahead(game: PlanGame, kept: np.ndarray, scratch: Options, preferences: np.ndarray) -> float:
-    """Returns the judged seconds when `preferences[A]` play on from here; arguments as in `move_outcomes`."""
-    tables, state = unowned(game.tables), unowned(game.state)
-    copy_block(game.block, kept)
-    rollout(tables, state, scratch, game.following, preferences)
-    seconds = outcome(tables, game.scoring, state)
-    copy_block(kept, game.block)
+@kernel(PlanGame, Rollout, vector(np.int8), returns=float)
+def outcome_ahead(game: PlanGame, rollout: Rollout, preferences: np.ndarray) -> float:
+    """Returns the judged seconds when `preferences[A]` play on from here; the game is unchanged afterwards."""
+    tables, state = game.tables, game.state
+    size = len(game.block)
+    copy_elements(game.block, 0, rollout.kept, 0, size)
+    game.play_until(tables, state, rollout.options, preferences, rollout.moves, TO_THE_END)
+    seconds = game.judge(tables, game.scoring, state)
+    copy_elements(rollout.kept, 0, game.block, 0, size)
     return seconds

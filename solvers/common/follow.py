@@ -5,15 +5,14 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
-from ...env.game.columns import HINTS, NEVER, R_SLACK
+from ...env.game import kernels
 from ...env.game.game import MallocGame
 from ...env.game.moves import COPY, DROP, NO_COPY
-from ...env.game.outcome import make_scoring, outcome
-from ...env.game.rules import reset
+from ...env.game.outcome import make_scoring
+from ...env.game.records import NEVER
 from ...env.program.mapping import CROSS_PROGRAM, PREFETCH, WRITE_BACK, Mapping
 from ...env.program.program import OPERAND, RESULT, Program
-from .line import rollout
-from .plan import CROSS_PROGRAM_FETCH, WAIT, Plan, next_placeable
+from .plan import CROSS_PROGRAM_FETCH, TO_THE_END, WAIT, Plan, play_until
 
 # Slacks of prefetches to try in this order, in multiples of a copy's need. XLA prefers twice the need, too.
 SLACKS = (2.0, 1.0, 5.0, 8.0)
@@ -36,7 +35,7 @@ def plan_of_mapping(program: Program, mapping: Mapping) -> Plan:
 
 
 def hints_of_mapping(program: Program, mapping: Mapping) -> NDArray[np.int64]:
-    """Returns `[A, 3]` the hints with which games follow a mapping, columns `columns.HINTS`: for each access the offset
+    """Returns `[A, 3]` the hints with which games follow a mapping, columns `records.HINTS`: for each access the offset
     at which the mapping serves it from fast memory, or -1; the instruction right after which it issues the prefetch for
     it (of a sliced one the first slice), and the instruction before which the write-back after it is complete, or
     `NEVER`."""
@@ -67,17 +66,19 @@ def follow_best(game: MallocGame, mapping: Mapping) -> None:
     the mapping's own times most programs follow it nearly exactly; on some the game's times are better than XLA's.
     """
     preferences = preferences_of_mapping(game.program, mapping)
-    scoring, following = make_scoring(game.judge), next_placeable(game.tables)
-    access, rates = game.tables.access, game.tables.rates
-    hints = access[:, HINTS].copy()
+    scoring, moves = make_scoring(game.judge), np.zeros(len(game.tables.access), np.int8)
+    hints = game.tables.hints()
     rules = list(itertools.product((hints, without_times(hints)), SLACKS))
     seconds = []
     for hinted, slack in rules:
-        access[:, HINTS], rates[R_SLACK] = hinted, slack
-        reset(game.tables, game.state)
-        rollout(game.tables, game.state, game.options, following, preferences)
-        seconds.append(outcome(game.tables, scoring, game.state))
-    access[:, HINTS], rates[R_SLACK] = rules[int(np.argmin(seconds))]
+        game.tables.set_hints(hinted)
+        game.tables.rates.slack = slack
+        kernels.reset(game.tables, game.state)
+        play_until(game.tables, game.state, game.options, preferences, moves, TO_THE_END)
+        seconds.append(kernels.judge(game.tables, scoring, game.state))
+    hinted, slack = rules[int(np.argmin(seconds))]
+    game.tables.set_hints(hinted)
+    game.tables.rates.slack = slack
     game.reset()
 
 

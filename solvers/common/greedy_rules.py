@@ -4,29 +4,14 @@ import itertools
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from ...env.compiled.unowned import unowned
-from ...env.game.columns import (
-    A_BUFFER,
-    A_INSTRUCTION,
-    A_KIND,
-    AF_AHEAD,
-    B_ALIGNED,
-    B_LAST,
-    C_ACCESS,
-    IF_CLOCK,
-    IF_HBM_RUN,
-    IF_WEIGHT,
-    L_FAST,
-    L_INSTRUCTIONS,
-    S_RESIDENT,
-)
+from ...env.compiled.kernel import kernel, routine, vector
+from ...env.compiled.struct import new_record
 from ...env.game.game import MallocGame, play_line
-from ...env.game.moves import COPY, DROP, NO_COPY
+from ...env.game.kernels import CompiledGame
+from ...env.game.moves import COPY, DROP, NO_COPY, NO_MOVE
 from ...env.game.options import Options, new_options
-from ...env.game.rules import advance, reset, step
 from ...env.game.state import State
 from ...env.game.tables import Tables
 from ...env.program.program import OPERAND
@@ -54,6 +39,8 @@ class Rule(NamedTuple):
     across: float = np.inf
 
 
+_RULE = np.dtype([(name, np.float64) for name in Rule._fields])
+
 _DENSITIES = (0.0, 0.05, 0.2, 0.5)
 _LIVES = (0.0, 0.003, 0.01, 0.03, 0.1, 2.0)
 GRID = (
@@ -71,10 +58,10 @@ def play_greedy(game: MallocGame) -> Rule:
     The game's own account ranks the lines of play; the simulator judges the best of them.
     """
     taken = np.zeros(len(game.tables.access), np.int64)
-    options = new_options()
+    compiled = game.compiled.replace(options=new_options())
     lines: list[tuple[float, Rule, NDArray[np.int64]]] = []
     for rule in GRID:
-        count = play_rule(game.tables, game.state, options, taken, rule)
+        count = play_rule(compiled, rule, taken)
         lines.append((game.saved_s, rule, taken[:count].copy()))
     lines.sort(key=lambda line: -line[0])
     best: tuple[float, Rule, NDArray[np.int64]] | None = None
@@ -85,7 +72,7 @@ def play_greedy(game: MallocGame) -> Rule:
     assert best is not None
     for across in _ACROSS:
         rule = best[1]._replace(across=across)
-        count = play_rule(game.tables, game.state, options, taken, rule)
+        count = play_rule(compiled, rule, taken)
         moves = taken[:count].copy()
         play_line(game, moves)
         if game.latency_s < best[0]:
@@ -94,44 +81,46 @@ def play_greedy(game: MallocGame) -> Rule:
     return best[1]
 
 
-@njit(cache=True)
-def play_rule(tables: Tables, state: State, options: Options, taken: np.ndarray, rule: Rule) -> int:
+def play_rule(game: CompiledGame, rule: Rule, taken: NDArray[np.int64]) -> int:
     """Plays a whole game by `rule`; `taken` receives the moves. Returns the number of decisions."""
-    tables, state = unowned(tables), unowned(state)
-    reset(tables, state)
-    going = advance(tables, state, options)
-    count = 0
-    while going:
+    return int(_play_rule(game, new_record(_RULE, **rule._asdict()), taken))
+
+
+@kernel(CompiledGame, _RULE, vector(np.int64), returns=int)
+def _play_rule(game: CompiledGame, rule: Rule, taken: np.ndarray) -> int:
+    tables, state, options = game.tables, game.state, game.options
+    game.reset(tables, state)
+    count, move = 0, NO_MOVE
+    while game.advance(tables, state, options, move) > 0:
         move = _move(tables, state, options, rule)
         taken[count] = move
         count += 1
-        going = step(tables, state, options, move)
     return count
 
 
-@njit(cache=True)
+@routine
 def _move(tables: Tables, state: State, options: Options, rule: Rule) -> int:
     """Returns the rule's move."""
     legal = options.legal
-    access = state.counters[C_ACCESS]
-    owner = tables.access[access, A_BUFFER]
-    t = tables.access[access, A_INSTRUCTION]
-    last = tables.access[tables.buffer[owner, B_LAST], A_INSTRUCTION]
-    whole = tables.instruction_f[tables.limits[L_INSTRUCTIONS], IF_CLOCK]
-    span = tables.instruction_f[last, IF_CLOCK] + tables.instruction_f[last, IF_HBM_RUN]
-    span -= tables.instruction_f[t, IF_CLOCK]
-    ahead = tables.access_f[access, AF_AHEAD]
+    access = state.now.access
+    owner = tables.access[access].buffer
+    t = tables.access[access].instruction
+    last = tables.access[tables.buffer[owner].last].instruction
+    whole = tables.instruction[tables.limits.instructions].clock_s
+    span = tables.instruction[last].clock_s + tables.instruction[last].all_hbm_s
+    span -= tables.instruction[t].clock_s
+    ahead = tables.access[access].ahead
     takes_too_much = options.victims * span > rule.victims * ahead
-    waits_s = options.stall_s * tables.instruction_f[t, IF_WEIGHT]
-    if tables.access[access, A_KIND] == OPERAND:
+    waits_s = options.stall_s * tables.instruction[t].weight
+    if tables.access[access].kind == OPERAND:
         if ahead < 0.0 and legal[DROP]:
             return DROP  # `cycles` has instructions that fast memory slows down
-        if state.buffer[owner, S_RESIDENT] == 1:
+        if state.buffer[owner].resident == 1:
             return NO_COPY
         if legal[COPY] and waits_s <= rule.stall * ahead and not takes_too_much:
             return COPY
         return NO_COPY if legal[NO_COPY] and ahead > rule.across * whole else DROP
-    share = tables.buffer[owner, B_ALIGNED] / tables.limits[L_FAST]
+    share = tables.buffer[owner].aligned / tables.limits.fast_bytes
     dense = ahead >= rule.least_density * share * span
     if legal[DROP] and (takes_too_much or not dense or (waits_s > 0.0 and rule.stall == 0.0)):
         return DROP

@@ -17,35 +17,20 @@ An illegal preference gives way to the nearest legal move. Trivial buffers stay 
 `fill.py` places them in the memory that is free in the end.
 """
 
-from typing import NamedTuple
-
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from ...env.compiled.unowned import unowned
-from ...env.game.columns import (
-    A_BUFFER,
-    A_CARRIED,
-    A_INSTRUCTION,
-    A_KIND,
-    A_TIED_TO,
-    B_INPUT,
-    B_LAST_RESULT,
-    B_PLAYED,
-    B_TRIVIAL,
-    C_ACCESS,
-    READ_LATER,
-    S_RESIDENT,
-    S_VALID,
-)
+from ...env.compiled.kernel import kernel, routine, vector
+from ...env.compiled.struct import Struct, array, function, one, part
+from ...env.game import kernels
 from ...env.game.instructions import catch_up
+from ...env.game.kernels import CompiledGame
 from ...env.game.legality import legal_moves
-from ...env.game.moves import COPY, DROP, NO_COPY, NUM_MOVES
-from ...env.game.options import ANY_OFFSET, Options
+from ...env.game.moves import COPY, DROP, NO_COPY, NO_MOVE, NUM_MOVES
+from ...env.game.options import ANY_OFFSET, OPTIONS, Options
 from ...env.game.outcome import Scoring
 from ...env.game.play import play
-from ...env.game.rules import advance, reset
+from ...env.game.records import READ_LATER
 from ...env.game.state import State
 from ...env.game.tables import Tables
 from ...env.program.program import OPERAND
@@ -57,35 +42,20 @@ WAIT = NUM_MOVES
 CROSS_PROGRAM_FETCH = NUM_MOVES + 1
 NUM_PREFERENCES = NUM_MOVES + 2
 
-
-class PlanGame(NamedTuple):
-    """A game that follows plans, as compiled searches take it. Shapes: `A` accesses.
-
-    Attributes:
-      tables, state, options: the game.
-      block: the bytes of the state.
-      following: `[A + 1]`, `next_placeable`.
-      scoring: the objective.
-    """
-
-    tables: Tables
-    state: State
-    options: Options
-    block: NDArray[np.uint8]
-    following: NDArray[np.int64]
-    scoring: Scoring
+# Stands for an access beyond the last.
+TO_THE_END = 2**62
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@routine
 def choose(tables: Tables, state: State, options: Options, preference: int) -> int:
     """Returns the legal move nearest to a preference at the access to decide next, and plans it in `options`."""
-    access = state.counters[C_ACCESS]
-    owner = tables.access[access, A_BUFFER]
-    free = tables.access[access, A_TIED_TO] < 0
+    access = state.now.access
+    owner = tables.access[access].buffer
+    free = tables.access[access].tied_to < 0
     legal = options.legal
-    if tables.access[access, A_KIND] == OPERAND:
-        resident = state.buffer[owner, S_RESIDENT] == 1
-        readable = state.buffer[owner, S_VALID] <= tables.access[access, A_INSTRUCTION]
+    if tables.access[access].kind == OPERAND:
+        resident = state.buffer[owner].resident == 1
+        readable = state.buffer[owner].valid <= tables.access[access].instruction
         leaves = preference == DROP or (preference == NO_COPY and not resident)
         # The common cases need no plan.
         if free and readable and leaves:
@@ -108,93 +78,125 @@ def choose(tables: Tables, state: State, options: Options, preference: int) -> i
     return NO_COPY if legal[NO_COPY] else (COPY if legal[COPY] else DROP)
 
 
-@njit(cache=True, nogil=True)
+@routine
 def preference_of(tables: Tables, state: State, move: int) -> int:
     """Returns the preference that leads to a legal `move` at the access to decide next."""
-    access = state.counters[C_ACCESS]
-    if move != NO_COPY or tables.access[access, A_KIND] != OPERAND or _may_be_written_back(tables, access):
+    access = state.now.access
+    if move != NO_COPY or tables.access[access].kind != OPERAND or _may_be_written_back(tables, access):
         return move
-    return COPY if state.buffer[tables.access[access, A_BUFFER], S_RESIDENT] == 1 else CROSS_PROGRAM_FETCH
+    return COPY if state.buffer[tables.access[access].buffer].resident == 1 else CROSS_PROGRAM_FETCH
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(Tables, State, int, returns=int)
+def preference_for(tables: Tables, state: State, move: int) -> int:
+    """Returns the preference that leads to a legal move (`preference_of`)."""
+    return preference_of(tables, state, move)
+
+
+@routine
 def _may_be_written_back(tables: Tables, access: int) -> bool:
     """Returns whether the move at this access, the first in a loop, decides on a write-back after the loop."""
-    return tables.access[access, A_CARRIED] == READ_LATER
+    return tables.access[access].carried == READ_LATER
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@routine
 def is_constant(tables: Tables, access: int) -> bool:
     """Returns whether the program never writes the buffer of an access: only such a buffer is prefetched across
     programs."""
-    owner = tables.access[access, A_BUFFER]
-    return tables.buffer[owner, B_INPUT] == 1 and tables.buffer[owner, B_LAST_RESULT] < 0
+    owner = tables.access[access].buffer
+    return tables.buffer[owner].is_input == 1 and tables.buffer[owner].last_result < 0
 
 
-@njit(cache=True, nogil=True)
-def play_plan(
-    tables: Tables, state: State, options: Options, following: np.ndarray, plan: np.ndarray, moves: np.ndarray
-) -> None:
-    """Plays a whole game by `plan[A]`; `moves[A]` receives the moves. `following` is that of `next_placeable`."""
-    tables, state = unowned(tables), unowned(state)
-    reset(tables, state)
+@routine
+def play_on(tables: Tables, state: State, options: Options, plan: np.ndarray, moves: np.ndarray, until: int) -> int:
+    """Plays by `plan[A]` from where the game stands to the first access that is `until` or later, or to the game's end;
+    `moves[A]` receives the moves. Returns that access, `A` at the end.
+
+    It stops before time passes to that access: until then the next preferences may change.
+    """
     while True:
-        state.counters[C_ACCESS] = following[state.counters[C_ACCESS]]
-        if not catch_up(tables, state):
-            return
-        access = state.counters[C_ACCESS]
+        state.now.access = tables.following[state.now.access]
+        access = state.now.access
+        if access >= until or not catch_up(tables, state):
+            return access
         moves[access] = choose(tables, state, options, plan[access])
         play(tables, state, options, moves[access])
 
 
-def next_placeable(tables: Tables) -> NDArray[np.int64]:
-    """Returns `[A + 1]` the first access from each one on (`A`: none) whose buffer a plan may place.
+@kernel(Tables, State, OPTIONS, vector(np.int8), vector(np.int8), int, returns=int)
+def play_until(tables: Tables, state: State, options: Options, plan: np.ndarray, moves: np.ndarray, until: int) -> int:
+    """Plays by a plan to a stop (`play_on`)."""
+    return play_on(tables, state, options, plan, moves, until)
 
-    All others stay in HBM; games by plan skip them.
+
+@kernel(Tables, State, OPTIONS, int, returns=int)
+def nearest(tables: Tables, state: State, options: Options, preference: int) -> int:
+    """Returns the legal move nearest to a preference (`choose`)."""
+    return choose(tables, state, options, preference)
+
+
+class PlanGame(Struct):
+    """A game that follows plans, as compiled searches take it.
+
+    Attributes:
+      tables, state, options: the game.
+      block: the bytes of the state.
+      scoring: the objective.
+      reset, look, make, play_until, judge: the kernels.
     """
-    owner = tables.access[:, A_BUFFER]
-    placeable = (tables.buffer[owner, B_PLAYED] == 1) & (tables.buffer[owner, B_TRIVIAL] == 0)
-    places = np.append(np.flatnonzero(placeable), [len(tables.access)])
-    return places[np.searchsorted(places, np.arange(len(tables.access) + 1))].astype(np.int64)
+
+    tables: Tables = part(Tables)
+    state: State = part(State)
+    options: Options = one(OPTIONS)
+    block: NDArray[np.uint8] = array(np.uint8, 1)
+    scoring: Scoring = part(Scoring)
+    reset = function(kernels.reset)
+    look = function(kernels.look)
+    make = function(kernels.make)
+    play_until = function(play_until)
+    judge = function(kernels.judge)
 
 
-@njit(cache=True, nogil=True)
-def plan_of_line(
-    tables: Tables, state: State, options: Options, line: np.ndarray, count: int, plan: np.ndarray
-) -> None:
+def play_plan(game: PlanGame, plan: Plan, moves: NDArray[np.int8]) -> None:
+    """Plays a whole game by `plan[A]`; `moves[A]` receives the moves."""
+    kernels.reset(game.tables, game.state)
+    play_until(game.tables, game.state, game.options, plan, moves, TO_THE_END)
+
+
+@kernel(CompiledGame, vector(np.int64), int, vector(np.int8))
+def plan_of_line(game: CompiledGame, line: np.ndarray, count: int, plan: np.ndarray) -> None:
     """Plays the `count` decisions of `line`, and fills `plan[A]` with the preferences for the moves made."""
-    tables, state = unowned(tables), unowned(state)
-    reset(tables, state)
-    decisions, before = 0, 0
+    tables, state, options = game.tables, game.state, game.options
+    game.reset(tables, state)
+    decisions, before, move = 0, 0, NO_MOVE
     going = True
     while going:
-        before = state.counters[C_ACCESS]
-        going = advance(tables, state, options)
-        now = state.counters[C_ACCESS]
+        going = game.advance(tables, state, options, move) > 0
+        now = state.now.access
         for access in range(before, now):  # played by the game
             plan[access] = _made(tables, state, access)
         if going:
             move = line[decisions] if decisions < count else NO_COPY
             decisions += 1
             plan[now] = preference_of(tables, state, move)
-            play(tables, state, options, move)
+            before = now + 1
 
 
-@njit(cache=True, nogil=True)
+@routine
 def _made(tables: Tables, state: State, access: int) -> int:
     if not state.access_fast[access]:
         return DROP
-    return COPY if tables.access[access, A_KIND] == OPERAND else NO_COPY
+    return COPY if tables.access[access].kind == OPERAND else NO_COPY
 
 
 def free_accesses(tables: Tables) -> NDArray[np.int64]:
     """Returns `[F]` the accesses that a plan decides: those of buffers that may be placed and are not trivial, unless
     they are tied to an earlier access."""
-    owner = tables.access[:, A_BUFFER]
-    free = (tables.buffer[owner, B_PLAYED] == 1) & (tables.buffer[owner, B_TRIVIAL] == 0)
+    owner = tables.access["buffer"]
+    free = (tables.buffer["played"][owner] == 1) & (tables.buffer["trivial"][owner] == 0)
     # A result written in place is tied to its operand, but its write-back is still to decide.
-    decided = (tables.access[:, A_KIND] == OPERAND) | (tables.access[:, A_CARRIED] > 0)
-    return np.flatnonzero(free & ~(decided & (tables.access[:, A_TIED_TO] >= 0)))
+    decided = (tables.access["kind"] == OPERAND) | (tables.access["carried"] > 0)
+    return np.flatnonzero(free & ~(decided & (tables.access["tied_to"] >= 0)))
 
 
 def random_plan(tables: Tables, generator: np.random.Generator) -> Plan:

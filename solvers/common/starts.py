@@ -80,9 +80,9 @@ def best_starts(task: Task, share: float, given: Iterable[Mapping] = ()) -> list
 def rule_plan(task: Task, rule: Rule) -> Plan:
     """Plays a game by a greedy rule, and returns the plan that makes the same one."""
     taken = np.zeros(len(task.tables.access), np.int64)
-    count = play_rule(task.tables, task.state, task.options, taken, rule)
+    count = play_rule(task.compiled, rule, taken)
     plan = np.zeros(len(task.tables.access), np.int8)
-    plan_of_line(task.tables, task.state, task.options, taken, count, plan)
+    plan_of_line(task.compiled, taken, count, plan)
     return plan
 
 

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...env.game.columns import B_PLAYED, B_TRIVIAL, HINTS, L_WINDOW, R_PATIENCE, R_SLACK
 from ...env.game.game import DEFAULT_MSA_SHARE, DEFAULT_TRIVIAL_SHARE, MallocGame
+from ...env.game.kernels import CompiledGame, judge
 from ...env.game.options import new_options
-from ...env.game.outcome import make_scoring, outcome
+from ...env.game.outcome import make_scoring
 from ...env.game.state import pooled_state
 from ...env.game.tables import Tables, build_tables
 from ...env.program.mapping import Mapping
@@ -19,7 +19,7 @@ from ...env.program.program import Program
 from ...env.program.target import Target
 from .budget import CLOCKS, Budget, Progress, Status
 from .fill import fill
-from .plan import Plan, PlanGame, free_accesses, next_placeable, play_plan
+from .plan import Plan, PlanGame, free_accesses, play_plan
 
 # At most a tenth of a second between looks at the clock, and a hundredth of a short budget.
 _SECONDS_PER_LOOK, _SHARE_PER_LOOK = 0.1, 0.01
@@ -52,12 +52,10 @@ class PlanTables(NamedTuple):
 
     Attributes:
       tables: with trivial buffers left in HBM.
-      following: `[A + 1]`, `next_placeable`.
       free: `[F]`, `free_accesses`.
     """
 
     tables: Tables
-    following: NDArray[np.int64]
     free: NDArray[np.int64]
 
 
@@ -114,8 +112,8 @@ class Task:
         """Returns the tables with a share of `msa` in the clock, above 0 and below 1."""
         if msa_share not in self._by_msa_share:
             game, clock = self.game, self.game.judge.clock(msa_share)
-            window = int(game.tables.limits[L_WINDOW])
-            slack, patience = game.tables.rates[[R_SLACK, R_PATIENCE]].tolist()
+            window = int(game.tables.limits.window)
+            slack, patience = float(game.tables.rates.slack), float(game.tables.rates.patience)
             self._by_msa_share[msa_share] = _plan_tables(
                 build_tables(game.program, game.target, clock, window, DEFAULT_TRIVIAL_SHARE, slack, patience)
             )
@@ -125,20 +123,39 @@ class Task:
         """Returns the tables with a share of `msa` in the clock, hints `[A, 3]` of a mapping (`MallocGame`), and early
         windows: a plan that follows the mapping loses little with them."""
         plan_tables = self.tables_with(msa_share)
-        access, rates = plan_tables.tables.access.copy(), plan_tables.tables.rates.copy()
-        access[:, HINTS] = hints
-        rates[R_SLACK] = _SLACK
-        return plan_tables._replace(tables=plan_tables.tables._replace(access=access, rates=rates))
+        tables = plan_tables.tables.replace(
+            access=plan_tables.tables.access.copy(), rates=plan_tables.tables.rates.copy()
+        )
+        tables.set_hints(hints)
+        tables.rates.slack = _SLACK
+        return plan_tables._replace(tables=tables)
 
     def use(self, plan_tables: PlanTables) -> None:
         """Plays plans on these tables from now on. The same plan makes another game with another clock."""
         self.plan_tables = plan_tables
-        self.tables, self.following, self.free = plan_tables
+        self.tables, self.free = plan_tables
+        self._compiled: CompiledGame | None = None
+        self._plan_game: PlanGame | None = None
+
+    @property
+    def compiled(self) -> CompiledGame:
+        """The game for compiled players, on the present tables."""
+        if self._compiled is None:
+            self._compiled = CompiledGame(tables=self.tables, state=self.state, options=self.options, block=self.block)
+        return self._compiled
 
     @property
     def plan_game(self) -> PlanGame:
         """The game for compiled searches, on the present tables."""
-        return PlanGame(self.tables, self.state, self.options, self.block, self.following, self.scoring)
+        if self._plan_game is None:
+            self._plan_game = PlanGame(
+                tables=self.tables,
+                state=self.state,
+                options=self.options,
+                block=self.block,
+                scoring=self.scoring,
+            )
+        return self._plan_game
 
     def part(self, share: float, stop: Callable[[], bool]) -> "Task":
         """Returns a task on the same game, with a share of the budget, no offers yet, and a generator of its own.
@@ -202,13 +219,13 @@ class Task:
 
     def play(self, plan: Plan) -> float:
         """Plays a game by `plan`, offers it, and returns its judged seconds."""
-        play_plan(self.tables, self.state, self.options, self.following, plan, self._moves)
+        play_plan(self.plan_game, plan, self._moves)
         return self.finished(plan)
 
     def finished(self, plan: Plan) -> float:
         """Counts, judges and offers the finished game in `state`, which `plan` made; returns its judged seconds."""
         self.evaluations += 1
-        seconds = float(outcome(self.tables, self.scoring, self.state))
+        seconds = float(judge(self.tables, self.scoring, self.state))
         self.offer(plan, seconds)
         return seconds
 
@@ -241,7 +258,7 @@ class Task:
         """Returns the mapping of the best offer, with its free memory filled; None if there was no offer."""
         if self._mapping is None and self.best_plan is not None:
             self.use(self.best_tables)
-            play_plan(self.tables, self.state, self.options, self.following, self.best_plan, self._moves)
+            play_plan(self.plan_game, self.best_plan, self._moves)
             self.game.take_over()
             if not abs(self.game.latency_s - self.best_s) <= 1e-9 * self.best_s:
                 raise RuntimeError(
@@ -256,6 +273,6 @@ class Task:
 
 def _plan_tables(tables: Tables) -> PlanTables:
     buffer = tables.buffer.copy()
-    buffer[buffer[:, B_TRIVIAL] == 1, B_PLAYED] = 0
-    tables = tables._replace(buffer=buffer)
-    return PlanTables(tables, next_placeable(tables), free_accesses(tables))
+    buffer["played"][buffer["trivial"] == 1] = 0
+    tables = tables.replace(buffer=buffer)
+    return PlanTables(tables, free_accesses(tables))

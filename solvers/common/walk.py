@@ -9,32 +9,17 @@ and it is given up once it has fallen further behind the current game, by the ga
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
+from numba import types
 from numpy.typing import NDArray
 
-from ...env.compiled.block import copy_block
+from ...env.compiled.block import copy_elements
+from ...env.compiled.kernel import kernel, routine, vector
 from ...env.compiled.sorting import first_above
-from ...env.compiled.unowned import unowned
-from ...env.game.columns import (
-    A_BUFFER,
-    A_DUE,
-    A_HINT,
-    A_KIND,
-    A_NEXT,
-    A_SINCE,
-    AF_AHEAD,
-    AF_BENEFIT,
-    C_ACCESS,
-    F_REWARD,
-)
-from ...env.game.instructions import catch_up
-from ...env.game.moves import COPY, DROP, NO_COPY
-from ...env.game.outcome import outcome
-from ...env.game.play import play
-from ...env.game.rules import reset
+from ...env.compiled.struct import Rows, Struct, array, new_record, rows
+from ...env.game.moves import COPY, DROP, NO_COPY, NUM_MOVES
 from ...env.game.tables import Tables
 from ...env.program.program import OPERAND
-from .plan import CROSS_PROGRAM_FETCH, WAIT, Plan, PlanGame, choose, is_constant
+from .plan import CROSS_PROGRAM_FETCH, TO_THE_END, WAIT, Plan, PlanGame, is_constant
 from .task import Task
 
 # States kept along a game.
@@ -68,25 +53,26 @@ class Search(NamedTuple):
 
 
 PLAIN = Search()
+_SETTINGS = np.dtype([(name, np.float64) for name in Search._fields])
 
 
-class Checkpoints(NamedTuple):
+class Checkpoints(Struct):
     """States kept along the current game and along a changed one. Shapes: `P` points, `B` bytes of a state.
 
     Attributes:
       points: `[P]` the accesses before which a state is kept, ascending.
-      bank: `[2, P, B]` the states.
+      bank: `[2 * P * B]` the states, two of each point.
       rewards: `[2, P]` rewards until then, in weighted seconds saved.
       slot: `[P]` which of the two belongs to the current game; a changed game writes to the other.
     """
 
-    points: NDArray[np.int64]
-    bank: NDArray[np.uint8]
-    rewards: NDArray[np.float64]
-    slot: NDArray[np.int64]
+    points: NDArray[np.int64] = rows(np.int64)
+    bank: NDArray[np.uint8] = array(np.uint8, 1)
+    rewards: NDArray[np.float64] = array(np.float64, 2)
+    slot: NDArray[np.int64] = rows(np.int64)
 
 
-class Current(NamedTuple):
+class Current(Struct):
     """The current game of a walk, its best one, and the changed one. Shapes: `A` accesses.
 
     Attributes:
@@ -96,29 +82,31 @@ class Current(NamedTuple):
       seconds: `[2]` judged seconds of the current and of the best game.
     """
 
-    plan: Plan
-    moves: NDArray[np.int8]
-    best_plan: Plan
-    trial_moves: NDArray[np.int8]
-    seconds: NDArray[np.float64]
+    plan: Plan = array(np.int8, 1)
+    moves: NDArray[np.int8] = array(np.int8, 1)
+    best_plan: Plan = array(np.int8, 1)
+    trial_moves: NDArray[np.int8] = array(np.int8, 1)
+    seconds: NDArray[np.float64] = rows(np.float64)
 
 
-class Drawing(NamedTuple):
+class Drawing(Struct):
     """The distribution of changes. Shapes: `F` free accesses.
 
     Attributes:
       free: `[F]` the accesses that a plan decides.
       cumulative: `[F]` cumulative probabilities of beginning a change there.
       changed, before: `[_MAX_CHANGES]` accesses of the last change, and their preferences before.
+      behind: `[_LAGS]` seconds by which the changed game is behind the current one at points after the change.
     """
 
-    free: NDArray[np.int64]
-    cumulative: NDArray[np.float64]
-    changed: NDArray[np.int64]
-    before: NDArray[np.int8]
+    free: NDArray[np.int64] = rows(np.int64)
+    cumulative: NDArray[np.float64] = array(np.float64, 1)
+    changed: NDArray[np.int64] = rows(np.int64)
+    before: NDArray[np.int8] = rows(np.int8)
+    behind: NDArray[np.float64] = rows(np.float64)
 
 
-class CatchUp(NamedTuple):
+class CatchUp(Struct):
     """Learned limits for giving games up.
 
     Attributes:
@@ -127,8 +115,8 @@ class CatchUp(NamedTuple):
       played: `[1]` games that were played to their end to learn it.
     """
 
-    regained: NDArray[np.float64]
-    played: NDArray[np.int64]
+    regained: NDArray[np.float64] = array(np.float64, 2)
+    played: NDArray[np.int64] = rows(np.int64)
 
 
 class Walk:
@@ -136,31 +124,38 @@ class Walk:
 
     def __init__(self, task: Task, plan: Plan, search: Search = PLAIN) -> None:
         """Plays `plan`. The walk keeps to the tables that `task` uses now."""
-        self._task, self._search, self._plan_tables = task, search, task.plan_tables
+        self._task, self._plan_tables = task, task.plan_tables
+        self._settings = new_record(_SETTINGS, **search._asdict())
         accesses = len(task.tables.access)
         points = np.unique(np.linspace(0, accesses, _CHECKPOINTS, endpoint=False).astype(np.int64))
         self._kept = Checkpoints(
-            points,
-            np.zeros((2, len(points), len(task.block)), np.uint8),
-            np.zeros((2, len(points))),
-            np.zeros(len(points), np.int64),
+            points=points,
+            bank=np.zeros(2 * len(points) * len(task.block), np.uint8),
+            rewards=np.zeros((2, len(points))),
+            slot=np.zeros(len(points), np.int64),
         )
         self._drawing = Drawing(
-            task.free,
-            _cumulative(task.tables, task.free, search.uniform),
-            np.zeros(_MAX_CHANGES, np.int64),
-            np.zeros(_MAX_CHANGES, np.int8),
+            free=task.free,
+            cumulative=_cumulative(task.tables, task.free, search.uniform),
+            changed=np.zeros(_MAX_CHANGES, np.int64),
+            before=np.zeros(_MAX_CHANGES, np.int8),
+            behind=np.zeros(_LAGS),
         )
-        self._catch_up = CatchUp(np.zeros((2, _LAGS)), np.zeros(1, np.int64))
-        moves, trial_moves = np.zeros(accesses, np.int8), np.zeros(accesses, np.int8)
-        self._current = Current(plan.copy(), moves, plan.copy(), trial_moves, np.zeros(2))
+        self._catch_up = CatchUp(regained=np.zeros((2, _LAGS)), played=np.zeros(1, np.int64))
+        self._current = Current(
+            plan=plan.copy(),
+            moves=np.zeros(accesses, np.int8),
+            best_plan=plan.copy(),
+            trial_moves=np.zeros(accesses, np.int8),
+            seconds=np.zeros(2),
+        )
         self._deltas = np.zeros(_PROBES)
         self._current.seconds[:] = self._play()
         task.evaluations += 1
         task.offer(self.plan, self.current_s)
 
     def _play(self) -> float:
-        return _begin(self._task.plan_game, self._kept, self.plan, self._current.moves)
+        return _begin(self._task.plan_game, self._kept, self._current)
 
     @property
     def plan(self) -> Plan:
@@ -224,7 +219,7 @@ class Walk:
             self._current,
             self._drawing,
             self._catch_up,
-            self._search,
+            self._settings,
             task.generator,
             games,
             temperature,
@@ -242,9 +237,9 @@ def _cumulative(tables: Tables, free: NDArray[np.int64], uniform: float) -> NDAr
     """
     if not len(free):
         return np.zeros(0)
-    stake = np.abs(tables.access_f[free, AF_BENEFIT])
-    result = tables.access[free, A_KIND] != OPERAND
-    stake[result] = 0.5 * (stake[result] + np.abs(tables.access_f[free, AF_AHEAD][result]))
+    stake = np.abs(tables.access["benefit"][free])
+    result = tables.access["kind"][free] != OPERAND
+    stake[result] = 0.5 * (stake[result] + np.abs(tables.access["ahead"][free][result]))
     total = stake.sum()
     share = np.full(len(free), 1.0 / len(free))
     if total > 0.0:
@@ -252,26 +247,59 @@ def _cumulative(tables: Tables, free: NDArray[np.int64], uniform: float) -> NDAr
     return np.cumsum(share) / share.sum()
 
 
-@njit(cache=True, nogil=True)
-def _begin(game: PlanGame, kept: Checkpoints, plan: np.ndarray, moves: np.ndarray) -> float:
-    """Plays `plan` from the beginning and keeps its states in `bank[0]`; returns its judged seconds."""
-    tables, state, kept = unowned(game.tables), unowned(game.state), unowned(kept)
-    reset(tables, state)
+@kernel(PlanGame, Checkpoints, Current, returns=float)
+def _begin(game: PlanGame, kept: Checkpoints, current: Current) -> float:
+    """Plays the current plan from the beginning and keeps its states in slot 0; returns its judged seconds."""
+    tables, state = game.tables, game.state
+    points = kept.points
+    game.reset(tables, state)
     point = 0
     while True:
-        state.counters[C_ACCESS] = game.following[state.counters[C_ACCESS]]
-        access = state.counters[C_ACCESS]
-        while point < len(kept.points) and access >= kept.points[point]:
-            copy_block(game.block, kept.bank[0, point])
-            kept.rewards[0, point] = state.sums[F_REWARD]
+        until = points[point] if point < len(points) else TO_THE_END
+        access = game.play_until(tables, state, game.options, current.plan, current.moves, until)
+        while point < len(points) and access >= points[point]:
+            keep(game, kept, 0, point)
             point += 1
-        if not catch_up(tables, state):
-            return outcome(tables, game.scoring, state)
-        moves[access] = choose(tables, state, game.options, plan[access])
-        play(tables, state, game.options, moves[access])
+        if until == TO_THE_END:
+            return game.judge(tables, game.scoring, state)
 
 
-@njit(cache=True, nogil=True)
+@routine
+def keep(game: PlanGame, kept: Checkpoints, slot: int, point: int) -> None:
+    """Keeps the state of `game` in a slot of a point."""
+    size = len(game.block)
+    copy_elements(game.block, 0, kept.bank, (slot * len(kept.points) + point) * size, size)
+    kept.rewards[slot, point] = game.state.now.reward
+
+
+@routine
+def go_back(game: PlanGame, kept: Checkpoints, access: int) -> int:
+    """Brings `game` to the last state of the current game that is kept before `access`; returns its point."""
+    point = len(kept.points) - 1
+    while kept.points[point] > access:
+        point -= 1
+    size = len(game.block)
+    copy_elements(kept.bank, (kept.slot[point] * len(kept.points) + point) * size, game.block, 0, size)
+    return point
+
+
+@routine
+def accept(kept: Checkpoints, current: Current, point: int, judged: float) -> None:
+    """Makes the changed game, which left the current one at `point`, the current game."""
+    points, seconds = kept.points, current.seconds
+    count, first = len(current.moves), points[point]
+    seconds[0] = judged
+    copy_elements(current.trial_moves, first, current.moves, first, count - first)
+    for k in range(point + 1, len(points)):
+        kept.slot[k] = 1 - kept.slot[k]
+    if judged < seconds[1]:
+        seconds[1] = judged
+        copy_elements(current.plan, 0, current.best_plan, 0, count)
+
+
+@kernel(
+    PlanGame, Checkpoints, Current, Drawing, CatchUp, _SETTINGS, types.npy_rng, int, float, bool, vector(np.float64)
+)
 def _steps(
     game: PlanGame,
     kept: Checkpoints,
@@ -286,18 +314,15 @@ def _steps(
     deltas: np.ndarray,
 ) -> None:
     """Tries `games` changes. With `probe` they are single, none is kept, and `deltas` receives their differences."""
-    tables, state, options = unowned(game.tables), unowned(game.state), game.options
-    kept, current, drawing, limits = unowned(kept), unowned(current), unowned(drawing), unowned(limits)
-    block, following = game.block, game.following
-    points, bank, rewards, slot = kept.points, kept.bank, kept.rewards, kept.slot
+    tables, state = game.tables, game.state
+    points, rewards, slot = kept.points, kept.rewards, kept.slot
     plan, moves, trial_moves, seconds = current.plan, current.moves, current.trial_moves, current.seconds
-    changed, before = drawing.changed, drawing.before
-    behind = np.zeros(_LAGS)
+    behind = drawing.behind
     for number in range(games):
         count = _change(tables, drawing, plan, moves, generator, search, probe)
-        first, last = changed[0], changed[0]
+        first, last = drawing.changed[0], drawing.changed[0]
         for k in range(count):
-            first, last = min(first, changed[k]), max(last, changed[k])
+            first, last = min(first, drawing.changed[k]), max(last, drawing.changed[k])
         # Draw now how much worse the game may be and still be kept.
         allowed = 0.0
         if temperature > 0.0 and not probe:
@@ -305,80 +330,88 @@ def _steps(
         to_the_end = probe or not search.gives_up
         if not to_the_end:
             to_the_end = limits.played[0] < _FIRST_PLAYED or generator.random() < _ALWAYS_PLAYED
-        point = first_above(points, first) - 1
-        copy_block(bank[slot[point], point], block)
+        point = go_back(game, kept, first)
         passed = point + 1
         lag = 0
-        same, over, given_up = True, False, False
+        compared, same, over, given_up = False, False, False, False
         while not over and not given_up:
-            state.counters[C_ACCESS] = following[state.counters[C_ACCESS]]
-            access = state.counters[C_ACCESS]
-            if same and access > last:
-                break  # the preferences differ, the moves do not
+            until = points[passed] if passed < len(points) else TO_THE_END
+            if not compared:
+                until = min(until, last + 1)
+            access = game.play_until(tables, state, game.options, plan, trial_moves, until)
+            if not compared and access > last:
+                compared = True
+                same = _is_same(tables, drawing, plan, moves, trial_moves, first, last, count)
+                if same:
+                    break  # the preferences differ, the moves do not
             while passed < len(points) and access >= points[passed]:
-                copy_block(block, bank[1 - slot[passed], passed])
-                rewards[1 - slot[passed], passed] = state.sums[F_REWARD]
+                keep(game, kept, 1 - slot[passed], passed)
                 if points[passed] > last and lag < _LAGS:
-                    behind[lag] = rewards[slot[passed], passed] - state.sums[F_REWARD]
+                    behind[lag] = rewards[slot[passed], passed] - state.now.reward
                     given_up = given_up or (not to_the_end and behind[lag] > allowed + limits.regained[0, lag])
                     lag += 1
                 passed += 1
-            over = not catch_up(tables, state)
-            if not over:
-                move = choose(tables, state, options, plan[access])
-                same = same and (access < first or move == moves[access])
-                same = same and not _waits_otherwise(tables, plan, access, move, changed, before, count)
-                trial_moves[access] = move
-                play(tables, state, options, move)
+            over = until == TO_THE_END
         if same:
             if probe:
                 deltas[number] = 0.0
-                _restore(plan, changed, before, count)
+                _restore(drawing, plan, count)
             continue  # the new preferences cost nothing: keep them
         if given_up:
-            _restore(plan, changed, before, count)
+            _restore(drawing, plan, count)
             continue
-        judged = outcome(tables, game.scoring, state)
+        judged = game.judge(tables, game.scoring, state)
         worse = judged - seconds[0]
         if probe:
             deltas[number] = worse
-            _restore(plan, changed, before, count)
+            _restore(drawing, plan, count)
             continue
         if to_the_end and search.gives_up:
             limits.played[0] += 1
             _learn(limits.regained, behind, lag, worse, limits.played[0])
         if worse <= allowed:
-            seconds[0] = judged
-            copy_block(trial_moves[points[point] :], moves[points[point] :])
-            for k in range(point + 1, len(points)):
-                slot[k] = 1 - slot[k]
-            if judged < seconds[1]:
-                seconds[1] = judged
-                copy_block(plan, current.best_plan)
+            accept(kept, current, point, judged)
         else:
-            _restore(plan, changed, before, count)
+            _restore(drawing, plan, count)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
-def _waits_otherwise(
-    tables: Tables, plan: np.ndarray, access: int, move: int, changed: np.ndarray, before: np.ndarray, count: int
+@routine
+def _is_same(
+    tables: Tables,
+    drawing: Drawing,
+    plan: np.ndarray,
+    moves: np.ndarray,
+    trial_moves: np.ndarray,
+    first: int,
+    last: int,
+    count: int,
 ) -> bool:
-    """Returns whether the same move may run another prefetch than before: one that stalls too long at its hinted time
-    takes another window, unless the preference is `WAIT`."""
-    if (
-        move != COPY
-        or tables.access[access, A_HINT] < 0
-        or tables.access[access, A_SINCE] >= tables.access[access, A_DUE]
-    ):
-        return False
-    otherwise = False
+    """Returns whether the changed game is the current one still after the changes, which begin at `first` and end at
+    `last`."""
+    access = tables.following[first]
+    while access <= last:
+        if trial_moves[access] != moves[access]:
+            return False
+        access = tables.following[access + 1]
     for k in range(count):
-        otherwise = otherwise or (changed[k] == access and (before[k] == WAIT) != (plan[access] == WAIT))
-    return otherwise
+        if _waits_otherwise(tables, drawing, plan, moves, k):
+            return False
+    return True
 
 
-@njit(cache=True, nogil=True)
-def _learn(regained: np.ndarray, behind: np.ndarray, lags: int, worse: float, games: int) -> None:
+@routine
+def _waits_otherwise(tables: Tables, drawing: Drawing, plan: np.ndarray, moves: np.ndarray, k: int) -> bool:
+    """Returns whether the same move may run another prefetch than before change `k`: one that stalls too long at its
+    hinted time takes another window, unless the preference is `WAIT`."""
+    access = drawing.changed[k]
+    row = tables.access[access]
+    if moves[access] != COPY or row.hint < 0 or row.since >= row.due:
+        return False
+    return (drawing.before[k] == WAIT) != (plan[access] == WAIT)
+
+
+@routine
+def _learn(regained: np.ndarray, behind: Rows, lags: int, worse: float, games: int) -> None:
     """Moves the quantiles of the seconds that a game makes up for towards those of this game."""
     for lag in range(lags):
         gain = behind[lag] - worse
@@ -388,7 +421,7 @@ def _learn(regained: np.ndarray, behind: np.ndarray, lags: int, worse: float, ga
         regained[0, lag] = max(regained[0, lag], 0.0)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@routine
 def _change(
     tables: Tables,
     drawing: Drawing,
@@ -399,87 +432,84 @@ def _change(
     single: bool,
 ) -> int:
     """Changes one preference or several in place, and notes them in `drawing`; returns how many."""
-    free, changed, before = drawing.free, drawing.changed, drawing.before
-    index = int(first_above(drawing.cumulative, generator.random()))
+    free = drawing.free
+    index = first_above(drawing.cumulative, generator.random())
     index = min(index, len(free) - 1)
     kind = 0.0 if single else generator.random()
     access = free[index]
     if kind < search.single + search.pair + search.forward:
         preference = _other(tables, plan, access, generator, search.waits)
-        count = _set(plan, access, preference, changed, before, 0)
+        count = _set(drawing, plan, access, preference, 0)
         if kind < search.single:
             return count
         if kind >= search.single + search.pair:
-            return _set_onwards(tables, plan, access, preference, False, changed, before, count)
+            return _set_onwards(tables, drawing, plan, access, preference, False, count)
         near = _near(free, index, generator)
         if near != access:
-            count = _set(plan, near, _other(tables, plan, near, generator, search.waits), changed, before, count)
+            count = _set(drawing, plan, near, _other(tables, plan, near, generator, search.waits), count)
         return count
     # A swap: one buffer leaves fast memory, another enters, each until it is written again.
     enters = moves[access] == DROP
     fast = WAIT if search.waits and generator.random() < 0.25 else (COPY if generator.random() < 0.5 else NO_COPY)
-    count = _set(plan, access, fast if enters else DROP, changed, before, 0)
-    count = _set_onwards(tables, plan, access, fast if enters else DROP, True, changed, before, count)
+    count = _set(drawing, plan, access, fast if enters else DROP, 0)
+    count = _set_onwards(tables, drawing, plan, access, fast if enters else DROP, True, count)
     for _ in range(4):
         near = _near(free, index, generator)
-        if tables.access[near, A_BUFFER] != tables.access[access, A_BUFFER] and (moves[near] == DROP) != enters:
-            count = _set(plan, near, DROP if enters else fast, changed, before, count)
-            return _set_onwards(tables, plan, near, DROP if enters else fast, True, changed, before, count)
+        if tables.access[near].buffer != tables.access[access].buffer and (moves[near] == DROP) != enters:
+            count = _set(drawing, plan, near, DROP if enters else fast, count)
+            return _set_onwards(tables, drawing, plan, near, DROP if enters else fast, True, count)
     return count
 
 
-@njit(cache=True, nogil=True)
+@routine
 def _near(free: np.ndarray, index: int, generator: np.random.Generator) -> int:
     near = index + int(generator.random() * (2 * _NEAR + 1)) - _NEAR
     return free[min(max(near, 0), len(free) - 1)]
 
 
-@njit(cache=True, nogil=True)
-def _set(plan: np.ndarray, access: int, preference: int, changed: np.ndarray, before: np.ndarray, count: int) -> int:
+@routine
+def _set(drawing: Drawing, plan: np.ndarray, access: int, preference: int, count: int) -> int:
     """Changes a preference and notes the old one; returns how many are noted."""
     if count == _MAX_CHANGES:
         return count
-    changed[count] = access
-    before[count] = plan[access]
+    drawing.changed[count] = access
+    drawing.before[count] = plan[access]
     plan[access] = preference
     return count + 1
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@routine
 def _set_onwards(
-    tables: Tables,
-    plan: np.ndarray,
-    access: int,
-    preference: int,
-    until_written: bool,
-    changed: np.ndarray,
-    before: np.ndarray,
-    count: int,
+    tables: Tables, drawing: Drawing, plan: np.ndarray, access: int, preference: int, until_written: bool, count: int
 ) -> int:
     """Changes the preferences of a buffer after `access` to the same one; returns how many are noted."""
-    following = tables.access[access, A_NEXT]
+    following = tables.access[access].next
     while following >= 0 and count < _MAX_CHANGES:
-        if until_written and tables.access[following, A_KIND] != OPERAND:
+        if until_written and tables.access[following].kind != OPERAND:
             break
         if plan[following] != preference:
-            count = _set(plan, following, preference, changed, before, count)
-        following = tables.access[following, A_NEXT]
+            count = _set(drawing, plan, following, preference, count)
+        following = tables.access[following].next
     return count
 
 
-@njit(cache=True, nogil=True, forceinline=True)
-def _other(tables: Tables, plan: np.ndarray, access: int, generator: np.random.Generator, waits: bool) -> int:
+@routine
+def _other(tables: Tables, plan: np.ndarray, access: int, generator: np.random.Generator, waits: int) -> int:
     """Returns a preference other than the present one of an access, all equally likely."""
     constant = is_constant(tables, access)
     count = 3 + (1 if waits else 0) + (1 if constant else 0)
-    preferences = np.array([NO_COPY, COPY, DROP, WAIT if waits else CROSS_PROGRAM_FETCH, CROSS_PROGRAM_FETCH])
     while True:
-        preference = preferences[int(generator.random() * count)]
+        drawn = int(generator.random() * count)
+        preference = CROSS_PROGRAM_FETCH
+        if drawn < NUM_MOVES:
+            preference = drawn
+        elif drawn == NUM_MOVES and waits:
+            preference = WAIT
         if preference != plan[access]:
             return preference
 
 
-@njit(cache=True, nogil=True)
-def _restore(plan: np.ndarray, changed: np.ndarray, before: np.ndarray, count: int) -> None:
+@routine
+def _restore(drawing: Drawing, plan: np.ndarray, count: int) -> None:
     for k in range(count - 1, -1, -1):
-        plan[changed[k]] = before[k]
+        plan[drawing.changed[k]] = drawing.before[k]

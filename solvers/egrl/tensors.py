@@ -14,26 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...env.game.columns import (
-    A_BUFFER,
-    A_INSTRUCTION,
-    A_KIND,
-    AF_BENEFIT,
-    AF_BYTES,
-    B_ALIGNED,
-    B_INPUT,
-    B_LAST_RESULT,
-    B_OUTPUT,
-    B_SIZE,
-    IF_CLOCK,
-    IF_COMPUTE,
-    IF_HBM_RUN,
-    IF_LIVE,
-    IF_WEIGHT,
-    L_FAST,
-    L_INSTRUCTIONS,
-    R_HBM,
-)
 from ...env.game.moves import COPY, DROP, NO_COPY
 from ...env.game.tables import Tables
 from ...env.program.program import OPERAND
@@ -91,20 +71,20 @@ class Tensors:
 def make_tensors(task: Task) -> Tensors:
     """Returns the tensors of a task's program."""
     tables = task.tables
-    owner, kind = tables.access[:, A_BUFFER], tables.access[:, A_KIND]
+    owner, kind = tables.access["buffer"], tables.access["kind"]
     buffers = np.unique(owner[task.free])
     index = np.full(len(tables.buffer), -1, np.int64)
     index[buffers] = np.arange(len(buffers))
     node = np.full(len(owner), -1, np.int64)
     node[task.free] = index[owner[task.free]]
-    constant = (tables.buffer[:, B_INPUT] == 1) & (tables.buffer[:, B_LAST_RESULT] < 0)
+    constant = (tables.buffer["is_input"] == 1) & (tables.buffer["last_result"] < 0)
     preferences = np.full((len(owner), NUM_HOMES), DROP, np.int8)
     preferences[:, FAST] = np.where(kind == OPERAND, COPY, NO_COPY)
     preferences[:, BOTH] = np.where(constant[owner], CROSS_PROGRAM_FETCH, COPY)
-    weight = tables.instruction_f[tables.access[:, A_INSTRUCTION], IF_WEIGHT]
-    moved = np.where(node >= 0, tables.access_f[:, AF_BYTES] * weight, 0.0)
-    first = np.full(len(buffers), tables.limits[L_INSTRUCTIONS], np.int64)
-    np.minimum.at(first, node[task.free], tables.access[task.free, A_INSTRUCTION])
+    weight = tables.instruction["weight"][tables.access["instruction"]]
+    moved = np.where(node >= 0, tables.access["bytes"] * weight, 0.0)
+    first = np.full(len(buffers), tables.limits.instructions, np.int64)
+    np.minimum.at(first, node[task.free], tables.access["instruction"][task.free])
     return Tensors(
         node, preferences, moved, _features(tables, node, buffers), _edges(tables, node, len(buffers)), first
     )
@@ -113,19 +93,19 @@ def make_tensors(task: Task) -> Tensors:
 def _edges(tables: Tables, node: NDArray[np.int64], count: int) -> NDArray[np.bool_]:
     """Returns `[K, K]` whether one instruction accesses both tensors."""
     decided = np.flatnonzero(node >= 0)
-    touches = np.zeros((tables.limits[L_INSTRUCTIONS] + 1, count), np.float32)
-    touches[tables.access[decided, A_INSTRUCTION], node[decided]] = 1.0
+    touches = np.zeros((tables.limits.instructions + 1, count), np.float32)
+    touches[tables.access["instruction"][decided], node[decided]] = 1.0
     return (touches.T @ touches) > 0
 
 
 def _features(tables: Tables, node: NDArray[np.int64], buffers: NDArray[np.int64]) -> NDArray[np.float32]:
     """Returns `[K, NUM_FEATURES]` without units, of the order of 1."""
-    count, steps = len(buffers), int(tables.limits[L_INSTRUCTIONS])
+    count, steps = len(buffers), int(tables.limits.instructions)
     decided = np.flatnonzero(node >= 0)
-    of, t = node[decided], tables.access[decided, A_INSTRUCTION]
-    reads = tables.access[decided, A_KIND] == OPERAND
-    clock = tables.instruction_f[:, IF_CLOCK]
-    whole, fast = max(float(clock[steps]), 1e-30), float(tables.limits[L_FAST])
+    of, t = node[decided], tables.access["instruction"][decided]
+    reads = tables.access["kind"][decided] == OPERAND
+    clock = tables.instruction["clock_s"]
+    whole, fast = max(float(clock[steps]), 1e-30), float(tables.limits.fast_bytes)
 
     def total(values: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.bincount(of, weights=values, minlength=count).astype(np.float64)
@@ -134,11 +114,11 @@ def _features(tables: Tables, node: NDArray[np.int64], buffers: NDArray[np.int64
     first, last = np.full(count, steps, np.int64), np.zeros(count, np.int64)
     np.minimum.at(first, of, t)
     np.maximum.at(last, of, t)
-    share = tables.buffer[buffers, B_ALIGNED] / fast
-    need = tables.buffer[buffers, B_SIZE] / tables.rates[R_HBM] / whole
-    span = (clock[last] + tables.instruction_f[last, IF_HBM_RUN] - clock[first]) / whole
-    benefit = total(tables.access_f[decided, AF_BENEFIT]) / whole
-    busy = tables.instruction_f[t, IF_COMPUTE] / np.maximum(tables.instruction_f[t, IF_HBM_RUN], 1e-30)
+    share = tables.buffer["aligned"][buffers] / fast
+    need = tables.buffer["size"][buffers] / tables.rates.hbm / whole
+    span = (clock[last] + tables.instruction["all_hbm_s"][last] - clock[first]) / whole
+    benefit = total(tables.access["benefit"][decided]) / whole
+    busy = tables.instruction["compute_s"][t] / np.maximum(tables.instruction["all_hbm_s"][t], 1e-30)
     columns = [
         0.25 * np.log10(np.maximum(share, 1e-6)) + 0.5,
         np.minimum(share, 4.0),
@@ -150,10 +130,10 @@ def _features(tables: Tables, node: NDArray[np.int64], buffers: NDArray[np.int64
         clock[last] / whole,
         np.log2(1.0 + total(reads.astype(np.float64))) / 4.0,
         np.log2(1.0 + total((~reads).astype(np.float64))) / 4.0,
-        tables.buffer[buffers, B_INPUT].astype(np.float64),
-        tables.buffer[buffers, B_OUTPUT].astype(np.float64),
+        tables.buffer["is_input"][buffers].astype(np.float64),
+        tables.buffer["is_output"][buffers].astype(np.float64),
         total(busy) / uses,
-        np.minimum(total(tables.instruction_f[t, IF_LIVE]) / uses, 3.0),
-        np.log10(np.maximum(total(tables.instruction_f[t, IF_WEIGHT]) / uses, 1.0)) / 3.0,
+        np.minimum(total(tables.instruction["live"][t]) / uses, 3.0),
+        np.log10(np.maximum(total(tables.instruction["weight"][t]) / uses, 1.0)) / 3.0,
     ]
     return np.stack(columns, axis=1).astype(np.float32).reshape(count, NUM_FEATURES)

@@ -15,20 +15,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ...env.game.columns import (
-    A_BUFFER,
-    A_INSTRUCTION,
-    A_KIND,
-    AF_BENEFIT,
-    B_ALIGNED,
-    B_INPUT,
-    B_LAST_RESULT,
-    B_PLAYED,
-    B_TRIVIAL,
-    IF_CLOCK,
-    IF_HBM_RUN,
-    L_FAST,
-)
 from ...env.game.moves import COPY, DROP, NO_COPY
 from ...env.game.tables import Tables
 from ...env.program.program import OPERAND
@@ -116,11 +102,11 @@ def random_knapsacks(task: Task, share: float, most: int) -> list[Start]:
 
 def make_stays(tables: Tables, cut: float) -> Stays:
     """Returns the stays of all buffers that may be placed, cut where unused for a share `cut` of the time."""
-    owner, kind = tables.access[:, A_BUFFER], tables.access[:, A_KIND]
-    step = tables.access[:, A_INSTRUCTION]
-    begin = tables.instruction_f[:, IF_CLOCK]
-    end = begin + tables.instruction_f[:, IF_HBM_RUN]
-    placeable = (tables.buffer[owner, B_PLAYED] == 1) & (tables.buffer[owner, B_TRIVIAL] == 0)
+    owner, kind = tables.access["buffer"], tables.access["kind"]
+    step = tables.access["instruction"]
+    begin = tables.instruction["clock_s"]
+    end = begin + tables.instruction["all_hbm_s"]
+    placeable = (tables.buffer["played"][owner] == 1) & (tables.buffer["trivial"][owner] == 0)
     number = np.full(len(owner), -1, np.int64)
     stays: list[list[int]] = []
     latest: dict[int, int] = {}
@@ -140,12 +126,12 @@ def make_stays(tables: Tables, cut: float) -> Stays:
     spans = np.array(stays, np.int64).reshape(-1, 2)
     of_stay = np.zeros(len(stays), np.int64)
     of_stay[number[placeable]] = owner[placeable]
-    benefit = np.bincount(number[placeable], tables.access_f[placeable, AF_BENEFIT], minlength=len(stays))
+    benefit = np.bincount(number[placeable], tables.access["benefit"][placeable], minlength=len(stays))
     return Stays(
         number,
         spans[:, 0],
         spans[:, 1],
-        tables.buffer[of_stay, B_ALIGNED].astype(np.int64),
+        tables.buffer["aligned"][of_stay].astype(np.int64),
         benefit.astype(np.float64),
         end[spans[:, 1]] - begin[spans[:, 0]],
         preference,
@@ -156,8 +142,8 @@ def plan_of_stays(task: Task, stays: Stays, chosen: NDArray[np.bool_]) -> Plan:
     """Returns the plan in which the accesses of the `chosen` stays (`[S]`) are fast."""
     plan = np.where(chosen[stays.of_access] & (stays.of_access >= 0), stays.preference, DROP).astype(np.int8)
     # The game prefetches the first input that prefers it across programs: only the one that gains most does.
-    buffer = task.tables.buffer[task.tables.access[:, A_BUFFER]]
-    constant = (buffer[:, B_INPUT] == 1) & (buffer[:, B_LAST_RESULT] < 0)
+    buffer = task.tables.buffer[task.tables.access["buffer"]]
+    constant = (buffer["is_input"] == 1) & (buffer["last_result"] < 0)
     able = np.flatnonzero((plan == COPY) & constant)
     if len(able):
         best = able[np.argmax(stays.benefit_s[stays.of_access[able]])]
@@ -183,7 +169,7 @@ def _knapsacks(task: Task, stays: Stays) -> None:
 
 
 def _knapsack(task: Task, stays: Stays, powers: tuple[float, float], share: float) -> Plan:
-    free = share * (task.tables.limits[L_FAST] - task.game.program.reserved)
+    free = share * (task.tables.limits.fast_bytes - task.game.program.reserved)
     return plan_of_stays(task, stays, take(_order(stays, *powers), stays.first, stays.last, stays.size, free))
 
 

@@ -6,21 +6,15 @@ Shapes: `N` decisions, `O` observation size, `M` moves, `A` accesses.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from ...env.compiled.unowned import unowned
-from ...env.game.columns import C_ACCESS
-from ...env.game.instructions import catch_up
-from ...env.game.legality import legal_moves
+from ...env.compiled.kernel import kernel, vector
+from ...env.compiled.struct import Struct, array, function, rows
+from ...env.game import kernels
 from ...env.game.moves import NUM_MOVES
-from ...env.game.observation import OBSERVATION_SIZE, observe
-from ...env.game.options import ANY_OFFSET, Options
-from ...env.game.play import play
-from ...env.game.rules import reset
-from ...env.game.state import State
-from ...env.game.tables import Tables
-from ..common.plan import Plan, choose, preference_of
+from ...env.game.observation import OBSERVATION_SIZE
+from ...env.game.options import ANY_OFFSET
+from ..common.plan import TO_THE_END, Plan, PlanGame, preference_of
 from ..common.task import Task
 
 # An access, and another preference for it.
@@ -59,41 +53,50 @@ def decisions_along(task: Task, plan: Plan) -> Decisions:
         np.zeros((accesses, NUM_MOVES), np.bool_),
         np.zeros((accesses, NUM_MOVES), np.int8),
     )
-    count = _record(task.tables, task.state, task.options, task.following, plan, *found)
+    seen = Seen(
+        access=found.access,
+        move=found.move,
+        observation=found.observation,
+        legal=found.legal.view(np.int8),
+        preference=found.preference,
+        moves=np.zeros(accesses, np.int8),
+    )
+    count = _record(task.plan_game, seen, plan)
     return Decisions._make(part[:count] for part in found)
 
 
-@njit(cache=True, nogil=True)
-def _record(
-    tables: Tables,
-    state: State,
-    options: Options,
-    following: np.ndarray,
-    plan: np.ndarray,
-    accesses: np.ndarray,
-    moves: np.ndarray,
-    observations: np.ndarray,
-    legals: np.ndarray,
-    preferences: np.ndarray,
-) -> int:
-    """Plays `plan`, fills the columns of `Decisions`, and returns the number of decisions."""
-    tables, state = unowned(tables), unowned(state)
-    reset(tables, state)
+class Seen(Struct):
+    """`Decisions` as compiled code fills them in; `moves[A]` are those of the whole game."""
+
+    access: NDArray[np.int64] = rows(np.int64)
+    move: NDArray[np.int64] = rows(np.int64)
+    observation: NDArray[np.float32] = array(np.float32, 2)
+    legal: NDArray[np.int8] = array(np.int8, 2)
+    preference: NDArray[np.int8] = array(np.int8, 2)
+    moves: NDArray[np.int8] = array(np.int8, 1)
+    observe = function(kernels.observe)
+
+
+@kernel(PlanGame, Seen, vector(np.int8), returns=int)
+def _record(game: PlanGame, seen: Seen, plan: np.ndarray) -> int:
+    """Plays `plan`, fills in its decisions, and returns their number."""
+    tables, state, options = game.tables, game.state, game.options
+    accesses = len(plan)
+    game.reset(tables, state)
     count = 0
-    while True:
-        state.counters[C_ACCESS] = following[state.counters[C_ACCESS]]
-        if not catch_up(tables, state):
-            return count
-        access = state.counters[C_ACCESS]
-        decides = legal_moves(tables, state, options, ANY_OFFSET, False) > 1
+    access = game.play_until(tables, state, options, plan, seen.moves, 0)
+    while access < accesses:
+        decides = game.look(tables, state, options, ANY_OFFSET, False) > 1
         if decides:
-            accesses[count] = access
-            observe(tables, state, options, observations[count])
+            seen.access[count] = access
+            seen.observe(tables, state, options, seen.observation[count])
             for move in range(NUM_MOVES):
-                legals[count, move] = options.legal[move] == 1
-                preferences[count, move] = preference_of(tables, state, move)
-        move = choose(tables, state, options, plan[access])
+                seen.legal[count, move] = options.legal[move]
+                seen.preference[count, move] = preference_of(tables, state, move)
+        following = game.play_until(tables, state, options, plan, seen.moves, access + 1)
         if decides:
-            moves[count] = move
+            seen.move[count] = seen.moves[access]
             count += 1
-        play(tables, state, options, move)
+        access = following
+    game.play_until(tables, state, options, plan, seen.moves, TO_THE_END)
+    return count

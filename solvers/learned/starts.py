@@ -2,7 +2,6 @@
 
 import itertools
 
-from ...env.game.columns import R_PATIENCE, R_SLACK
 from ...env.physics.objective import ROBUST
 from ...env.program.mapping import Mapping
 from ..common.follow import PATIENCE, SLACKS, hints_of_mapping, plan_of_mapping, without_times
@@ -55,7 +54,7 @@ def _following(task: Task, mapping: Mapping, until: float) -> list[Start]:
 def _with_slack(task: Task, plan_tables: PlanTables, slack: float) -> PlanTables:
     """Returns `plan_tables` with another slack, and under `robust` with the patience that the agent plays with."""
     rates = plan_tables.tables.rates.copy()
-    rates[R_SLACK] = slack
+    rates.slack = slack
     if task.game.judge.objective == ROBUST:
-        rates[R_PATIENCE] = PATIENCE
-    return plan_tables._replace(tables=plan_tables.tables._replace(rates=rates))
+        rates.patience = PATIENCE
+    return plan_tables._replace(tables=plan_tables.tables.replace(rates=rates))

@@ -8,19 +8,12 @@ the line's. Changes begin more often where these odds are high.
 from collections.abc import Sequence
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from ...env.compiled.block import copy_block
-from ...env.compiled.sorting import first_above
-from ...env.compiled.unowned import unowned
-from ...env.game.columns import C_ACCESS, F_REWARD
-from ...env.game.instructions import catch_up
-from ...env.game.outcome import outcome
-from ...env.game.play import play
-from ..common.plan import Plan, PlanGame, choose
+from ...env.compiled.kernel import kernel, vector
+from ..common.plan import TO_THE_END, Plan, PlanGame
 from ..common.task import Task
-from ..common.walk import Checkpoints, Current, Search, Walk
+from ..common.walk import Checkpoints, Current, Search, Walk, accept, go_back, keep
 from .decisions import Change, Decisions, decisions_along
 from .proposer import Proposer
 
@@ -127,42 +120,29 @@ class GuidedWalk(Walk):
         self._proposals = list(zip(accesses.tolist(), preferences.tolist(), strict=True))
 
 
-@njit(cache=True, nogil=True)
+@kernel(PlanGame, Checkpoints, Current, vector(np.int64), vector(np.int8))
 def _try_changes(
     game: PlanGame, kept: Checkpoints, current: Current, accesses: np.ndarray, preferences: np.ndarray
 ) -> None:
     """Tries changes of one preference one after the other, and keeps those that improve the game."""
-    tables, state, options = unowned(game.tables), unowned(game.state), game.options
-    kept, current = unowned(kept), unowned(current)
-    points, bank, rewards, slot = kept.points, kept.bank, kept.rewards, kept.slot
-    plan, moves, trial_moves, seconds = current.plan, current.moves, current.trial_moves, current.seconds
+    tables, state, plan = game.tables, game.state, current.plan
+    points = kept.points
     for number in range(len(accesses)):
         first = accesses[number]
         before = plan[first]
         plan[first] = preferences[number]
-        point = first_above(points, first) - 1
-        copy_block(bank[slot[point], point], game.block)
+        point = go_back(game, kept, first)
         passed = point + 1
-        while True:
-            state.counters[C_ACCESS] = game.following[state.counters[C_ACCESS]]
-            access = state.counters[C_ACCESS]
+        over = False
+        while not over:
+            until = points[passed] if passed < len(points) else TO_THE_END
+            access = game.play_until(tables, state, game.options, plan, current.trial_moves, until)
             while passed < len(points) and access >= points[passed]:
-                copy_block(game.block, bank[1 - slot[passed], passed])
-                rewards[1 - slot[passed], passed] = state.sums[F_REWARD]
+                keep(game, kept, 1 - kept.slot[passed], passed)
                 passed += 1
-            if not catch_up(tables, state):
-                break
-            move = choose(tables, state, options, plan[access])
-            trial_moves[access] = move
-            play(tables, state, options, move)
-        judged = outcome(tables, game.scoring, state)
-        if judged >= seconds[0]:
+            over = until == TO_THE_END
+        judged = game.judge(tables, game.scoring, state)
+        if judged >= current.seconds[0]:
             plan[first] = before
-            continue
-        seconds[0] = judged
-        copy_block(trial_moves[points[point] :], moves[points[point] :])
-        for k in range(point + 1, len(points)):
-            slot[k] = 1 - slot[k]
-        if judged < seconds[1]:
-            seconds[1] = judged
-            copy_block(plan, current.best_plan)
+        else:
+            accept(kept, current, point, judged)

@@ -9,7 +9,7 @@ from mallocmuzero.actors.self_play.config import ActorConfig
 from mallocmuzero.actors.self_play.episode import EpisodeResult
 from mallocmuzero.actors.self_play.programs import ProgramContext
 from mallocmuzero.env.errors import UserError
-from mallocmuzero.env.game.columns import HINTS, NEVER
+from mallocmuzero.env.game.records import NEVER
 from mallocmuzero.env.program.mapping import PREFETCH, WRITE_BACK
 from mallocmuzero.env.program.program import Program
 from mallocmuzero.env.verifier.verify import verify
@@ -58,7 +58,7 @@ def test_with_orders_games_follow_the_better_of_two_mappings(name: str) -> None:
     assert judge.judge(ordered) < judge.judge(program.production)
     assert first_line_s(ORDERS, program) <= first_line_s(ActorConfig(), program)
     assert followed is not None
-    hints, mine = ORDERS.game(program).tables.access[:, HINTS], hints_of_mapping(program, followed)
+    hints, mine = ORDERS.game(program).tables.hints(), hints_of_mapping(program, followed)
     assert any(np.array_equal(hints, known) for known in (mine, without_times(mine)))
 
 

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from programs import TARGET, make_program, programs, programs_with_cycles
 
 from mallocmuzero.env.errors import UserError
-from mallocmuzero.env.game.columns import D_WAIT, NEVER, S_OFFSET
 from mallocmuzero.env.game.game import MallocGame, play_line
 from mallocmuzero.env.game.moves import COPY, DROP, NO_COPY
 from mallocmuzero.env.game.observation import GRID, GRID_SIZE, OBSERVATION_SIZE
+from mallocmuzero.env.game.records import NEVER
 from mallocmuzero.env.physics.cost import CYCLES, MODELS, MSA, all_hbm_latency, instruction_times
 from mallocmuzero.env.physics.objective import OBJECTIVES
 from mallocmuzero.env.physics.simulator import simulate
@@ -70,7 +70,7 @@ def test_any_line_with_any_hints_is_a_legal_mapping(program: Program, seed: int)
         named = int(rng.integers(places)) * TARGET.alignment
         allowed = rng.random() < 0.5 and game.allows(move, named)
         total += game.step(move, named if allowed else None)[0]
-        assert not allowed or game.state.buffer[buffer, S_OFFSET] == named, "a hint does not overrule the move"
+        assert not allowed or game.state.buffer["offset"][buffer] == named, "a hint does not overrule the move"
     assert verify(program, game.target, game.mapping()) == []
     if asked:
         assert total == pytest.approx(game.all_hbm_s - game.latency_s, rel=1e-9, abs=1e-12)
@@ -114,7 +114,7 @@ def test_the_games_account_of_its_instructions_is_the_cost_models(program: Progr
     run_s = np.zeros(program.num_instructions)
     for model, weight in ((MSA, clock.msa), (CYCLES, clock.cycles)):
         run_s += weight * instruction_times(program, game.target, fast, model)[0]
-    waited = float(game.state.step_f[:-1, D_WAIT] @ program.weight + game.state.step_f[-1, D_WAIT])
+    waited = float(game.state.step["wait_s"][:-1] @ program.weight + game.state.step["wait_s"][-1])
     assert game.saved_s + waited == pytest.approx(game.all_hbm_s - run_s @ program.weight, rel=1e-9, abs=1e-9)
 
 
@@ -287,7 +287,7 @@ def test_a_write_back_is_complete_when_a_hint_says() -> None:
     for due, waits in ((2, [0.0, 0.0, 0.5, 0.0]), (NEVER, [0.0, 0.0, 0.0, 0.0])):
         game = MallocGame(program, trivial_share=0.0, hints=hints_at(program, "p", (-1, NEVER, int(due))))
         play_by_name(game, {"a result p": COPY})
-        assert game.state.step_f[:4, D_WAIT].tolist() == pytest.approx(waits)
+        assert game.state.step["wait_s"][:4].tolist() == pytest.approx(waits)
         assert verify(program, game.target, game.mapping()) == []
 
 

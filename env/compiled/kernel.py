@@ -1,0 +1,167 @@
+"""Kernels and routines: what Numba compiles.
+
+A *kernel* is called from Python, or by other compiled code through its address. It is compiled for one declared
+signature, as a whole, and kept on disk. A *routine* is called by kernels and routines only. It is compiled to LLVM's
+intermediate form, once for the types of its arguments, and optimised and turned into machine code as a part of each
+kernel that needs it.
+
+Numba's own `njit` optimises each function together with all that it calls, makes machine code of it with wrappers for
+Python and C, and does so again one level up: for the game that was ten times the work (docs/decisions/0018-structs.md).
+It also compiles a function anew for each literal argument. Here arguments count by their types alone.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+from numba.core import types
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import AnalysisPass, register_pass
+from numba.core.typed_passes import IRLegalization
+from numba.np.numpy_support import from_dtype
+
+from .struct import signature_of
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+# In the order of their declaration.
+KERNELS: "list[Any]" = []
+
+
+def routine(function: _Function) -> _Function:
+    """Declares a function that only compiled code calls."""
+    dispatcher = numba.njit(
+        nogil=True, pipeline_class=_RoutineCompiler, no_cpython_wrapper=True, no_cfunc_wrapper=True
+    )(function)
+    return _by_types(dispatcher)
+
+
+def kernel(*arguments: Any, returns: Any = None) -> Callable[[_Function], _Function]:
+    """Declares a function that Python calls, for one signature.
+
+    Args:
+      arguments: the type of each argument: a `Struct`, `int`, `float`, `bool`, a record's dtype, or a Numba type
+        (`vector`).
+      returns: the type of what it returns.
+    """
+
+    def declare(function: _Function) -> Any:
+        dispatcher = numba.njit(cache=True, nogil=True, pipeline_class=_KernelCompiler)(function)
+        dispatcher.declared = (arguments, returns)
+        dispatcher.address = partial(address_of, dispatcher)
+        KERNELS.append(dispatcher)
+        return _by_types(dispatcher)
+
+    return declare
+
+
+def vector(dtype: Any) -> types.Array:
+    """Returns the type of a contiguous one-dimensional array."""
+    return types.Array(from_dtype(np.dtype(dtype)), 1, "C")
+
+
+def compile_kernel(kernel: Any) -> None:
+    """Compiles a kernel for its declared signature, or loads it from disk; it then accepts no other."""
+    if not kernel.overloads:
+        kernel.compile(signature_of(*kernel.declared))
+        kernel.disable_compile()
+
+
+def address_of(kernel: Any) -> int:
+    """Returns the address at which compiled code calls a kernel (`struct.function`)."""
+    compile_kernel(kernel)
+    (compiled,) = kernel.overloads.values()
+    return int(compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cfunc_wrapper_name))
+
+
+def _by_types(dispatcher: Any) -> Any:
+    """Makes compiled callers ask for the types of arguments alone, not for their literal values."""
+    template_of = dispatcher.get_call_template
+
+    def get_call_template(arguments: Any, keywords: Any) -> Any:
+        plain = tuple(types.unliteral(argument) for argument in arguments)
+        return template_of(plain, {name: types.unliteral(argument) for name, argument in keywords.items()})
+
+    dispatcher.get_call_template = get_call_template
+    return dispatcher
+
+
+class _KernelLibrary(JITCodeLibrary):
+    """The code of a kernel: that of every routine it needs is linked in, once."""
+
+    def add_linking_library(self, library: Any) -> None:
+        for needed in (library, *getattr(library, "routines", ())):
+            if needed not in self._linking_libraries:
+                super().add_linking_library(needed)
+
+
+class _RoutineLibrary(_KernelLibrary):
+    """The code of a routine, neither optimised nor turned into machine code."""
+
+    @property
+    def routines(self) -> list[Any]:
+        return self._linking_libraries
+
+    @property
+    def codegen(self) -> Any:
+        return _NoEnvironment
+
+    def finalize(self) -> None:
+        self._raise_if_finalized()
+        for library in self._linking_libraries:
+            self._reload_init.update(library._reload_init)
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """Returns 0: Python cannot call a routine."""
+        return 0
+
+
+class _NoEnvironment:
+    """Stands for a code generator without machine code: no place for a Python environment."""
+
+    @staticmethod
+    def set_env(name: str, environment: Any) -> None:
+        """Does nothing."""
+
+
+class _Prepare(AnalysisPass):
+    _library: Any
+
+    def __init__(self) -> None:
+        AnalysisPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        state.library = self._library(state.targetctx.codegen(), state.func_id.func_qualname)
+        if self._library is _KernelLibrary:
+            state.library.enable_object_caching()
+        return False
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
+class _PrepareKernel(_Prepare):
+    _name = "prepare_kernel"
+    _library = _KernelLibrary
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
+class _PrepareRoutine(_Prepare):
+    _name = "prepare_routine"
+    _library = _RoutineLibrary
+
+
+class _KernelCompiler(CompilerBase):
+    _prepare: Any = _PrepareKernel
+
+    def define_pipelines(self) -> list[Any]:
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.add_pass_after(self._prepare, IRLegalization)
+        passes.finalize()
+        return [passes]
+
+
+class _RoutineCompiler(_KernelCompiler):
+    _prepare = _PrepareRoutine
