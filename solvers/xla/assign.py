@@ -1,6 +1,6 @@
 """The whole assignment: buffers one after the other, with retries and repacks (XLA: `MsaAlgorithm::Finish`)."""
 
-from ...env.compiled.jit import njit
+from ...env.compiled.kernel import kernel, routine
 from . import heap as heaps
 from .copy_resource import remove, take_back
 from .cross_program import place_cross_program
@@ -11,7 +11,7 @@ from .segments import place_buffer
 from .state import NO_MEMORY, UNDO, State, Wishes, reset
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(Problem, State, Wishes)
 def assign(problem: Problem, state: State, wishes: Wishes) -> None:
     """Places buffers in `state`, which is overwritten.
 
@@ -43,7 +43,7 @@ def assign(problem: Problem, state: State, wishes: Wishes) -> None:
                 break
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def _undo(problem: Problem, state: State, chunks: int, stays: int, slices: int) -> None:
     """Takes back stays, copies and chunks of the buffer at hand (XLA: `UncommitPendingChunks`), down to the counts."""
     now = state.now

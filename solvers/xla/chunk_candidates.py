@@ -1,6 +1,6 @@
 """Offsets for a buffer that should stay as long as possible (XLA: `MsaAlgorithm::FindBestChunkCandidates`)."""
 
-from ...env.compiled.jit import njit
+from ...env.compiled.kernel import routine
 from .heap import NO_OFFSET, fit
 from .interval_picker import can_stay
 from .problem import Problem
@@ -8,7 +8,7 @@ from .sliced_allocation import fit_slices
 from .state import State
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def longest_fit(problem: Problem, state: State, first: int, slices: int) -> int:
     """Returns the offset that stays free for the most uses, or `NO_OFFSET`.
 

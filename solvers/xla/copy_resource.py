@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...env.compiled.jit import njit
+from ...env.compiled.kernel import routine
 from ...env.compiled.struct import Rows, Struct, new_record, one, rows
 
 # A copy; it moves over the times between start and end, both excluded.
@@ -71,7 +71,7 @@ def make_resource(supply: NDArray[np.int64], copies: int) -> CopyResource:
     )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def clear(resource: CopyResource) -> None:
     """Removes all copies."""
     now = resource.now
@@ -83,7 +83,7 @@ def clear(resource: CopyResource) -> None:
         resource.ended[at] = 0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def _upper(resource: CopyResource, start: int) -> int:
     """Returns how many copies start at `start` or before."""
     low, high = 0, resource.now.copies
@@ -96,7 +96,7 @@ def _upper(resource: CopyResource, start: int) -> int:
     return low
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def take_back(resource: CopyResource, changes: int) -> None:
     """Restores all delays but the first `changes` that changed."""
     while resource.now.changes > changes:
@@ -105,7 +105,7 @@ def take_back(resource: CopyResource, changes: int) -> None:
         resource.delay[change.time] = change.delay
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def consume(resource: CopyResource, start: int, end: int, need: int) -> bool:
     """Moves a copy after those that started before it, and delays the later ones (XLA: `ConsumeResource`).
 
@@ -155,7 +155,7 @@ def consume(resource: CopyResource, start: int, end: int, need: int) -> bool:
         following += 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def has_enough(resource: CopyResource, start: int, end: int, need: int) -> bool:
     """Returns whether one more copy would leave all complete in time (XLA: `HasEnoughResource`)."""
     changes = resource.now.changes
@@ -164,7 +164,7 @@ def has_enough(resource: CopyResource, start: int, end: int, need: int) -> bool:
     return fits
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def _count(resource: CopyResource, first: int, last: int, change: int) -> None:
     """Counts a copy that is in flight over `first..last`, or with a `change` of -1 no longer."""
     at = first + 2
@@ -177,7 +177,7 @@ def _count(resource: CopyResource, first: int, last: int, change: int) -> None:
         at += at & -at
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def outstanding(resource: CopyResource, first: int, last: int) -> int:
     """Returns how many copies are in flight at some time of `first..last`."""
     at, total = min(last + 2, len(resource.begun) - 1), 0
@@ -191,7 +191,7 @@ def outstanding(resource: CopyResource, first: int, last: int) -> int:
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def add(resource: CopyResource, start: int, end: int, need: int, counted_from: int) -> None:
     """Adds a copy that `has_enough` accepts (XLA: `AddCopy`); it is in flight from `counted_from` through `end`."""
     consume(resource, start, end, need)
@@ -208,7 +208,7 @@ def add(resource: CopyResource, start: int, end: int, need: int, counted_from: i
     _count(resource, counted_from, end, 1)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def remove(resource: CopyResource, start: int, counted_from: int, end: int) -> None:
     """Removes the copy added last of those that start at `start` (XLA: `RemoveCopy`); `take_back` restores delays."""
     at = _upper(resource, start) - 1

@@ -6,7 +6,7 @@ XLA: `FindCrossProgramPrefetchCandidates` and `MsaAlgorithm::AllocateCrossProgra
 import numpy as np
 from numpy.typing import NDArray
 
-from ...env.compiled.jit import njit
+from ...env.compiled.kernel import routine
 from ...env.program.mapping import CROSS_PROGRAM
 from ...env.program.program import OPERAND, RESULT, Program
 from .heap import NO_OFFSET, commit, fit
@@ -45,7 +45,7 @@ def candidates(program: Program, problem: Problem) -> NDArray[np.int64]:
     return np.array([buffer for *_, buffer in sorted(found)], np.int64)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def place_cross_program(problem: Problem, state: State, number: int) -> None:
     """Places a buffer as a cross-program prefetch if memory is free over all times.
 

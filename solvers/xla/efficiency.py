@@ -1,11 +1,11 @@
 """Stays that serve too few bytes for the bytes copied for them (XLA: `GetInefficientAllocationSites`)."""
 
-from ...env.compiled.jit import njit
+from ...env.compiled.kernel import routine
 from .problem import Problem
 from .state import State
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def rule_out_inefficient(problem: Problem, state: State) -> bool:
     """Marks values and uses of inefficient stays of the buffer at hand; returns whether any is new.
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ...env.compiled.jit import njit
+from ...env.compiled.kernel import routine
 from ...env.compiled.struct import Rows, Struct, new_record, one, rows
 from .problem import Problem
 from .sorting import sort
@@ -80,7 +80,7 @@ def make_heap(times: int, chunks: int, links: int) -> Heap:
     )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def start_over(problem: Problem, heap: Heap) -> None:
     """Frees all but the bytes that instructions keep to themselves."""
     now = heap.now
@@ -95,7 +95,7 @@ def start_over(problem: Problem, heap: Heap) -> None:
             commit(heap, t, t, 0, problem.reserved[t])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def commit(heap: Heap, first: int, last: int, offset: int, size: int) -> None:
     """Puts bytes to use over the times `first..last` (XLA: `CommitChunk`); an empty interval changes nothing."""
     if first > last:
@@ -118,7 +118,7 @@ def commit(heap: Heap, first: int, last: int, offset: int, size: int) -> None:
         heap.exact[t] += size
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def undo(heap: Heap, chunks: int) -> None:
     """Frees all but the oldest `chunks` chunks."""
     now = heap.now
@@ -133,7 +133,7 @@ def undo(heap: Heap, chunks: int) -> None:
             heap.exact[t] -= chunk.bytes
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def gather(problem: Problem, heap: Heap, first: int, last: int, count: int) -> int:
     """Appends the bytes in use within `first..last` to the `count` entries of `taken`; returns their new count."""
     align = problem.limit.alignment
@@ -159,7 +159,7 @@ def gather(problem: Problem, heap: Heap, first: int, last: int, count: int) -> i
     return count
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def best_gap(problem: Problem, heap: Heap, count: int, size: int) -> int:
     """Returns the offset of the smallest gap of `size` bytes, the lowest of equal ones; `NO_OFFSET` if there is none.
 
@@ -181,7 +181,7 @@ def best_gap(problem: Problem, heap: Heap, count: int, size: int) -> int:
     return offset if offset + size <= problem.limit.fast_bytes else NO_OFFSET
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def latest_free(heap: Heap, first: int, last: int, offset: int, size: int) -> int:
     """Returns the last time, `last` at most, up to which bytes are free from `first` on; `first - 1` for none."""
     low = max(first, 0)
@@ -202,7 +202,7 @@ def latest_free(heap: Heap, first: int, last: int, offset: int, size: int) -> in
     return last
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def has_bytes(problem: Problem, heap: Heap, first: int, last: int, size: int) -> bool:
     """Returns whether each time has enough free bytes, contiguous or not: a quick test that rules most cases out."""
     most = problem.limit.fast_bytes - size
@@ -212,7 +212,7 @@ def has_bytes(problem: Problem, heap: Heap, first: int, last: int, size: int) ->
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def fit(problem: Problem, heap: Heap, first: int, last: int, size: int, preferred_offset: int) -> int:
     """Returns an offset for `size` bytes over `first..last`, or `NO_OFFSET` (XLA: `FindChunkCandidate`).
 

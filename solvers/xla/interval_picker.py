@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...env.compiled.jit import njit
+from ...env.compiled.kernel import routine
 from ...env.compiled.struct import Rows
 from .problem import NEVER, Problem
 
@@ -30,7 +30,7 @@ PICKER = np.dtype(
 )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def elapsed(problem: Problem, start: int, end: int) -> np.float32:
     """Returns the seconds between two times, both excluded, loops inside weighed (XLA: `GetLogicalIntervalElapsed`)."""
     if start >= end:
@@ -46,13 +46,13 @@ def elapsed(problem: Problem, start: int, end: int) -> np.float32:
     return seconds / problem.weight[least]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def can_stay(problem: Problem, start: int, end: int) -> bool:
     """Returns whether a stay may last between two uses (XLA: `CanAllocateInAlternateMemoryNoCopy`)."""
     return problem.limit.longest_s > elapsed(problem, start, end)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def write_back_end(problem: Problem, copy_s: np.float32, start: int, last: int, retry: int) -> int:
     """Returns the time by which a write-back should end, `last + 1` at most (XLA: `PreferredEvictionEndTime`)."""
     preferred_s = (np.float32(1.0) + _RETRY * np.float32(retry)) * problem.limit.preferred_overlap * copy_s
@@ -62,13 +62,13 @@ def write_back_end(problem: Problem, copy_s: np.float32, start: int, last: int, 
     return end
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def _level(problem: Problem, t: int) -> int:
     """Returns how many loops are around a time."""
     return problem.nest[min(max(t, 0), len(problem.nest) - 1)]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def latest_start(problem: Problem, copy_s: np.float32, gain_s: np.float32, start: int, end: int) -> int:
     """Returns the latest start with enough time for the copy, else `start - 1` (XLA: `LatestPrefetchStartTime`)."""
     shortest = problem.limit.least_overlap * copy_s
@@ -88,7 +88,7 @@ def latest_start(problem: Problem, copy_s: np.float32, gain_s: np.float32, start
     return t
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def begin(
     problem: Problem,
     picker: Any,
@@ -136,7 +136,7 @@ def begin(
     next_start(problem, picker)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def preferred_start(problem: Problem, copy_s: np.float32, earliest: int, latest: int, end: int) -> int:
     """Returns the start whose seconds to the end are nearest to the preferred ones (XLA: `PreferredPrefetchStartTime`).
 
@@ -174,13 +174,13 @@ def preferred_start(problem: Problem, copy_s: np.float32, earliest: int, latest:
     return best
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def is_done(picker: Any) -> bool:
     """Returns whether all starts have been tried (XLA: `Done`)."""
     return picker.up > picker.latest and picker.down < picker.earliest
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def next_start(problem: Problem, picker: Any) -> int:
     """Returns the next start (XLA: `Next`): later and earlier ones in turn, then earlier ones in growing steps."""
     end = picker.end
@@ -207,7 +207,7 @@ def next_start(problem: Problem, picker: Any) -> int:
     return start
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def slice_starts(problem: Problem, start: int, end: int, count: int, cut: Rows) -> None:
     """Spreads the starts of slices evenly over the seconds from `start` to `end`.
 

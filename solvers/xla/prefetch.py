@@ -1,6 +1,6 @@
 """One prefetch: its start, its slices and its offset (XLA: `MsaAlgorithm::Prefetch`)."""
 
-from ...env.compiled.jit import njit
+from ...env.compiled.kernel import routine
 from .chunk_candidates import longest_fit
 from .copy_resource import consume, has_enough, outstanding, take_back
 from .heap import NO_OFFSET, commit
@@ -25,7 +25,7 @@ from .state import (
 _SLICED = 1.8
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def prefetch(problem: Problem, state: State, source: int) -> int:
     """Tries to prefetch a value for the use at hand.
 
@@ -107,7 +107,7 @@ def prefetch(problem: Problem, state: State, source: int) -> int:
     return DONE
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def _check_slices(problem: Problem, state: State, slices: int, end: int) -> tuple[int, int]:
     """Returns the result of a copy in slices, and its offset."""
     cut = state.cut
@@ -133,7 +133,7 @@ def _check_slices(problem: Problem, state: State, slices: int, end: int) -> tupl
     return DONE, offset
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def _enough_for_slices(problem: Problem, state: State, slices: int, end: int) -> bool:
     """Returns whether the bandwidth suffices for slices in the chosen order."""
     resource, cut = state.prefetches, state.cut
@@ -150,7 +150,7 @@ def _enough_for_slices(problem: Problem, state: State, slices: int, end: int) ->
     return fits
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def _take_slices(problem: Problem, state: State, slices: int, end: int, offset: int) -> None:
     """Adds the stay, the slices and the copies of a prefetch in slices."""
     now, cut = state.now, state.cut

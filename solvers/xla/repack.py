@@ -1,6 +1,6 @@
 """Repacking: new offsets for all stays, the longest first (XLA: `MemorySpaceAssignmentBestFitRepacker`)."""
 
-from ...env.compiled.jit import njit
+from ...env.compiled.kernel import routine
 from ...env.compiled.struct import Rows
 from .heap import NO_OFFSET, Heap, best_gap, commit, gather, start_over
 from .problem import Problem
@@ -13,7 +13,7 @@ _INDEX_BITS = 22
 _INDEX = (1 << _INDEX_BITS) - 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def repack(problem: Problem, state: State) -> bool:
     """Gives every stay a new offset if all of them fit; returns whether they do."""
     spare, moved = state.spare, state.moved
@@ -40,13 +40,13 @@ def repack(problem: Problem, state: State) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def _copy_slice(source: Rows, into: Rows, number: int) -> None:
     one, other = source[number], into[number]
     other.begin, other.low, other.bytes = one.begin, one.low, one.bytes
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def _sort_groups(problem: Problem, state: State) -> int:
     """Links the stays of each group and sorts the groups: by duration, then size, the most first; returns how many."""
     moved, keys, other = state.moved, state.spare.taken, state.spare.other
@@ -81,13 +81,13 @@ def _sort_groups(problem: Problem, state: State) -> int:
     return leaders
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def _bytes(problem: Problem, state: State, number: int) -> int:
     """Returns the bytes of a stay."""
     return problem.buffer[problem.value[state.stay[number].value].buffer].bytes
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def _commit(problem: Problem, state: State, heap: Heap, number: int) -> None:
     """Commits the bytes of a stay at its new offset, slice by slice until all have come."""
     stay, offset = state.stay[number], state.moved[number].offset
@@ -103,7 +103,7 @@ def _commit(problem: Problem, state: State, heap: Heap, number: int) -> None:
         heap.exact[max(stay.start, 0)] -= size
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def _new_offset(problem: Problem, state: State, number: int) -> int:
     """Returns an offset for a stay and its group, or `NO_OFFSET`; may change the order in which slices come."""
     stay, moved, cut = state.stay[number], state.moved, state.cut

@@ -3,7 +3,7 @@
 A value is kept in fast memory; else it is written back, once, and prefetched for the use; else it is read from HBM.
 """
 
-from ...env.compiled.jit import njit
+from ...env.compiled.kernel import routine
 from ...env.compiled.struct import Rows
 from .chunk_candidates import longest_fit
 from .copy_resource import has_enough, outstanding
@@ -14,7 +14,7 @@ from .problem import M_DEFAULT, M_KEEP, Problem
 from .state import DONE, FAST, FREE, HBM, NO_COPIES, NO_MEMORY, NOT_FAST, TOO_LONG, UNDO, State, add_stay, fill_by_copy
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def place_buffer(problem: Problem, state: State, preferred_time: Rows) -> int:
     """Places all values of the buffer at hand (XLA: `AllocateAllocationValues`); returns results as bits."""
     now, buffer = state.now, problem.buffer[state.now.buffer]
@@ -40,7 +40,7 @@ def place_buffer(problem: Problem, state: State, preferred_time: Rows) -> int:
     return result
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def _must_begin(problem: Problem, state: State, value: int) -> int:
     """Returns the memory in which a value must begin, or `FREE`."""
     if problem.value[value].begins_in_hbm or state.value[value].is_out:
@@ -48,7 +48,7 @@ def _must_begin(problem: Problem, state: State, value: int) -> int:
     return state.value[value].memory
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def _hand_on(problem: Problem, state: State, following: int) -> bool:
     """Makes the value that is written in place begin where the use at hand finds the buffer; returns whether it may."""
     number = _live_at(state, problem.use[state.now.use].time)
@@ -64,7 +64,7 @@ def _hand_on(problem: Problem, state: State, following: int) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def _live_at(state: State, time: int) -> int:
     """Returns the last stay of the value at hand that includes a time, or -1."""
     held = state.value[state.now.value]
@@ -74,7 +74,7 @@ def _live_at(state: State, time: int) -> int:
     return -1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def _last_in(state: State, memory: int) -> int:
     """Returns the last stay of the value at hand in one memory, or -1."""
     held = state.value[state.now.value]
@@ -84,7 +84,7 @@ def _last_in(state: State, memory: int) -> int:
     return -1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def _segment(problem: Problem, state: State, before: int) -> int:
     """Serves the use at hand, the time of the use before it being `before`; returns results as bits."""
     value, use = state.now.value, state.now.use
@@ -142,7 +142,7 @@ def _segment(problem: Problem, state: State, before: int) -> int:
     return result
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def _keep(problem: Problem, state: State, start: int) -> int:
     """Keeps a value in fast memory up to the use at hand (XLA: `AllocateInAlternateMemoryNoCopy`)."""
     now = state.now
@@ -170,7 +170,7 @@ def _keep(problem: Problem, state: State, start: int) -> int:
     return DONE
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def _write_back(problem: Problem, state: State) -> int:
     """Writes the value at hand back from its definition on (XLA: `Evict`)."""
     now = state.now

@@ -1,12 +1,12 @@
 """Offsets for prefetches in slices (XLA: `GlobalDecreasingSizeBestFitHeap::SlicedAllocationFinder`)."""
 
-from ...env.compiled.jit import njit
+from ...env.compiled.kernel import routine
 from .heap import NO_OFFSET, Heap, best_gap, fit, gather, has_bytes, latest_free
 from .problem import Problem
 from .state import MOST_PERMUTED, PERMUTATIONS, State
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def fit_slices(problem: Problem, heap: Heap, state: State, count: int, last: int) -> int:
     """Returns an offset for slices, or `NO_OFFSET`; the slice of turn `i` is held over `cut[i].start + 1 .. last`.
 
@@ -72,7 +72,7 @@ def fit_slices(problem: Problem, heap: Heap, state: State, count: int, last: int
     return NO_OFFSET
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def _set_order(state: State, count: int, number: int) -> bool:
     """Sets the slices `tried` to the `number`-th order; returns False if it only swaps slices that start together."""
     cut = state.cut
@@ -92,7 +92,7 @@ def _set_order(state: State, count: int, number: int) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def _blocked(problem: Problem, heap: Heap, state: State, count: int, offset: int) -> int:
     """Returns the next offset to try if a slice finds bytes in use before all have come, else -1."""
     cut = state.cut
@@ -113,7 +113,7 @@ def _blocked(problem: Problem, heap: Heap, state: State, count: int, offset: int
     return -1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def _end_of_taken(heap: Heap, first: int, last: int, low: int, high: int) -> int:
     """Returns the lowest end of the chunks that overlap the bytes `low..high` over `first..last`."""
     found = 1 << 60

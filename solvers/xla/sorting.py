@@ -1,13 +1,13 @@
 """Sorting of rows in compiled code (`env/compiled/sorting.py` sorts arrays)."""
 
-from ...env.compiled.jit import njit
+from ...env.compiled.kernel import routine
 from ...env.compiled.struct import Rows
 
 # Runs of this length are sorted by insertion before they are merged.
 _RUN = 16
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def sort(keys: Rows, other: Rows, count: int) -> None:
     """Sorts the first `count` of integer `keys` in place, ascending; `other` is scratch, as long as they."""
     for begin in range(0, count, _RUN):

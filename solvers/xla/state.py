@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...env.compiled.jit import njit
+from ...env.compiled.kernel import routine
 from ...env.compiled.struct import Rows, Struct, new_record, one, part, rows
 from . import copy_resource
 from . import heap as heaps
@@ -237,7 +237,7 @@ def make_state(problem: Problem, factor: int = 1) -> State:
     )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def reset(problem: Problem, state: State) -> None:
     """Empties a state, but for the bytes that instructions keep to themselves."""
     heaps.start_over(problem, state.heap)
@@ -254,7 +254,7 @@ def reset(problem: Problem, state: State) -> None:
         use.stay, use.is_out = -1, 0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def add_stay(state: State, value: int, memory: int, start: int, end: int, offset: int, group: int) -> int:
     """Adds a stay without a copy and returns its number; a `group` of -1 stands for a group of its own."""
     number = state.now.stays
@@ -267,7 +267,7 @@ def add_stay(state: State, value: int, memory: int, start: int, end: int, offset
     return number
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def add_copy(state: State, outward: int, begin: int, done: int, need: int, counted: int) -> None:
     """Adds a copy to the resource of its direction; it counts as in flight from the time `counted` on."""
     copy_resource.add(state.write_backs if outward else state.prefetches, begin, done, need, counted)
@@ -276,7 +276,7 @@ def add_copy(state: State, outward: int, begin: int, done: int, need: int, count
     pending.outward, pending.begin, pending.counted, pending.done = outward, begin, counted, done
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def fill_by_copy(state: State, number: int, begin: int, done: int, need: int) -> None:
     """Makes a copy as a whole fill a stay, and adds it to the resource of its direction."""
     stay = state.stay[number]
@@ -289,7 +289,7 @@ def is_full(state: State) -> bool:
     return bool(state.heap.now.is_full or state.prefetches.now.is_full or state.write_backs.now.is_full)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@routine
 def slice_need(problem: Problem, buffer: int, size: int) -> int:
     """Returns the scaled seconds of a copy of `size` bytes of a buffer."""
     row = problem.buffer[buffer]
