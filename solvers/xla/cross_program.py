@@ -33,12 +33,13 @@ def candidates(program: Program, problem: Problem) -> NDArray[np.int64]:
     np.add.at(written, program.access_instruction[results], program.access_bytes[results])
     found = []
     for buffer in np.flatnonzero((program.definition < 0) & program.fast_allowed & ~program.is_output).tolist():
-        first = problem.buffer["first_value"][buffer]
-        value = problem.value[first]
+        row = problem.buffer[buffer]
+        value = problem.value[row["first_value"]]
         size = int(program.size[buffer])
         mine = program.access_instruction[(program.access_buffer == buffer) & (program.access_kind == OPERAND)]
         copied = any(program.opcodes[t] == "copy" for t in mine)
-        if problem.buffer["end_value"][buffer] - first != 1 or len(mine) == 0 or size > problem.limit.fast_bytes or copied:
+        several = row["end_value"] - row["first_value"] != 1
+        if several or len(mine) == 0 or size > problem.limit.fast_bytes or copied:
             continue
         users = problem.use[value["first_use"] : value["end_use"]]
         found.append((-size, -float(written[mine].sum()), int(users["time"].max()), buffer))

@@ -106,7 +106,7 @@ class _Layer:
 
     def _classify(self) -> list[_LoopValue]:
         """Returns the values of the layer, by worth, the most first (XLA: `SortLoopValues`)."""
-        program, problem, size = self._program, self._problem, self._size
+        program, size = self._program, self._size
         mine = self._instruction[self._instruction >= 0]
         accesses = np.concatenate([np.arange(program.access_start[t], program.access_start[t + 1]) for t in mine])
         values = []

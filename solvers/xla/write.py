@@ -39,23 +39,18 @@ class Writer:
         written = self._accesses.values[born]
         fast[written[written >= 0]] = True
         size = program.size[buffer]
-        residencies = self._residencies(state, stays, buffer, size)
-        copies: list[tuple[int, ...]] = []
-        for number in np.flatnonzero(stays["is_copied"]).tolist():
-            self._copy(copies, state, stays[number], int(buffer[number]), int(size[number]))
-        _end_before_prefetches(copies)
-        # Of copies that start together, write-backs come first, then the one due first.
-        copies.sort(key=lambda copy: (copy[-2], copy[1] != WRITE_BACK, copy[-1]))
+        slices = state.slice[: state.now.slices]
+        residencies = self._residencies(stays, slices, buffer, size)
         return Mapping(
             program.sha256,
             fast,
             np.array(residencies, np.int64).reshape(-1, len(RESIDENCY_FIELDS)),
-            np.array([copy[:-2] for copy in copies], np.int64).reshape(-1, len(COPY_FIELDS)),
+            self._copies(stays, slices, buffer, size),
             {"solver": "xla"},
         )
 
     def _residencies(
-        self, state: State, stays: NDArray[np.int64], buffer: NDArray[np.int64], size: NDArray[np.int64]
+        self, stays: NDArray[np.void], slices: NDArray[np.void], buffer: NDArray[np.int64], size: NDArray[np.int64]
     ) -> list[list[int]]:
         """Returns the rows of all stays in fast memory; a stay that meets another of its group prolongs its rows."""
         fast = stays["memory"] == FAST
@@ -68,68 +63,72 @@ class Writer:
             np.minimum(until, self._program.num_instructions - 1),
             stays["offset"],
             size[fast],
+            stays["first_slice"],
             stays["slices"],
         )
+        lowest = slices["low"]
+        columns_of_slices = (lowest, lowest + slices["bytes"], self._first_from[slices["begin"] + 1])
+        parts = list(zip(*(c.tolist() for c in columns_of_slices), strict=True))
         table: list[list[int]] = []
         rows_of: dict[int, list[list[int]]] = {}  # by group
-        rows = zip(*(column.tolist() for column in columns), strict=True)
-        for number, (group, own, first, last, offset, whole, slices) in enumerate(rows):
-            before = rows_of.setdefault(group, [])
+        for group, own, first, last, offset, whole, at, count in zip(*(c.tolist() for c in columns), strict=True):
+            before = rows_of.get(group)
+            if before is None:
+                before = rows_of[group] = []
             joined = [known for known in before if known[2] >= first]
             if joined:
                 for known in joined:
                     known[2] = max(known[2], last)
                 continue
-            if slices:
-                parts = self._parts(state, stays[number])
-                added = [
-                    [own, begin, last, offset, low, low + part]
-                    for low, part, start in parts
-                    if (begin := int(self._first_from[start])) <= last
-                ]
+            if count:
+                mine = parts[at : at + count]
+                added = [[own, begin, last, offset, low, high] for low, high, begin in mine if begin <= last]
             else:
                 added = [[own, first, last, offset, 0, whole]] if first <= last else []
             table += added
             before += added
         return table
 
-    def _parts(self, state: State, stay: np.void) -> list[tuple[int, int, int]]:
-        """Returns lowest byte, bytes and first time of each slice of a stay."""
-        parts = state.slice[stay["first_slice"] : stay["first_slice"] + stay["slices"]]
-        return [(low, part, begin + 1) for begin, low, part in parts.tolist()]
+    def _copies(
+        self, stays: NDArray[np.void], slices: NDArray[np.void], buffer: NDArray[np.int64], size: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Returns the rows of all copies, in the order of their start."""
+        copied = np.flatnonzero(stays["is_copied"])
+        of_stay = np.repeat(copied, np.maximum(stays["slices"][copied], 1))  # a row for each slice
+        stay, whole = stays[of_stay], size[of_stay]
+        begin, done, sliced = stay["begin"], stay["done"], np.flatnonzero(stay["slices"])
+        table = np.empty((len(stay), len(COPY_FIELDS)), np.int64)
+        table[:, 0] = table[:, 6] = buffer[of_stay]
+        table[:, 1] = np.where(stay["memory"] == HBM, WRITE_BACK, PREFETCH)
+        table[:, 3] = self._first_from[done]
+        table[:, 4], table[:, 5], table[:, 7] = 0, whole, -1
+        if len(sliced):
+            turn = sliced - np.searchsorted(of_stay, of_stay[sliced])
+            part = slices[stay["first_slice"][sliced] + turn]
+            begin[sliced] = part["begin"]
+            table[sliced, 4], table[sliced, 5] = part["low"], part["low"] + part["bytes"]
+        table[:, 2] = np.where(begin >= 0, self._last_until[np.maximum(begin, 0)], -1)
+        table[stay["cross"] == 1, 1] = CROSS_PROGRAM
+        _end_before_prefetches(table)
+        # Of copies that start together, write-backs come first, then the one due first.
+        return table[np.lexsort((done, table[:, 1] != WRITE_BACK, begin))]
 
-    def _copy(self, table: list[tuple[int, ...]], state: State, stay: np.void, buffer: int, size: int) -> None:
-        """Appends the copies that fill a stay, with their times as two more columns."""
-        done, begin = int(stay["done"]), int(stay["begin"])
-        end = int(self._first_from[done])
-        direction = WRITE_BACK if stay["memory"] == HBM else PREFETCH
-        if stay["cross"] == 1:
-            table.append((buffer, CROSS_PROGRAM, -1, end, 0, size, buffer, -1, -1, done))
-            return
-        if stay["slices"] == 0:
-            first = int(self._last_until[begin]) if begin >= 0 else -1
-            table.append((buffer, direction, first, end, 0, size, buffer, -1, begin, done))
-            return
-        for low, part, start in self._parts(state, stay):
-            first = int(self._last_until[start - 1]) if start > 0 else -1
-            table.append((buffer, direction, first, end, low, low + part, buffer, -1, start - 1, done))
 
-
-def _end_before_prefetches(copies: list[tuple[int, ...]]) -> None:
+def _end_before_prefetches(copies: NDArray[np.int64]) -> None:
     """Ends a write-back before a prefetch of the same buffer starts, where both fall between the same instructions.
 
     The compiler's schedule has more times than a program has instructions: in it the two copies do not overlap.
     """
+    outward = copies[:, 1] == WRITE_BACK
     homes: dict[int, list[int]] = {}
-    for index, copy in enumerate(copies):
-        if copy[1] == WRITE_BACK:
-            homes.setdefault(copy[0], []).append(index)
-    for number, (buffer, direction, first, end, *rest) in enumerate(list(copies)):
-        for index in homes.get(buffer, ()) if direction != WRITE_BACK else ():
-            home = copies[index]
-            if not home[2] <= first < home[3]:
+    for index in np.flatnonzero(outward).tolist():
+        homes.setdefault(int(copies[index, 0]), []).append(index)
+    buffers, starts, ends = (copies[:, column].tolist() for column in (0, 2, 3))
+    for number in np.flatnonzero(~outward & np.isin(copies[:, 0], copies[outward, 0])).tolist():
+        for index in homes[buffers[number]]:
+            if not starts[index] <= starts[number] < ends[index]:
                 continue
-            if home[2] == first and first + 1 < end:
-                first += 1
-                copies[number] = (buffer, direction, first, end, *rest)
-            copies[index] = (*home[:3], max(first, home[2] + 1), *home[4:])
+            if starts[index] == starts[number] and starts[number] + 1 < ends[number]:
+                starts[number] += 1
+            ends[index] = max(starts[number], starts[index] + 1)
+    copies[:, 2], copies[:, 3] = starts, ends
