@@ -196,25 +196,25 @@ class Branches:
     def _ask(self, action: int) -> None:
         self._legal = self.game.legal.copy()
         now = self.compiled.now
-        now.move = action
-        now.counterfactual = self._config.counterfactual
-        now.before = not (self._config.counterfactual and self._preferences is self._opponent)
+        now["move"] = action
+        now["counterfactual"] = self._config.counterfactual
+        now["before"] = not (self._config.counterfactual and self._preferences is self._opponent)
 
     def _record(self, observation: NDArray[np.float32], policy: NDArray[np.float32]) -> None:
         """Records the move that has been played, with the target of its policy."""
         now, game = self.compiled.now, self.game
-        rollout_latency_s = best_s = float(now.before_s)
-        if now.counterfactual:
+        rollout_latency_s = best_s = float(now["before_s"])
+        if now["counterfactual"]:
             seconds = self.compiled.rollout.seconds
             policy = policy_of_outcomes(seconds, self._context.scale.unit_s, self._config.epsilon)
             best = int(np.argmin(seconds))
             best_s = float(seconds[best])
             if best_s < self._found[0]:
                 self._found = (best_s, [*game.actions, best])
-            if not now.before:
-                rollout_latency_s = float(seconds[now.nearest])
-        self._rows.append(_Row(observation.copy(), self._legal, int(now.move), policy, rollout_latency_s, best_s))
-        game.adopt(now.move, now.choices)
+            if not now["before"]:
+                rollout_latency_s = float(seconds[now["nearest"]])
+        self._rows.append(_Row(observation.copy(), self._legal, int(now["move"]), policy, rollout_latency_s, best_s))
+        game.adopt(now["move"], now["choices"])
 
     def _close(self, version: int) -> MoveResult:
         """Plays to the end by the line, and returns the recorded steps."""

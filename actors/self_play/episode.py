@@ -144,23 +144,23 @@ class WholeGames:
         """See `Player.ask`."""
         self._legal = self.game.legal.copy()
         now = self.compiled.now
-        now.move = action
+        now["move"] = action
         # Games that place trivial buffers are rolled out move by move.
-        now.after = not self._context.move_by_move
+        now["after"] = not self._context.move_by_move
 
     def move(
         self, observation: NDArray[np.float32], policy: NDArray[np.float32], value: float, version: int
     ) -> MoveResult:
         """See `Player.move`."""
         game, now = self.game, self.compiled.now
-        game.adopt(now.move, now.choices)
+        game.adopt(now["move"], now["choices"])
         before_s = self._rollout_latency_s
         self._rollout_latency_s = (
-            float(now.after_s) if now.after else self._context.rollout_latency_s(game, self._preferences)
+            float(now["after_s"]) if now["after"] else self._context.rollout_latency_s(game, self._preferences)
         )
         reward = (before_s - self._rollout_latency_s) / self._context.scale.unit_s
         # 1, not the discount per move: learner and search hold that.
-        step = Step(observation.copy(), self._legal, int(now.move), reward, 0.0 if game.done else 1.0, policy, value)
+        step = Step(observation.copy(), self._legal, int(now["move"]), reward, 0.0 if game.done else 1.0, policy, value)
         if not game.done:
             return MoveResult([step])
         result = result_of(self._context, game, game.latency_s, version)

@@ -10,6 +10,7 @@ Python and C, and does so again one level up: for the game that was ten times th
 It also compiles a function anew for each literal argument. Here arguments count by their types alone.
 """
 
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -29,6 +30,8 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 # In the order of their declaration.
 KERNELS: "list[Any]" = []
+# Threads may call a kernel for the first time at once.
+_COMPILING = threading.RLock()
 
 
 def routine(function: _Function) -> _Function:
@@ -79,9 +82,10 @@ def vector(dtype: Any) -> types.Array:
 
 def compile_kernel(kernel: Any) -> None:
     """Compiles a kernel for its declared signature, or loads it from disk; it then accepts no other."""
-    if not kernel.overloads:
-        kernel.compile(signature_of(*kernel.declared))
-        kernel.disable_compile()
+    with _COMPILING:
+        if not kernel.overloads:
+            kernel.compile(signature_of(*kernel.declared))
+            kernel.disable_compile()
 
 
 def address_of(kernel: Any) -> int:

@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -82,3 +83,13 @@ def test_another_process_loads_what_one_has_compiled(tmp_path: Path) -> None:
         for _ in range(2)
     ]
     assert outputs == [["42.0", "False"], ["42.0", "True"]]
+
+
+@kernel(int, returns=int)
+def _next(number: int) -> int:
+    return number + 1
+
+
+def test_threads_may_call_a_kernel_first() -> None:
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(_next, range(8))) == list(range(1, 9))
