@@ -115,9 +115,12 @@ class Crew:
     """Threads that play the games of a batch together."""
 
     def __init__(self, games: int, threads: int = 0) -> None:
-        """Prepares for a number of games, with so many threads at most; 0 for as many as there are cores."""
+        """Prepares for a number of games, with so many threads at most; 0 for as many as `OMP_NUM_THREADS` allows
+        numerical code, or without it as there are cores."""
+        allowed = os.environ.get("OMP_NUM_THREADS", "")
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        self.threads = max(1, min(threads or cores, games // _GAMES_PER_THREAD))
+        most = threads or (int(allowed) if allowed.isdecimal() else 0) or cores
+        self.threads = max(1, min(most, games // _GAMES_PER_THREAD))
         self._pool = ThreadPoolExecutor(self.threads, "games") if self.threads > 1 else None
 
     def play(self, turns: Sequence[Turn]) -> None:

@@ -21,7 +21,8 @@ class ActorConfig:
 
     Attributes:
       games: games played at once; one search serves them all.
-      threads: threads that play them, at most; 0 for as many as there are cores.
+      threads: threads that play them, at most; 0 for as many as `OMP_NUM_THREADS` (Ray: `ray.actor_threads`) allows, or
+        without it as there are cores.
       objective: the objective of all mappings: `robust`, `msa` or `cycles`; None for `robust` on programs that
         `cycles` can price, and `msa` on others.
       max_window: longest copy window in instructions.
