@@ -128,9 +128,8 @@ class _RoutineLibrary(_KernelLibrary):
         return _NoEnvironment
 
     def finalize(self) -> None:
+        # A kernel links each of its routines itself.
         self._raise_if_finalized()
-        for library in self._linking_libraries:
-            self._reload_init.update(library._reload_init)
         self._finalized = True
 
     def get_pointer_to_function(self, name: str) -> int:
