@@ -88,7 +88,7 @@ def write_rates(seconds: float, spec: SegmentSpec, address: str) -> tuple[float,
     replay = ReverbReplay(address, _CONFIG, spec)
     mine = replay.writer()
     bare = import_reverb().Client(address).trajectory_writer(num_keep_alive_refs=spec.length)
-    written = 0
+    written = in_flight = 0
 
     def write() -> int:
         for step in steps:
@@ -97,16 +97,19 @@ def write_rates(seconds: float, spec: SegmentSpec, address: str) -> tuple[float,
         return len(steps)
 
     def write_bare() -> int:
-        nonlocal written
+        nonlocal written, in_flight
         for row in rows:
             bare.append(row)
             written += 1
             if written >= spec.length and (written - spec.length) % spec.period == 0:
                 history = bare.history
                 bare.create_item(TABLE, 1.0, {name: history[name][-spec.length :] for name in row})
-                if written % _CONFIG.max_in_flight == 0:
-                    bare.flush(block_until_num_items=_CONFIG.max_in_flight // 2)
+                in_flight += 1
+                if in_flight >= _CONFIG.max_in_flight:
+                    in_flight = _CONFIG.max_in_flight // 2
+                    bare.flush(block_until_num_items=in_flight)
         bare.flush()
+        in_flight = 0
         return len(rows)
 
     rates = rate(seconds, write), rate(seconds, write_bare)
