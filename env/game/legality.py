@@ -108,10 +108,10 @@ def _plan_result(tables: Tables, state: State, options: Options, named: int, gai
 
 @routine
 def _plan_prefetch(tables: Tables, state: State, options: Options, named: int, gain: float, access: int) -> bool:
-    """Plans a prefetch for the read at hand: over the latest window that hides it, with slack where memory is free; else
+    """Plans a prefetch for a read: over the latest window that hides it, with slack where memory is free; else
     over one whose wait costs less than `gain` weighted seconds.
 
-    It is due at its instruction, or before a loop that only reads the buffer. A window that the tables hint at comes first.
+    It is due at the read, or before a loop that only reads the buffer. A window that the tables hint at comes first.
     """
     owner = tables.access[access].buffer
     due = tables.access[access].due
