@@ -19,20 +19,21 @@ from ...env.game.game import MallocGame
 from ...env.game.moves import NO_MOVE, NUM_MOVES
 from ...env.game.outcome import make_scoring
 from ...solvers.common.counterfactual import Rollout, move_outcomes, new_rollout, outcome_ahead
-from ...solvers.common.plan import PlanGame, nearest
+from ...solvers.common.plan import WAIT, PlanGame, nearest
 
 # Fewer games than this are not worth a thread of their own.
 _GAMES_PER_THREAD = 4
 
 # counterfactual  1: the outcome of each legal move is wanted (`rollout.seconds`), and the move nearest to the plan
 # before          1: the outcome is wanted if the opponent plays on before the move
+# known           1: that outcome is given, in `before_s`
 # after           1: the outcome is wanted if the opponent plays on after the move, or of the game if that is over
 # move            the move to make
 # nearest         found: the legal move nearest to the plan
 # choices         found: what `rules.advance` returns
 # before_s, after_s  found: those outcomes, in seconds
 _TURN = np.dtype(
-    [(name, np.int64) for name in ("counterfactual", "before", "after", "move", "nearest", "choices")]
+    [(name, np.int64) for name in ("counterfactual", "before", "known", "after", "move", "nearest", "choices")]
     + [(name, np.float64) for name in ("before_s", "after_s")]
 )
 
@@ -86,8 +87,14 @@ def _play(turns: np.ndarray, first: int, last: int) -> None:
             now.nearest = turn.nearest(game.tables, game.state, game.options, turn.plan[game.state.now.access])
         if now.before:
             now.before_s = turn.outcome_ahead(game, turn.rollout, turn.opponent)
+        preference = turn.opponent[game.state.now.access]
+        follows = False
+        if now.after and now.known and preference != WAIT:
+            follows = now.move == turn.nearest(game.tables, game.state, game.options, preference)
         now.choices = turn.advance(game.tables, game.state, game.options, now.move)
-        if now.after and now.choices == 0:
+        if follows:
+            now.after_s = now.before_s  # the opponent would have made the same move
+        elif now.after and now.choices == 0:
             now.after_s = game.judge(game.tables, game.scoring, game.state)
         elif now.after:
             now.after_s = turn.outcome_ahead(game, turn.rollout, turn.opponent)

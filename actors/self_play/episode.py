@@ -146,7 +146,8 @@ class WholeGames:
         now = self.compiled.now
         now["move"] = action
         # Games that place trivial buffers are rolled out move by move.
-        now["after"] = not self._context.move_by_move
+        now["after"] = now["known"] = not self._context.move_by_move
+        now["before_s"] = self._rollout_latency_s
 
     def move(
         self, observation: NDArray[np.float32], policy: NDArray[np.float32], value: float, version: int

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from mallocmuzero.actors.self_play.batch import Crew, new_turn
+from mallocmuzero.actors.self_play.batch import Crew, new_turn, play_turn
 from mallocmuzero.actors.self_play.config import ActorConfig
 from mallocmuzero.actors.self_play.programs import ProgramPool
 from mallocmuzero.env.game.moves import NUM_MOVES
@@ -43,6 +43,29 @@ def test_threads_play_what_games_play_one_by_one(threads: int) -> None:
             assert game.done == other.done
             assert turn.now["after_s"] == context.rollout_latency_s(other, opponent)
             assert np.array_equal(game.block, other.block)
+
+
+def test_a_move_that_the_opponent_would_make_changes_nothing() -> None:
+    config = ActorConfig(games=1)
+    context = ProgramPool([config.game(load("resnet50-b32-v4"))], config.followed)[0]
+    generator = np.random.default_rng(1)
+    for opponent in (context.first, generator.integers(0, 3, len(context.first)).astype(np.int8)):
+        game, other = context.new_game(), context.new_game()
+        turn = new_turn(game, opponent, opponent)
+        same = 0
+        turn.now["after"] = turn.now["known"] = 1
+        before_s = context.rollout_latency_s(game, opponent)
+        while not game.done:
+            turn.now["before_s"] = before_s
+            turn.now["move"] = move = generator.choice(np.flatnonzero(game.legal))
+            same += int(move == nearest_move(other, opponent))
+            play_turn(turn)
+            other.step_unpaid(int(move))
+            game.adopt(int(move), int(turn.now["choices"]))
+            before_s = context.rollout_latency_s(other, opponent)
+            assert turn.now["after_s"] == before_s
+            assert np.array_equal(game.block, other.block)
+        assert 0 < same < len(game.actions)
 
 
 def test_a_machine_may_say_how_many_threads_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
