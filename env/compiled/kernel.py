@@ -90,9 +90,13 @@ def compile_kernel(kernel: Any) -> None:
 
 def address_of(kernel: Any) -> int:
     """Returns the address at which compiled code calls a kernel (`struct.function`)."""
-    compile_kernel(kernel)
-    (compiled,) = kernel.overloads.values()
-    return int(compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cfunc_wrapper_name))
+    found: int | None = getattr(kernel, "found_address", None)
+    if found is None:
+        compile_kernel(kernel)
+        (compiled,) = kernel.overloads.values()
+        found = int(compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cfunc_wrapper_name))
+        kernel.found_address = found
+    return found
 
 
 def _by_types(dispatcher: Any) -> Any:

@@ -139,12 +139,14 @@ class Struct:
 
     _kinds: ClassVar[dict[str, _Kind]] = {}
     _numba_type_: ClassVar[Any] = None
+    _named: ClassVar[set[str]] = set()
 
     def __init_subclass__(cls) -> None:
         cls._kinds = {name: value for name, value in vars(cls).items() if isinstance(value, _Kind)}
         for name in cls._kinds:
             delattr(cls, name)
         cls._numba_type_ = None
+        cls._named = set(cls._given_names())
 
     def __init__(self, **fields: Any) -> None:
         """Takes the fields; they are shared, not copied.
@@ -152,25 +154,33 @@ class Struct:
         Raises:
           TypeError: a field is missing, unknown, or not what was declared.
         """
-        kinds = self._kinds
-        given = [name for name, kind in kinds.items() if kind.kind != "function"]
-        if fields.keys() != set(given):
-            raise TypeError(f"{type(self).__name__} has the fields {', '.join(given)}, not {', '.join(fields)}")
+        if fields.keys() != self._named:
+            raise TypeError(
+                f"{type(self).__name__} has the fields {', '.join(self._given_names())}, not {', '.join(fields)}"
+            )
         words: list[int] = []
-        for name, kind in kinds.items():
+        for name, kind in self._kinds.items():
             if kind.kind == "function":
                 words.append(kind.kernel.address())
                 continue
             value = fields[name]
-            kind.check(type(self).__name__, name, value)
-            setattr(self, name, value)
+            if (
+                type(value) is not np.ndarray
+                or value.dtype is not kind.dtype
+                or value.ndim != kind.dimensions
+                or not value.flags.c_contiguous
+            ):
+                kind.check(type(self).__name__, name, value)
             if kind.kind == "part":
                 words.append(value.address)
             elif kind.kind == "one":
                 words.append(np.asarray(value).ctypes.data)
             else:
-                words += [value.ctypes.data, *value.shape]
-        type(self).numba_type()
+                words.append(value.ctypes.data)
+                words += value.shape
+        self.__dict__.update(fields)
+        if self._numba_type_ is None:
+            type(self).numba_type()
         self._words = np.array(words, np.int64)
         self.address = self._words.ctypes.data
 
@@ -178,8 +188,12 @@ class Struct:
         """Returns a structure with other fields, the rest shared."""
         return type(self)(**{**self._given(), **fields})
 
+    @classmethod
+    def _given_names(cls) -> list[str]:
+        return [name for name, kind in cls._kinds.items() if kind.kind != "function"]
+
     def _given(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name, kind in self._kinds.items() if kind.kind != "function"}
+        return {name: getattr(self, name) for name in self._given_names()}
 
     def __reduce__(self) -> Any:
         return _rebuild, (type(self), self._given())

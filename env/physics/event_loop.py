@@ -25,16 +25,19 @@ _COPY = np.dtype(
     [(name, np.int64) for name in ("issued", "due", "is_write", "buffer", "direction", "row")]
     + [(name, np.float64) for name in ("work_s", "weight", "remaining_s", "begin_s", "end_s")]
 )
-_RESULT = np.dtype([("copies", np.int64), ("latency_s", np.float64), ("waited_s", np.float64)])
+_RESULT = np.dtype(
+    [("instructions", np.int64), ("copies", np.int64), ("latency_s", np.float64), ("waited_s", np.float64)]
+)
 
 
 class Schedule(Struct):
-    """Instructions and copies in time. Shapes: `T` instructions, `C` copies at most.
+    """Instructions and copies in time. Shapes: `T` instructions and `C` copies at most.
 
     Attributes:
-      instruction: `[T + 1]`, the last for the end of the program.
+      instruction: `[T + 1]`, one more than there are: the end of the program.
       copy: `[C]` in the order of issue.
-      now: the number of copies; then latency and the sum of the waits in seconds, loop trips counted.
+      now: how many instructions and copies there are; then latency and the sum of the waits in seconds, loop trips
+        counted.
       key, by_due, spare, reads, writes: `[C]` what the event loop needs: sorting, and the copies issued of either
         direction.
     """
@@ -51,12 +54,12 @@ class Schedule(Struct):
 
 def new_schedule(instructions: int, copies: int) -> Schedule:
     """Returns an empty schedule for so many instructions, and at most so many copies."""
-    scratch = {name: np.zeros(copies, np.int64) for name in ("key", "by_due", "spare", "reads", "writes")}
+    names = ("key", "by_due", "spare", "reads", "writes")
     return Schedule(
         instruction=np.zeros(instructions + 1, _INSTRUCTION),
         copy=np.zeros(copies, _COPY),
-        now=new_record(_RESULT),
-        **scratch,
+        now=new_record(_RESULT, instructions=instructions),
+        **dict(zip(names, np.zeros((len(names), copies), np.int64), strict=True)),
     )
 
 
@@ -75,7 +78,7 @@ def run_schedule(schedule: Schedule) -> float:
     """
     instruction, copy, by_due = schedule.instruction, schedule.copy, schedule.by_due
     reads, writes = schedule.reads, schedule.writes
-    steps, copies = len(instruction) - 1, schedule.now.copies
+    steps, copies = schedule.now.instructions, schedule.now.copies
     for row in range(copies):
         schedule.key[row] = copy[row].due
         copy[row].remaining_s = copy[row].work_s

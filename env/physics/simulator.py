@@ -1,5 +1,6 @@
 """The simulator: the latency of a mapping, computed here alone and from the mapping alone."""
 
+import threading
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,7 @@ from ..program.mapping import CROSS_PROGRAM, WRITE_BACK, Mapping
 from ..program.program import Program
 from ..program.target import Target
 from .cost import instruction_times
-from .event_loop import loops_of, new_schedule, simulate_schedule, weigh_copies
+from .event_loop import Schedule, loops_of, new_schedule, simulate_schedule, weigh_copies
 
 STARTS = ("steady", "cold")
 
@@ -70,27 +71,38 @@ def simulate(program: Program, target: Target, mapping: Mapping, model: str = "m
     if start == "steady":
         work_s = np.where(direction == CROSS_PROGRAM, 0.0, work_s)
     order = np.argsort(issued, kind="stable")
-    steps = program.num_instructions
-    schedule = new_schedule(steps, len(buffer))
-    instructions, copies = schedule.instruction, schedule.copy
-    schedule.now.copies = len(buffer)
-    for name, of_instruction in (("run_s", run_s), ("hbm_s", hbm_s), ("weight", program.weight)):
-        instructions[name][:steps] = of_instruction
-    is_write = direction == WRITE_BACK
-    for name, of_copy in (("issued", issued), ("due", due), ("is_write", is_write), ("work_s", work_s)):
-        copies[name] = of_copy[order]
-    weigh_copies(loops_of(program), schedule)
+    steps, count = program.num_instructions, len(buffer)
+    schedule = _schedule(steps, count)
+    instructions, copies = schedule.instruction[:steps], schedule.copy[:count]
+    instructions["run_s"], instructions["hbm_s"], instructions["weight"] = run_s, hbm_s, program.weight
+    copies["issued"], copies["due"], copies["work_s"] = issued[order], due[order], work_s[order]
+    copies["is_write"] = direction[order] == WRITE_BACK
+    copies["weight"] = 1.0
+    if len(program.loop_trips):
+        weigh_copies(loops_of(program), schedule)
     latency_s = simulate_schedule(schedule)
     copy_begin, copy_end = np.zeros(len(buffer)), np.zeros(len(buffer))
     copy_begin[order], copy_end[order] = np.maximum(copies["begin_s"], 0.0), np.maximum(copies["end_s"], 0.0)
     return Timeline(
         latency_s=latency_s,
-        begin_s=instructions["begin_s"][:steps],
+        begin_s=instructions["begin_s"].copy(),
         run_s=run_s,
         compute_s=np.minimum(program.compute_s, run_s),
         hbm_s=hbm_s,
-        wait_s=instructions["wait_s"],
+        wait_s=schedule.instruction["wait_s"][: steps + 1].copy(),
         waited_s=float(schedule.now.waited_s),
         copy_begin_s=copy_begin,
         copy_end_s=copy_end,
     )
+
+
+_kept = threading.local()
+
+
+def _schedule(instructions: int, copies: int) -> Schedule:
+    """Returns this thread's schedule, made anew only when it is too small."""
+    schedule: Schedule | None = getattr(_kept, "schedule", None)
+    if schedule is None or len(schedule.instruction) <= instructions or len(schedule.copy) < copies:
+        schedule = _kept.schedule = new_schedule(2 * instructions, 2 * copies)
+    schedule.now["instructions"], schedule.now["copies"] = instructions, copies
+    return schedule
