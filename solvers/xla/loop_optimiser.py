@@ -61,8 +61,8 @@ def _export(
     value: _LoopValue,
 ) -> None:
     """Writes the decisions on a value to the uses in all layers."""
-    known = set()
-    for index, access in value.uses + [(i, a) for i, a in value.later if i not in {j for j, _ in value.uses}]:
+    known, used = set(), {index for index, _ in value.uses}
+    for index, access in value.uses + [(i, a) for i, a in value.later if i not in used]:
         key = (index, int(program.access_number[access]), program.access_path[access])
         if key in known:
             continue
