@@ -60,6 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ...env.program.mapping_file import write_mapping
     from ...solvers.common.budget import Budget
     from ...solvers.solve import SOLVERS, Solvers, solve
+    from ..start.solving import compile_solver
     from ..terminal.stop import StopRequest
 
     if arguments.seed < 0:
@@ -70,6 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     budget = Budget(_SECONDS if unlimited else arguments.seconds, arguments.evaluations)
     program = workloads.load(arguments.program)
     solvers: Solvers = {**SOLVERS, _GUIDED: _LazyGuided(arguments.policy)}
+    compile_solver(arguments.solver, solvers, program, arguments.objective)
     with StopRequest() as stop, _Progress() as progress:
         solution = solve(
             program,
@@ -163,9 +165,7 @@ class _Progress:
         from ..terminal.console import stderr_console
 
         console = stderr_console()
-        self._live = (
-            console.status("compiling (minutes the first time, then a second)") if console.is_terminal else None
-        )
+        self._live = console.status("starting") if console.is_terminal else None
         self._shown_at = time.monotonic()
 
     def __enter__(self) -> "_Progress":

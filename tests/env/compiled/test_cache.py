@@ -11,7 +11,7 @@ from mallocmuzero.env.compiled.cache import source_digest
 def kept_in(**variables: str) -> str:
     """Returns where a fresh process keeps compiled code."""
     environment = {key: value for key, value in os.environ.items() if key != "NUMBA_CACHE_DIR"} | variables
-    code = "import mallocmuzero, numba; print(numba.config.CACHE_DIR)"
+    code = "import mallocmuzero.env.game.kernels, numba; print(numba.config.CACHE_DIR)"
     return subprocess.run(
         [sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True
     ).stdout.strip()

@@ -1,0 +1,53 @@
+"""The kernels that each command and each solver runs, so that they are compiled before its clock starts.
+
+Named as in `env/compiled/prepare.py`. A kernel that is missing here is compiled where it is first called, on the clock
+of the command; one too many is compiled for nothing. `tests/launch/start/test_needs.py` runs the solvers and compares.
+"""
+
+PHYSICS = ("env.physics.event_loop",)
+GAME = (*PHYSICS, "env.game.kernels:advance,reset,look,make,judge,list_copies")
+# Filling the memory that is free in the end.
+FILL = ("solvers.common.fill",)
+PLANS = (*GAME, *FILL, "solvers.common.plan:play_until")
+RULES = ("solvers.common.greedy_rules", "solvers.common.plan:plan_of_line")
+# Annealing over plans from the best of greedy rules.
+WALK = ("solvers.common.walk", *PLANS, *RULES)
+# XLA's algorithm judges by the simulator; the game is only set up, for its tables.
+XLA = (*PHYSICS, *FILL, "env.game.kernels:advance,reset")
+# A policy plays: observations, changes to lines of play, and the walk.
+GUIDED = (
+    *WALK,
+    "env.game.kernels:observe",
+    "solvers.common.counterfactual:_plan_outcomes",
+    "solvers.greedy.solver",
+    "solvers.learned.walk",
+    "solvers.learned.decisions",
+)
+# Lines of play, the exact outcomes of their moves, and the reference players of a report.
+TRAIN = (
+    *PLANS,
+    *RULES,
+    "env.game.kernels:observe,play_moves",
+    "solvers.common.plan:nearest",
+    "solvers.common.line",
+    "solvers.common.counterfactual:move_outcomes,outcome_ahead",
+)
+# What `TRAIN` needs besides where an actor anneals its lines.
+ANNEAL_LINES = ("solvers.common.walk",)
+EVALUATE = (*GAME, *RULES, "env.game.kernels:observe,play_moves")
+DIAGNOSE = (*TRAIN, "solvers.common.plan:preference_for")
+
+SOLVERS: dict[str, tuple[str, ...]] = {
+    "anneal": WALK,
+    "cem": (*PLANS, "solvers.cem"),
+    "beam": (*PLANS, *RULES, "solvers.beam", "solvers.common.plan:preference_for"),
+    "restarts": WALK,
+    "milp": PLANS,
+    "egrl": PLANS,
+    "greedy": (*PLANS, *RULES, "solvers.greedy.solver"),
+    "random": PLANS,
+    "xla": XLA,
+    "flags": XLA,
+    "order-search": XLA,
+    "guided": GUIDED,
+}
