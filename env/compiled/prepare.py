@@ -153,7 +153,7 @@ def _turn(kernel: Any) -> Iterator[bool]:
 def watching(begins: Callable[[str], None]) -> Iterator[None]:
     """Calls `begins` with the name of each function that Numba begins to compile while the context lasts."""
 
-    class Watch(event.Listener):  # type: ignore[misc]
+    class Watch(event.Listener):
         def on_start(self, event: Any) -> None:
             begins(event.data["dispatcher"].py_func.__name__)
 

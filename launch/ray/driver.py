@@ -62,6 +62,7 @@ class Driver:
         """
         session, self._waiting = self.session, {}
         self._fleet.prepare_learner()
+        session.start()
         session.doing("the workers compile, longest on a new machine")
         first_ready: float | None = None
         while not session.finished:

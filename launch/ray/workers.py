@@ -96,11 +96,13 @@ class WaitTimer:
         self._replay, self._side = replay, side
         self._replay_s = 0.0
         self._unreported_s: dict[str, float] = {}
-        self._returned_at = time.monotonic()
+        self._returned_at: float | None = None
 
     def called(self) -> None:
-        """Marks the beginning of a call: since the last one ended the worker waited for its turn."""
-        self.add(TURN, time.monotonic() - self._returned_at)
+        """Marks the beginning of a call: since the last one ended the worker waited for its turn. Before the first one
+        it was being started."""
+        if self._returned_at is not None:
+            self.add(TURN, time.monotonic() - self._returned_at)
 
     def returning(self) -> None:
         """Marks the end of a call."""
@@ -195,7 +197,6 @@ class LearnerWorker:
     def prepare(self) -> None:
         """Compiles the update."""
         run_update(self._config, self._update, self._state)
-        self._waits.returning()
 
     def publish(self) -> Publication:
         """Puts the parameters into Ray's object store."""

@@ -6,8 +6,11 @@ of the command; one too many is compiled for nothing. `tests/launch/start/test_n
 
 PHYSICS = ("env.physics.event_loop",)
 GAME = (*PHYSICS, "env.game.kernels:advance,reset,look,make,judge,list_copies")
+# A whole game in one call.
+PLAY = (*GAME, "env.game.kernels:play_moves")
 # Filling the memory that is free in the end.
 FILL = ("solvers.common.fill",)
+BOUND = (*PHYSICS, *FILL)
 PLANS = (*GAME, *FILL, "solvers.common.plan:play_until")
 RULES = ("solvers.common.greedy_rules", "solvers.common.plan:plan_of_line")
 # Annealing over plans from the best of greedy rules.

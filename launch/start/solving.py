@@ -7,6 +7,10 @@ from ...solvers.solve import Solvers, warm_up
 from ..terminal.compiling import Compiling
 from . import needs
 
+# The solver that runs the decoder of XLA's algorithm, by which mappings are translated into options.
+DECODES = "order-search"
+_GUIDED = "guided"
+
 
 def compile_solver(solver: str, solvers: Solvers, program: Program, objective: str | None) -> None:
     """Compiles a solver, which `solve` then finds ready, if it can solve the program.
@@ -23,8 +27,8 @@ def compile_solver(solver: str, solvers: Solvers, program: Program, objective: s
 def compile_solvers(compiling: Compiling, solvers: Solvers, *names: str) -> None:
     """Compiles solvers and all that they call."""
     compiling.kernels(dict.fromkeys(kernel for name in names for kernel in needs.SOLVERS[name]))
-    with compiling.rest():
-        for name in names:
+    for name in names:
+        with compiling.networks("the policy") if name == _GUIDED else compiling.rest():
             warm_up(solvers[name])
 
 

@@ -106,3 +106,9 @@ class Compiling:
         if prepare is not None:
             prepare.end_helpers()
         self._hide()
+
+
+def compile_kernels(needed: Iterable[str]) -> None:
+    """Compiles or loads kernels, all that a command compiles (`Compiling`)."""
+    with Compiling() as compiling:
+        compiling.kernels(needed)
