@@ -89,7 +89,7 @@ def _compile(kernels: Sequence[Any], report: Report) -> None:
         while waiting:
             before = len(waiting)
             for each in tuple(waiting):
-                with _turn(each) as mine:
+                with turn(each) as mine:
                     if mine:
                         compile_kernel(each)
                         waiting.remove(each)
@@ -128,7 +128,7 @@ def _reporting(kernels: Sequence[Any], report: Report) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _turn(kernel: Any) -> Iterator[bool]:
+def turn(kernel: Any) -> Iterator[bool]:
     """Takes a kernel's turn for as long as the context lasts; False where another process has it. Where no lock can be
     made, every process has its turn."""
     path = Path(kernel._cache.cache_path) / f"{kernel._cache._cache_file._index_name}.lock"
@@ -236,7 +236,7 @@ def _help(needed: Sequence[str]) -> None:
 
     threading.Thread(target=end_with_parent, daemon=True).start()
     for each in reversed(kernels_of(needed)):
-        with _turn(each) as mine:
+        with turn(each) as mine:
             if mine and not is_kept(each):
                 compile_kernel(each)
 
