@@ -31,9 +31,9 @@ def run(arguments: argparse.Namespace) -> int:
     from ...env import workloads
     from ...env.errors import UserError
     from ..run.url import local_run
+    from ..session.compiled import compile_evaluation
     from ..session.report import evaluate_run, evaluations_table
     from ..start import needs
-    from ..start.training import compile_evaluation
     from ..terminal.compiling import Compiling, compile_kernels
     from ..terminal.console import stdout_console
 

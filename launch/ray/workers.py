@@ -22,7 +22,7 @@ from ...replay.reverb.client import ReverbReplay
 from ...replay.reverb.sharded import ShardedReplay, open_replay
 from ..config.config import TrainConfig
 from ..session.builders import evaluate_parameters, make_actor, make_training_update
-from ..start.training import compile_evaluation, compile_play, run_update, training_kernels
+from ..session.compiled import compile_evaluation, compile_play, run_update, training_kernels
 from .cluster import import_ray
 
 _SAMPLE_TIMEOUT_S = 1.0

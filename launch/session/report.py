@@ -21,6 +21,7 @@ from ..run.json_file import write_json_file
 from ..run.policy import read_policy_of_run
 from ..terminal.console import stdout_console
 from .builders import evaluation_search
+from .compiled import compile_evaluation
 from .session import Session
 
 BEST_OF_TRAINING = "muzero-best"
@@ -105,6 +106,7 @@ def evaluate_all(
       simulations: simulations per move of the search; None for the run's own setting.
     """
     simulations = _simulations(config, simulations)
+    compile_evaluation(config, len(programs), simulations)
     search = evaluation_search(config, simulations)
     policy = evaluate_network(network, params, programs, config.actor, None, config.seed)
     searched = evaluate_network(network, params, programs, config.actor, search, config.seed)

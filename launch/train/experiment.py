@@ -36,11 +36,11 @@ from ..run.json_file import write_json_file
 from ..run.log_file import logging_to
 from ..run.url import RunUrl, is_url
 from ..session.builders import starting_state
+from ..session.compiled import compile_topology_process, training_kernels
 from ..session.opening import check_playable, load_programs, reopen
 from ..session.progress import Progress
 from ..session.report import finish
 from ..session.session import Session
-from ..start.training import compile_topology_process, training_kernels
 from ..terminal.compiling import Compiling
 from ..terminal.stop import StopRequest
 from .process import ProcessTrainer

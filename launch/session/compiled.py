@@ -10,8 +10,8 @@ from ...learner.state import TrainingState
 from ...learner.update import Update
 from ...replay.segment import Batch
 from ..config.config import TrainConfig
-from ..session.builders import evaluation_search, initial_state, make_training_update
-from . import needs
+from ..start import needs
+from .builders import evaluation_search, initial_state, make_training_update
 
 # The second update begins at what an update returns, which JAX compiles apart.
 _UPDATES = 2
