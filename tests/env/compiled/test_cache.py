@@ -73,6 +73,19 @@ def test_old_folders_go_and_new_ones_stay(tmp_path: Path) -> None:
     assert (compiled / "new").exists()
 
 
+def test_a_changed_source_is_noticed_without_reading_all(tmp_path: Path) -> None:
+    """The digest is kept by the sizes and times of the sources, and made anew where one changes."""
+    compiled = tmp_path / "mallocmuzero" / "compiled"
+    folder = kept_in(XDG_CACHE_HOME=str(tmp_path))
+    (stamp,) = compiled.glob("*.digest")
+    assert stamp.read_text() == Path(folder).name
+    assert kept_in(XDG_CACHE_HOME=str(tmp_path)) == folder
+    stamp.write_text("0123456789abcdef")  # believed, so it is read
+    assert kept_in(XDG_CACHE_HOME=str(tmp_path)) == str(compiled / "0123456789abcdef")
+    stamp.write_text("nonsense")
+    assert kept_in(XDG_CACHE_HOME=str(tmp_path)) == folder
+
+
 def test_a_folder_of_the_users_own_choice_stands(tmp_path: Path) -> None:
     assert kept_in(NUMBA_CACHE_DIR=str(tmp_path)) == str(tmp_path)
 
