@@ -6,6 +6,7 @@ Shapes: `S` rows of a segment (`unroll_steps + td_steps + 1`), `D` observation s
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,7 +113,7 @@ class SegmentSpec:
         """`S`, the rows of a segment."""
         return self.unroll_steps + self.td_steps + 1
 
-    @property
+    @cached_property
     def fields(self) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
         """Name -> (shape, dtype) of one row, in the order of `Segment`."""
         vector, actions = (self.observation_size,), (self.num_actions,)

@@ -19,6 +19,7 @@ from ...replay.interface import SegmentWriter
 from ...replay.segment import Step
 from ..search.search import SearchConfig, search
 from .annealing import Annealing
+from .batch import Crew
 from .branch import Branches
 from .config import ActorConfig
 from .episode import EpisodeResult, Player, WholeGames, report_best_line
@@ -107,6 +108,7 @@ class SelfPlayActor:
             else Branches(self._programs, slot, config.branch, tail, seed + slot)
             for slot in range(config.games)
         ]
+        self._crew = Crew(config.games, config.threads)
         self._observations = np.zeros((config.games, OBSERVATION_SIZE), np.float32)
         self._legal = np.zeros((config.games, NUM_MOVES), np.bool_)
         self._pending: deque[tuple[int, Step | _End]] = deque()
@@ -177,16 +179,16 @@ class SelfPlayActor:
 
     def _observe(self) -> None:
         """Fills the batch of observations and legal moves."""
-        for index, slot in enumerate(self._slots):
-            slot.game.observe(self._observations[index])
-            self._legal[index] = slot.game.legal
+        turns = [slot.compiled for slot in self._slots]
+        self._crew.observe(turns, self._observations, self._legal)
 
     def _step(self, actions: np.ndarray, policies: np.ndarray, values: np.ndarray) -> None:
         """Moves all slots by the search's results, `[B]`, `[B, M]` and `[B]`; queues their steps."""
+        for slot, action in zip(self._slots, actions.tolist(), strict=True):
+            slot.ask(action)
+        self._crew.play([slot.compiled for slot in self._slots])
         for index, slot in enumerate(self._slots):
-            moved = slot.move(
-                self._observations[index], int(actions[index]), policies[index], float(values[index]), self._version
-            )
+            moved = slot.move(self._observations[index], policies[index], float(values[index]), self._version)
             self._pending.extend((index, step) for step in moved.steps)
             if moved.ends:
                 self._pending.append((index, _End(cut=moved.steps[-1].discount != 0.0)))

@@ -20,6 +20,7 @@ from ...replay.segment import Step
 from ...solvers.common.counterfactual import policy_of_outcomes
 from ...solvers.common.line import nearest_move, play_to_end
 from ...solvers.common.reward_scale import CLEAR_DIFFERENCE
+from .batch import Turn, new_turn, play_turn
 from .episode import EpisodeResult, MoveResult, parse_preferences, result_of, result_without_moves
 from .programs import BEST, FIRST, ProgramPool
 
@@ -94,9 +95,11 @@ class Branches:
 
     Attributes:
       game: the game of the current branch.
+      compiled: its turn.
     """
 
     game: MallocGame
+    compiled: Turn
 
     def __init__(
         self,
@@ -120,8 +123,16 @@ class Branches:
         self.turn = turn
         self._begin()
 
+    def ask(self, action: int) -> None:
+        """See `Player.ask`."""
+        if not self._rows and self._kick >= 0.0:
+            others = np.flatnonzero(self.game.legal)
+            others = others[others != nearest_move(self.game, self._preferences)]
+            action = int(others[int(self._kick * len(others))])
+        self._ask(action)
+
     def move(
-        self, observation: NDArray[np.float32], action: int, policy: NDArray[np.float32], value: float, version: int
+        self, observation: NDArray[np.float32], policy: NDArray[np.float32], value: float, version: int
     ) -> MoveResult:
         """See `Player.move`.
 
@@ -129,11 +140,7 @@ class Branches:
         this game, or a counterfactual move in it, whichever is best.
         """
         del value
-        if not self._rows and self._kick >= 0.0:
-            others = np.flatnonzero(self.game.legal)
-            others = others[others != nearest_move(self.game, self._preferences)]
-            action = int(others[int(self._kick * len(others))])
-        self._record(observation, action, policy)
+        self._record(observation, policy)
         if self.game.done or len(self._rows) == self._config.moves:
             return self._close(version)
         return MoveResult([])
@@ -160,12 +167,14 @@ class Branches:
         self._start, self._kick = int(state["start"]), float(state["kick"])
         self._preferences = parse_preferences(state["preferences"], self.game)
         self._opponent = parse_preferences(state["opponent"], self.game)
+        self.compiled = new_turn(self.game, self._preferences, self._opponent)
         self.game.play(state["actions"][: self._start])
         recorded = zip(state["actions"][self._start :], state["policies"], state["seconds"], strict=True)
         for action, policy, (rollout_latency_s, best_s) in recorded:
-            self._note(
-                self.game.observe(), action, np.array(policy, np.float32), float(rollout_latency_s), float(best_s)
-            )
+            observation, legal = self.game.observe(), self.game.legal.copy()
+            targets = np.array(policy, np.float32), float(rollout_latency_s), float(best_s)
+            self._rows.append(_Row(observation, legal, action, *targets))
+            self.game.step_unpaid(action)
         if state["found"] is not None:
             self._found = float(state["found"][0]), list(state["found"][1])
 
@@ -182,34 +191,30 @@ class Branches:
             self._preferences = _noisy(line.preferences, self._config.noise * generator.random(), generator)
         self.game = self._context.clone_game()
         line.begin(self.game, self._start)
+        self.compiled = new_turn(self.game, self._preferences, self._opponent)
 
-    def _record(self, observation: NDArray[np.float32], action: int, policy: NDArray[np.float32]) -> None:
-        """Makes a move, and records it with the target of its policy."""
-        rollout_latency_s = best_s = None
-        if self._config.counterfactual:
-            seconds = self._context.move_latencies_s(self.game, self._preferences)
+    def _ask(self, action: int) -> None:
+        self._legal = self.game.legal.copy()
+        now = self.compiled.now
+        now["move"] = action
+        now["counterfactual"] = self._config.counterfactual
+        now["before"] = not (self._config.counterfactual and self._preferences is self._opponent)
+
+    def _record(self, observation: NDArray[np.float32], policy: NDArray[np.float32]) -> None:
+        """Records the move that has been played, with the target of its policy."""
+        now, game = self.compiled.now, self.game
+        rollout_latency_s = best_s = float(now["before_s"])
+        if now["counterfactual"]:
+            seconds = self.compiled.rollout.seconds
             policy = policy_of_outcomes(seconds, self._context.scale.unit_s, self._config.epsilon)
             best = int(np.argmin(seconds))
             best_s = float(seconds[best])
             if best_s < self._found[0]:
-                self._found = (best_s, [*self.game.actions, best])
-            if self._preferences is self._opponent:
-                rollout_latency_s = float(seconds[nearest_move(self.game, self._preferences)])
-        if rollout_latency_s is None:
-            rollout_latency_s = self._context.rollout_latency_s(self.game, self._opponent)
-        self._note(observation, action, policy, rollout_latency_s, rollout_latency_s if best_s is None else best_s)
-
-    def _note(
-        self,
-        observation: NDArray[np.float32],
-        action: int,
-        policy: NDArray[np.float32],
-        rollout_latency_s: float,
-        best_s: float,
-    ) -> None:
-        """Records a move and makes it."""
-        self._rows.append(_Row(observation.copy(), self.game.legal.copy(), action, policy, rollout_latency_s, best_s))
-        self.game.step_unpaid(action)
+                self._found = (best_s, [*game.actions, best])
+            if not now["before"]:
+                rollout_latency_s = float(seconds[now["nearest"]])
+        self._rows.append(_Row(observation.copy(), self._legal, int(now["move"]), policy, rollout_latency_s, best_s))
+        game.adopt(now["move"], now["choices"])
 
     def _close(self, version: int) -> MoveResult:
         """Plays to the end by the line, and returns the recorded steps."""
@@ -217,8 +222,10 @@ class Branches:
         for _ in range(self._tail):
             if game.done:
                 break
-            action = nearest_move(game, self._preferences)
-            self._record(game.observe(), action, np.eye(NUM_MOVES, dtype=np.float32)[action])
+            action, observation = nearest_move(game, self._preferences), game.observe()
+            self._ask(action)
+            play_turn(self.compiled)
+            self._record(observation, np.eye(NUM_MOVES, dtype=np.float32)[action])
         whole, rollout_latency_s = game.done, context.rollout_latency_s(game, self._opponent)
         context.play_out(game, self._preferences)
         latency_s = context.final_latency_s(game)

@@ -21,6 +21,8 @@ class ActorConfig:
 
     Attributes:
       games: games played at once; one search serves them all.
+      threads: threads that play them, at most; 0 for as many as `OMP_NUM_THREADS` (Ray: `ray.actor_threads`) allows, or
+        without it as there are cores.
       objective: the objective of all mappings: `robust`, `msa` or `cycles`; None for `robust` on programs that
         `cycles` can price, and `msa` on others.
       max_window: longest copy window in instructions.
@@ -40,6 +42,7 @@ class ActorConfig:
     """
 
     games: int = 32
+    threads: int = 0
     objective: str | None = None
     max_window: int = DEFAULT_MAX_WINDOW
     trivial_share: float = DEFAULT_TRIVIAL_SHARE
@@ -55,6 +58,8 @@ class ActorConfig:
     def __post_init__(self) -> None:
         if self.games < 1:
             raise UserError(f"actor: games must be at least 1, not {self.games}")
+        if self.threads < 0:
+            raise UserError(f"actor: threads must not be negative, not {self.threads}")
         if self.max_window < 1:
             raise UserError(f"actor: max_window must be at least 1, not {self.max_window}")
         if self.orders < 0:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from ...env.game.game import MallocGame
 from ...replay.segment import Step
+from .batch import Turn, new_turn
 from .programs import ProgramContext, ProgramPool
 
 
@@ -55,15 +56,18 @@ class Player(Protocol):
     """A slot of an actor. Its game always stands before a decision."""
 
     game: MallocGame
+    compiled: Turn
+
+    def ask(self, action: int) -> None:
+        """Says in `compiled` what compiled threads are to play before `move`; `action` is the search's choice."""
 
     def move(
-        self, observation: NDArray[np.float32], action: int, policy: NDArray[np.float32], value: float, version: int
+        self, observation: NDArray[np.float32], policy: NDArray[np.float32], value: float, version: int
     ) -> MoveResult:
-        """Makes a move in `game`, and begins the next episode if this one is over.
+        """Takes over what threads have played (`Crew.play`) since `ask`; begins the next episode if this one is over.
 
         Args:
           observation: `[O]` the observation that was searched.
-          action: the search's choice; a player may make another move.
           policy: `[M]` the search's improved policy.
           value: the search's value.
           version: version of the parameters.
@@ -136,20 +140,28 @@ class WholeGames:
         self.turn = turn
         self._begin()
 
+    def ask(self, action: int) -> None:
+        """See `Player.ask`."""
+        self._legal = self.game.legal.copy()
+        now = self.compiled.now
+        now["move"] = action
+        # Games that place trivial buffers are rolled out move by move.
+        now["after"] = now["known"] = not self._context.move_by_move
+        now["before_s"] = self._rollout_latency_s
+
     def move(
-        self, observation: NDArray[np.float32], action: int, policy: NDArray[np.float32], value: float, version: int
+        self, observation: NDArray[np.float32], policy: NDArray[np.float32], value: float, version: int
     ) -> MoveResult:
         """See `Player.move`."""
-        game = self.game
-        legal = game.legal.copy()
-        game.step_unpaid(action)
-        before_s, self._rollout_latency_s = (
-            self._rollout_latency_s,
-            self._context.rollout_latency_s(game, self._preferences),
+        game, now = self.game, self.compiled.now
+        game.adopt(now["move"], now["choices"])
+        before_s = self._rollout_latency_s
+        self._rollout_latency_s = (
+            float(now["after_s"]) if now["after"] else self._context.rollout_latency_s(game, self._preferences)
         )
         reward = (before_s - self._rollout_latency_s) / self._context.scale.unit_s
         # 1, not the discount per move: learner and search hold that.
-        step = Step(observation.copy(), legal, action, reward, 0.0 if game.done else 1.0, policy, value)
+        step = Step(observation.copy(), self._legal, int(now["move"]), reward, 0.0 if game.done else 1.0, policy, value)
         if not game.done:
             return MoveResult([step])
         result = result_of(self._context, game, game.latency_s, version)
@@ -172,10 +184,12 @@ class WholeGames:
         self._begin()
         self.game.play(state["actions"])
         self._preferences = parse_preferences(state["preferences"], self.game)
+        self.compiled = new_turn(self.game, self._preferences, self._preferences)
         self._rollout_latency_s = self._context.rollout_latency_s(self.game, self._preferences)
 
     def _begin(self) -> None:
         self._context = self._programs[self.turn % len(self._programs)]
         self.game = self._context.new_game()
         self._preferences = self._context.opponent(self._opponent)
+        self.compiled = new_turn(self.game, self._preferences, self._preferences)
         self._rollout_latency_s = self._context.rollout_latency_s(self.game, self._preferences)

@@ -32,6 +32,7 @@ class ProgramContext:
       program: the program.
       scale: the scale of rewards.
       first: `[A]` the preferences of the first line, whatever better lines come later.
+      move_by_move: games place trivial buffers, so that plans are played out move by move.
       reported_s: seconds of the best game whose moves have been reported.
     """
 
@@ -50,8 +51,8 @@ class ProgramContext:
         self._line: LineOfPlay | None = None
         self.reported_s = np.inf
         # Compiled rollouts skip buffers that the game places by its own rule; with those, play is move by move.
-        self._move_by_move = bool(game.tables.buffer["played"][game.tables.buffer["trivial"] == 1].any())
-        if follow is not None and not self._move_by_move:
+        self.move_by_move = bool(game.tables.buffer["played"][game.tables.buffer["trivial"] == 1].any())
+        if follow is not None and not self.move_by_move:
             following = self.game_following(follow)
             self.offer(following.actions, self.final_latency_s(following))
         self.first = self.line.preferences
@@ -82,7 +83,7 @@ class ProgramContext:
 
     def play_out(self, game: MallocGame, preferences: NDArray[np.int8]) -> None:
         """Plays `game` to its end by `preferences[A]`, as `final_latency_s` needs it: a rollout records no moves."""
-        if self._move_by_move:
+        if self.move_by_move:
             play_to_end(game, preferences)
         elif not game.done:
             play_until(game.tables, game.state, game.options, preferences, self._rollout.moves, TO_THE_END)
@@ -105,7 +106,7 @@ class ProgramContext:
         """
         if game.done:
             return self.final_latency_s(game)
-        if self._move_by_move:
+        if self.move_by_move:
             other = self.game_after(game.actions)
             play_to_end(other, preferences)
             return self.final_latency_s(other)

@@ -69,6 +69,13 @@ def module_in(folder: Path) -> bytes:
         raise FormatError(f"{folder}: has no file `{worker.MODULE_FILE}` ({error.strerror}); capture again") from error
 
 
+def name_module(folder: Path) -> None:
+    """Gives the module that is read its name. A compilation that ends with memory assigned leaves it as a dump."""
+    compiled, assigned = folder / worker.COMPILED_FILE, sorted(folder.glob("*" + worker.ASSIGNED))
+    if not compiled.exists() and assigned:
+        shutil.copyfile(assigned[0], compiled)
+
+
 def cut_down(folder: Path, *, dumps: bool, costs: bool) -> None:
     """Removes what nothing reads: other dumps, and repeated lines of the log.
 
@@ -77,10 +84,8 @@ def cut_down(folder: Path, *, dumps: bool, costs: bool) -> None:
       dumps: keep the dumps from before memory space assignment.
       costs: keep the costs of instructions in the log.
     """
+    name_module(folder)
     compiled, log = folder / worker.COMPILED_FILE, folder / worker.LOG_FILE
-    assigned = sorted(folder.glob("*" + worker.ASSIGNED))
-    if not compiled.exists() and assigned:
-        assigned[0].rename(compiled)
     keep = {compiled, log, folder / ANSWER_FILE, folder / worker.MODULE_FILE}
     if dumps:
         keep |= {*folder.glob(SCHEDULED_MODULE), *folder.glob(BUFFER_SIZES)}

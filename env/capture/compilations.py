@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..errors import FormatError, UserError
 from ..program.packed_module import pack_module
-from .compilation_files import ANSWER_FILE, cut_down, module_in
+from .compilation_files import ANSWER_FILE, cut_down, module_in, name_module
 from .compiler import ASSIGNMENT, CODE, LOWERING, Compiler
 
 _FORMAT = 1
@@ -114,7 +114,9 @@ class Compilations:
             cpu_s = compiler.compile(folder, request["options"], through, dump=dumps)  # type: ignore[arg-type]
             answer = {"cpu_s": cpu_s, "versions": compiler.versions()}
             (folder / ANSWER_FILE).write_text(json.dumps(answer), encoding="utf-8")
-            if not self._keep:
+            if self._keep:
+                name_module(folder)
+            else:
                 cut_down(folder, dumps=dumps, costs=dumps)
             if self._archive is not None:
                 self._archive.store(name, request, folder)

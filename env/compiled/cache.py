@@ -15,7 +15,7 @@ from ..storage.cache import cache_folder
 _COMPILED_FROM = ("env", "solvers")
 # Dots, module, names. Python's own parser would take most of a second for all files.
 _IMPORT = re.compile(r"^\s*from\s+(\.+)([\w.]*)\s+import\s+(\([^)]*\)|[^\n]*)", re.MULTILINE)
-_NUMBA = re.compile(r"^\s*(from|import) (numba|[.\w]*\bjit)\b", re.MULTILINE)
+_NUMBA = re.compile(r"^\s*(from|import) (numba|[.\w]*\b(jit|kernel))\b", re.MULTILINE)
 # Docstrings, comments and blank lines.
 _PROSE = re.compile(r'^[ \t]*""".*?"""[ \t]*\n|^[ \t]*(#[^\n]*)?\n|  [ \t]*#[^\n]*$', re.MULTILINE | re.DOTALL)
 # The ending of files that hold the digest of sources of known sizes and times.

@@ -10,6 +10,7 @@ Python and C, and does so again one level up: for the game that was ten times th
 It also compiles a function anew for each literal argument. Here arguments count by their types alone.
 """
 
+import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -30,12 +31,24 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 # In the order of their declaration.
 KERNELS: "list[Any]" = []
+# Threads may call a kernel for the first time at once.
+_COMPILING = threading.RLock()
 
 
 def routine(function: _Function) -> _Function:
     """Declares a function that only compiled code calls."""
     options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return cast(_Function, _by_types(numba.njit(nogil=True, pipeline_class=_RoutineCompiler, **options)(function)))
+    dispatcher: Any = numba.njit(nogil=True, pipeline_class=_RoutineCompiler, **options)(function)
+
+    def add_overload(compiled: Any) -> None:
+        dispatcher.overloads[tuple(compiled.signature.args)] = compiled
+
+    def refuse(*arguments: Any, **keywords: Any) -> None:
+        raise TypeError(f"{function.__qualname__} is a routine: only compiled code can call it")
+
+    # Python would jump to machine code that is not there.
+    dispatcher.add_overload, dispatcher._compile_for_args = add_overload, refuse
+    return cast(_Function, _by_types(dispatcher))
 
 
 def kernel(*arguments: Any, returns: Any = None) -> Callable[[_Function], _Function]:
@@ -51,6 +64,12 @@ def kernel(*arguments: Any, returns: Any = None) -> Callable[[_Function], _Funct
         dispatcher: Any = numba.njit(cache=True, nogil=True, pipeline_class=_KernelCompiler)(function)
         dispatcher.declared = (arguments, returns)
         dispatcher.address = partial(address_of, dispatcher)
+
+        def compile_declared(*arguments: Any, **keywords: Any) -> Any:
+            compile_kernel(dispatcher)
+            return dispatcher  # to be called again
+
+        dispatcher._compile_for_args = compile_declared
         KERNELS.append(dispatcher)
         return _by_types(dispatcher)
 
@@ -64,9 +83,10 @@ def vector(dtype: Any) -> types.Array:
 
 def compile_kernel(kernel: Any) -> None:
     """Compiles a kernel for its declared signature, or loads it from disk; it then accepts no other."""
-    if not kernel.overloads:
-        kernel.compile(signature_of(*kernel.declared))
-        kernel.disable_compile()
+    with _COMPILING:
+        if not kernel.overloads:
+            kernel.compile(signature_of(*kernel.declared))
+            kernel.disable_compile()
 
 
 def is_kept(kernel: Any) -> bool:
@@ -123,9 +143,8 @@ class _RoutineLibrary(_KernelLibrary):
         return _NoEnvironment
 
     def finalize(self) -> None:
+        # A kernel links each of its routines itself.
         self._raise_if_finalized()
-        for library in self._linking_libraries:
-            self._reload_init.update(library._reload_init)
         self._finalized = True
 
     def get_pointer_to_function(self, name: str) -> int:

@@ -6,7 +6,6 @@ sources then sort correctly or not from run to run (docs/decisions/0007-sorting.
 """
 
 import numpy as np
-from numba import njit
 
 from .kernel import routine
 from .struct import Rows
@@ -15,7 +14,7 @@ from .struct import Rows
 _RUN = 16
 
 
-@njit(cache=True, nogil=True)
+@routine
 def ascending(keys: np.ndarray) -> np.ndarray:
     """Returns `[n]` the stable order that sorts `keys[n]`, as a stable `np.argsort`."""
     count = len(keys)
@@ -74,39 +73,7 @@ def sort_rows(keys: Rows, order: Rows, spare: Rows, count: int) -> None:
         width *= 2
 
 
-@njit(cache=True, nogil=True)
-def sort(keys: np.ndarray) -> None:
-    """Sorts `keys[n]` in place, ascending."""
-    count = len(keys)
-    for begin in range(0, count, _RUN):
-        for k in range(begin + 1, min(begin + _RUN, count)):
-            key = keys[k]
-            j = k
-            while j > begin and keys[j - 1] > key:
-                keys[j] = keys[j - 1]
-                j -= 1
-            keys[j] = key
-    if count <= _RUN:
-        return
-    one, other = keys.copy(), np.empty_like(keys)
-    width = _RUN
-    while width < count:
-        for begin in range(0, count, 2 * width):
-            middle, end = min(begin + width, count), min(begin + 2 * width, count)
-            left, right = begin, middle
-            for k in range(begin, end):
-                if left < middle and (right >= end or one[left] <= one[right]):
-                    other[k] = one[left]
-                    left += 1
-                else:
-                    other[k] = one[right]
-                    right += 1
-        one, other = other, one
-        width *= 2
-    keys[:] = one
-
-
-@njit(cache=True, nogil=True)
+@routine
 def first_at_least(keys: np.ndarray, key: float) -> int:
     """Returns the first place of ascending `keys` that is not below `key` (`np.searchsorted`, left)."""
     low, high = 0, len(keys)
@@ -119,7 +86,7 @@ def first_at_least(keys: np.ndarray, key: float) -> int:
     return low
 
 
-@njit(cache=True, nogil=True)
+@routine
 def first_above(keys: np.ndarray, key: float) -> int:
     """Returns the first place of ascending `keys` that is above `key` (`np.searchsorted`, right)."""
     low, high = 0, len(keys)

@@ -11,7 +11,8 @@ of its own. A structure keeps its arrays alive; compiled code must not keep it l
 """
 
 import operator
-from typing import Any, ClassVar, Self
+from collections.abc import Callable
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from llvmlite import ir
@@ -20,6 +21,7 @@ from numba.core import cgutils
 from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_getattr, infer_global, signature
 from numba.extending import (
     NativeValue,
+    intrinsic,
     lower_builtin,
     lower_getattr_generic,
     models,
@@ -99,6 +101,20 @@ def array(dtype: Any, dimensions: int) -> Any:
 def part(struct: "type[Struct]") -> Any:
     """Declares a field that is a structure of its own."""
     return _Kind("part", part=struct)
+
+
+def at_address(struct: "type[Struct]") -> Callable[[int], Any]:
+    """Returns a function for compiled code: the structure at an address (`Struct.address`), which its owner keeps
+    alive."""
+
+    @intrinsic
+    def read(typingctx: Any, address: Any) -> Any:
+        def convert(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+            return builder.inttoptr(arguments[0], context.get_value_type(sig.return_type))
+
+        return signature(struct.numba_type(), types.int64), convert
+
+    return cast(Callable[[int], Any], read)
 
 
 def new_record(dtype: np.dtype[Any], **fields: Any) -> Any:

@@ -111,8 +111,7 @@ class MallocGame:
         self.actions = [int(action) for action in actions]
         self._mapping = self._latency_s = None
         self._rewarded_s = 0.0
-        self.done = True
-        self._close()
+        self._close(0)
 
     def go_to(self, actions: Iterable[int]) -> None:
         """Adopts `state`, which compiled code has brought before a decision by `actions`."""
@@ -177,6 +176,11 @@ class MallocGame:
         self._check(move)
         self._make(move)
         return self.done
+
+    def adopt(self, move: int, choices: int) -> None:
+        """Adopts a legal move that compiled code has made in `state` (`kernels.advance`, which returned `choices`)."""
+        self.actions.append(int(move))
+        self._close(choices)
 
     def play(self, moves: Iterable[int]) -> None:
         """Plays `moves` from the beginning; the game may be unfinished after them.
@@ -277,19 +281,16 @@ class MallocGame:
             raise ValueError(f"move {move} is not legal here; legal are {np.flatnonzero(self.legal).tolist()}")
 
     def _advance(self, move: int) -> None:
-        choices = kernels.advance(self.tables, self.state, self.options, move)
-        if choices < 0:
-            raise AssertionError(
-                f"an access of {self.program.name!r} has no legal move: the game's invariants are broken"
-            )
-        self.done = choices == 0
-        self._close()
+        self._close(kernels.advance(self.tables, self.state, self.options, move))
 
     def _make(self, move: int) -> None:
         self.actions.append(int(move))
         self._advance(move)
 
-    def _close(self) -> None:
+    def _close(self, choices: int) -> None:
+        if choices < 0:
+            raise AssertionError(f"an access of {self.program.name!r} has no legal move: the invariants are broken")
+        self.done = choices == 0
         if self.done:
             self.legal[:] = False
 

@@ -52,7 +52,7 @@ def offset_now(tables: Tables, state: State, access: int) -> int:
     """Returns the offset that the buffer of an access may take from its instruction on, where it may evict residents;
     -1 for none (`offsets.find_offset`)."""
     t = tables.access[access].instruction
-    offset, _ = offsets.find_offset(tables, state, tables.access[access].buffer, t, t, access, True, False, ANY_OFFSET)
+    offset, _ = offsets.find_offset(tables, state, access, t, True, False, ANY_OFFSET)
     return int(offset)
 
 

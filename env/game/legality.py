@@ -56,7 +56,7 @@ def legal_moves(tables: Tables, state: State, options: Options, named: int, any_
                 legal[COPY] = tables.access[access].carried == READ_LATER
             elif tables.buffer[owner].played and legal[DROP]:
                 gain = np.inf if any_wait else tables.rates.patience * tables.access[access].ahead
-                legal[COPY] = _plan_prefetch(tables, state, options, named, gain, access, owner, t)
+                legal[COPY] = _plan_prefetch(tables, state, options, named, gain, access)
                 if tables.buffer[owner].cross and state.now.cross < 0 and state.buffer[owner].touched < 0:
                     options.cross_offset = find_untouched(tables, state, owner, access, named)
                     legal[NO_COPY] = options.cross_offset >= 0
@@ -68,7 +68,7 @@ def legal_moves(tables: Tables, state: State, options: Options, named: int, any_
             fits = resident
             if not fits:
                 gain = np.inf if any_wait else tables.rates.patience * tables.access[access].ahead
-                fits = _plan_result(tables, state, options, named, gain, access, owner, t)
+                fits = _plan_result(tables, state, options, named, gain, access)
             following = tables.access[access].next
             again = following >= 0 and tables.access[following].instruction == t
             # The last result of an output must reach HBM; a result that is overwritten within its instruction need not.
@@ -84,19 +84,18 @@ def legal_moves(tables: Tables, state: State, options: Options, named: int, any_
 
 
 @routine
-def _plan_result(
-    tables: Tables, state: State, options: Options, named: int, gain: float, access: int, owner: int, t: int
-) -> bool:
+def _plan_result(tables: Tables, state: State, options: Options, named: int, gain: float, access: int) -> bool:
     """Plans an offset for a result: free, or taken from residents that HBM holds too, or after a wait for write-backs.
 
     A buffer that a loop carries takes its offset from the loop's first instruction on, since the next iteration reads
     it there. Returns False if there is no offset, or only one whose wait costs more than `gain` weighted seconds.
     """
+    owner, t = tables.access[access].buffer, tables.access[access].instruction
     may_evict = tables.buffer[owner].trivial == 0
     due = tables.access[access].due
-    offset, victims = find_offset(tables, state, owner, due, t, access, may_evict, False, named)
+    offset, victims = find_offset(tables, state, access, due, may_evict, False, named)
     if offset < 0 and may_evict and due == t and state.now.queue_head < state.now.queue_tail:
-        offset, victims = find_offset(tables, state, owner, t, t, access, True, True, named)
+        offset, victims = find_offset(tables, state, access, t, True, True, named)
         if offset >= 0:
             victims, wait = overwritten(tables, state, owner, offset, t, t, access)
             if named < 0 and wait * tables.instruction[t].weight >= gain:
@@ -108,30 +107,27 @@ def _plan_result(
 
 
 @routine
-def _plan_prefetch(
-    tables: Tables, state: State, options: Options, named: int, gain: float, access: int, owner: int, t: int
-) -> bool:
-    """Plans a prefetch for a read at `t`: over the latest window that hides it, with slack where memory is free; else
+def _plan_prefetch(tables: Tables, state: State, options: Options, named: int, gain: float, access: int) -> bool:
+    """Plans a prefetch for a read: over the latest window that hides it, with slack where memory is free; else
     over one whose wait costs less than `gain` weighted seconds.
 
-    It is due at `t`, or before a loop that only reads the buffer. A window that the tables hint at comes first.
+    It is due at the read, or before a loop that only reads the buffer. A window that the tables hint at comes first.
     """
+    owner = tables.access[access].buffer
     due = tables.access[access].due
     earliest = max(tables.access[access].earliest, state.buffer[owner].source, due - tables.limits.window)
     earliest = max(earliest, state.buffer[owner].gone)  # its own last residency is in the way
     if earliest > due - 1:
         return False
-    if tables.access[access].since >= due or not _plan_since(
-        tables, state, options, named, gain, access, owner, t, earliest
-    ):
-        return _plan_latest(tables, state, options, named, gain, access, owner, t, earliest)
+    if tables.access[access].since >= due or not _plan_since(tables, state, options, named, gain, access, earliest):
+        return _plan_latest(tables, state, options, named, gain, access, earliest)
     start, offset = options.start, options.offset
     stall, victims = options.stall_s, options.victims
     supply = options.supply_s
     if stall <= 0.0 or start <= tables.access[access].since:
         return True
     # It starts later than hinted, and stalls: another offset may stall less.
-    if _plan_latest(tables, state, options, named, gain, access, owner, t, earliest) and options.stall_s < stall:
+    if _plan_latest(tables, state, options, named, gain, access, earliest) and options.stall_s < stall:
         return True
     options.supply_s = supply
     return _set_plan(options, start, offset, stall, victims)
@@ -145,12 +141,11 @@ def _plan_since(
     named: int,
     gain: float,
     access: int,
-    owner: int,
-    t: int,
     earliest: int,
 ) -> bool:
     """Plans a prefetch at the named or hinted offset, from the hinted start on or as soon after it as the offset is
     free. Returns False if it never is, or if the wait costs more than `gain` weighted seconds."""
+    owner, t = tables.access[access].buffer, tables.access[access].instruction
     due = tables.access[access].due
     offset = named if named >= 0 else tables.access[access].hint
     if offset < 0:
@@ -185,11 +180,10 @@ def _plan_latest(
     named: int,
     gain: float,
     access: int,
-    owner: int,
-    t: int,
     earliest: int,
 ) -> bool:
     """Plans a prefetch over the latest window that hides it, else over one whose wait costs less than `gain`."""
+    owner, t = tables.access[access].buffer, tables.access[access].instruction
     due = tables.access[access].due
     trivial = tables.buffer[owner].trivial == 1
     need = tables.buffer[owner].size / tables.rates.hbm
@@ -198,7 +192,7 @@ def _plan_latest(
     options.supply_s = max(near_supply, need if found > -2 else 0.0)
     if found > -2:
         for first in (wide, found):
-            offset, victims = find_offset(tables, state, owner, first + 1, t, access, not trivial, False, named)
+            offset, victims = find_offset(tables, state, access, first + 1, not trivial, False, named)
             if offset >= 0:
                 return _set_plan(options, first, offset, 0.0, victims)
             if wide == found:
@@ -223,7 +217,7 @@ def _plan_latest(
         stall *= tables.access[access].once
         if stall * weight >= gain:
             break  # shorter windows stall longer
-        offset, victims = find_offset(tables, state, owner, first + 1, t, access, True, False, named)
+        offset, victims = find_offset(tables, state, access, first + 1, True, False, named)
         if offset >= 0:
             return _set_plan(options, first, offset, stall, victims)
     return False

@@ -170,17 +170,9 @@ def mark_touched(tables: Tables, state: State, owner: int) -> None:
 
 @routine
 def find_offset(
-    tables: Tables,
-    state: State,
-    owner: int,
-    first: int,
-    now: int,
-    access: int,
-    may_evict: bool,
-    may_wait: bool,
-    named: int,
+    tables: Tables, state: State, access: int, first: int, may_evict: bool, may_wait: bool, named: int
 ) -> tuple[np.int64, float]:
-    """Searches an offset for `owner` from instruction `first` on, which is before or at `now`.
+    """Searches an offset for the buffer of an access from instruction `first` on, which is its own or before it.
 
     A resident holds its offset now and, softly, until its last use, so an offset that is free over `first..now` stays
     free. The tightest gap wins, then the lowest offset; trivial buffers go to the top of the highest gap, where they do
@@ -188,17 +180,18 @@ def find_offset(
 
     Args:
       tables, state: the game.
-      owner: the buffer.
-      first, now: the first instruction that finds it there, and the current one.
       access: the access to decide.
+      first: the first instruction that finds the buffer there.
       may_evict: where no gap is wide enough, take the offset that evicts the least benefit, of residents that nothing
         needs from `first` on.
-      may_wait: when `first == now`, evict also residents that are protected only until they are written back.
+      may_wait: when `first` is the access's own instruction, evict also residents that are protected only until they
+        are written back.
       named: this offset or none, if it is not negative. A hinted offset is taken if it needs no wait.
 
     Returns:
       The offset, or -1, and the benefit lost by eviction in weighted seconds per second.
     """
+    owner, now = tables.access[access].buffer, tables.access[access].instruction
     size = tables.buffer[owner].aligned
     fast_bytes, base = tables.limits.fast_bytes, tables.limits.reserved
     space = state.space

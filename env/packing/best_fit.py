@@ -4,9 +4,9 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ..compiled.kernel import kernel, vector
 from ..compiled.sorting import ascending
 from .problem import Packing
 
@@ -70,7 +70,10 @@ def heaviest_section(packing: Packing) -> NDArray[np.int64]:
     return heaviest
 
 
-@njit(cache=True)
+_INTS = vector(np.int64)
+
+
+@kernel(_INTS, _INTS, _INTS, _INTS, _INTS, bool, returns=_INTS)
 def _place(
     order: np.ndarray, size: np.ndarray, lowest: np.ndarray, first: np.ndarray, second: np.ndarray, tightest: bool
 ) -> np.ndarray:

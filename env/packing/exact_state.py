@@ -1,10 +1,11 @@
-"""Tables and state of the exact search of `exact.py`, as arrays for compiled code, and the orders it tries."""
+"""Tables and state of the exact search of `exact.py`, as structures for compiled code, and the orders it tries."""
 
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..compiled.struct import Rows, Struct, new_record, one, rows
 from .best_fit import heaviest_section
 from .problem import Packing
 
@@ -12,36 +13,105 @@ from .problem import Packing
 _SHAKE = 0.2
 
 
-class Tables(NamedTuple):
-    """The problem, which a search does not change. Shapes: `n` items, `k` spans, `s` sections, `c` conflicts."""
+# Sizes, places and capacities are in units of the alignment.
+ITEM = np.dtype(
+    [
+        ("size", np.int64),
+        ("lowest", np.int64),  # offset
+        ("highest", np.int64),  # offset
+        ("rank", np.int64),  # the lower, the earlier tried
+        ("twin", np.int64),  # the equal item with the next lower rank, or -1
+        ("first_span", np.int64),
+        ("end_span", np.int64),  # the span after its last
+        ("first_conflict", np.int64),
+        ("end_conflict", np.int64),  # the conflict after its last
+    ],
+    align=True,
+)
+# Sections of an interval of time: those from `first` on, before `past`.
+SPAN = np.dtype([("first", np.int64), ("past", np.int64)], align=True)
+PLACED = np.dtype(
+    [
+        ("low", np.int64),  # lowest offset above the items placed so far
+        ("offset", np.int64),  # -1 while unplaced
+    ],
+    align=True,
+)
+# An earlier value of `PLACED.low`, to undo.
+RAISED = np.dtype([("item", np.int64), ("low", np.int64)], align=True)
+# Scratch of the bound.
+SECTION = np.dtype(
+    [
+        ("left", np.int64),  # units left to place
+        ("base", np.int64),  # the lowest free place
+        ("crossing", np.int64),  # items that begin in it, less those that end
+    ],
+    align=True,
+)
+# One independent part of a slice of the items.
+FRAME = np.dtype(
+    [
+        ("begin", np.int64),  # its items
+        ("end", np.int64),
+        ("least", np.int64),  # offset of the item tried last
+        ("rank", np.int64),  # of the item tried last
+        ("height", np.int64),  # no item is placed there or above
+        ("limit", np.int64),  # end of the slice
+        ("first_least", np.int64),  # first value of `least`
+        ("first_rank", np.int64),  # first value of `rank`
+        ("parts", np.int64),  # of the slice
+        ("raised", np.int64),  # rows of `Work.raised` in use before the item
+    ],
+    align=True,
+)
+SEARCH = np.dtype(
+    [
+        ("capacity", np.int64),  # rounded up
+        ("raised", np.int64),  # rows of `Work.raised` in use
+        ("nodes", np.int64),  # placements tried
+        ("most_nodes", np.int64),  # placements allowed
+        ("stop", np.int64),  # not 0: give up; another thread writes it
+    ],
+    align=True,
+)
 
-    size: NDArray[np.int64]  # [n]
-    highest: NDArray[np.int64]  # [n]
-    rank: NDArray[np.int64]  # [n] the lower, the earlier tried
-    twin: NDArray[np.int64]  # [n] the equal item with the next lower rank, or -1
-    span_start: NDArray[np.int64]  # [n + 1]
-    section_first: NDArray[np.int64]  # [k]
-    section_past: NDArray[np.int64]  # [k]
-    conflict_start: NDArray[np.int64]  # [n + 1]
-    conflict: NDArray[np.int64]  # [c]
-    capacity: NDArray[np.int64]  # [1] in units, rounded up
+
+class Tables(Struct):
+    """The problem, which a search does not change. Shapes: `n` items, `k` spans, `c` conflicts.
+
+    Attributes:
+      item: `[n]` of `ITEM`.
+      span: `[k]` of `SPAN`, by item.
+      conflict: `[c]` items alive together with an item, by item.
+    """
+
+    item: Rows = rows(ITEM)
+    span: Rows = rows(SPAN)
+    conflict: Rows = rows(np.int64)
 
 
-class Work(NamedTuple):
-    """The state of a search."""
+class Work(Struct):
+    """The state of a search. Shapes: `n` items, `s` sections.
 
-    items: NDArray[np.int64]  # [n] permuted; a subproblem is a slice
-    low: NDArray[np.int64]  # [n] lowest offset above the items placed so far
-    offset: NDArray[np.int64]  # [n] -1 while unplaced
-    trail_item: NDArray[np.int64]  # earlier values of `low`, to undo
-    trail_low: NDArray[np.int64]
-    trail_count: NDArray[np.int64]  # [1]
-    left: NDArray[np.int64]  # [s] scratch: units left to place
-    base: NDArray[np.int64]  # [s] scratch: the lowest free place
-    crossing: NDArray[np.int64]  # [s + 1] scratch
-    stack: NDArray[np.int64]  # [n + 1, 10]
-    nodes: NDArray[np.int64]  # [2] placements tried, and allowed
-    stop: NDArray[np.int64]  # [1] not 0: give up
+    Attributes:
+      items: `[n]` permuted; a subproblem is a slice.
+      placed: `[n]` of `PLACED`.
+      raised: of `RAISED`.
+      section: `[s + 2]` of `SECTION`.
+      frame: `[n + 1]` of `FRAME`, a stack.
+      keys, order, spare: `[n]` scratch of sorting.
+      now: `SEARCH`.
+    """
+
+    items: Rows = rows(np.int64)
+    placed: Rows = rows(PLACED)
+    raised: Rows = rows(RAISED)
+    section: Rows = rows(SECTION)
+    frame: Rows = rows(FRAME)
+    keys: Rows = rows(np.int64)
+    order: Rows = rows(np.int64)
+    spare: Rows = rows(np.int64)
+    now: Any = one(SEARCH)
 
 
 def rankings(packing: Packing, generator: np.random.Generator | None = None) -> list[NDArray[np.int64]]:
@@ -74,28 +144,28 @@ def tables_of(packing: Packing, rank: NDArray[np.int64]) -> Tables:
         )
         twin[i] = alike.get(key, -1)
         alike[key] = i
-    first, past = packing.span_section
+    item = np.zeros(packing.items, ITEM)
+    item["size"], item["lowest"], item["highest"] = packing.units, packing.lowest, packing.highest
+    item["rank"], item["twin"] = rank, twin
+    item["first_span"], item["end_span"] = packing.span_start[:-1], packing.span_start[1:]
     start, conflict = packing.conflicts
-    capacity = np.array([-(-packing.capacity // packing.alignment)], np.int64)
-    return Tables(
-        packing.units, packing.highest, rank, twin, packing.span_start, first, past, start, conflict, capacity
-    )
+    item["first_conflict"], item["end_conflict"] = start[:-1], start[1:]
+    span = np.zeros(len(packing.span_item), SPAN)
+    span["first"], span["past"] = packing.span_section
+    return Tables(item=item, span=span, conflict=conflict)
 
 
 def new_work(packing: Packing) -> Work:
     """Returns the state for searches of a problem, allocated once."""
-    n, conflicts, sections = packing.items, len(packing.conflicts[1]), packing.sections
+    n = packing.items
     return Work(
-        np.arange(n),
-        packing.lowest.copy(),
-        np.full(n, -1, np.int64),
-        np.zeros(conflicts + 1, np.int64),
-        np.zeros(conflicts + 1, np.int64),
-        np.zeros(1, np.int64),
-        np.zeros(sections + 1, np.int64),
-        np.zeros(sections + 1, np.int64),
-        np.zeros(sections + 2, np.int64),
-        np.zeros((n + 1, 10), np.int64),
-        np.zeros(2, np.int64),
-        np.zeros(1, np.int64),
+        items=np.arange(n),
+        placed=np.zeros(n, PLACED),
+        raised=np.zeros(len(packing.conflicts[1]) + 1, RAISED),
+        section=np.zeros(packing.sections + 2, SECTION),
+        frame=np.zeros(n + 1, FRAME),
+        keys=np.zeros(n, np.int64),
+        order=np.zeros(n, np.int64),
+        spare=np.zeros(n, np.int64),
+        now=new_record(SEARCH, capacity=-(-packing.capacity // packing.alignment)),
     )

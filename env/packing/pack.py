@@ -76,7 +76,7 @@ def pack(packing: Packing, seconds: float | None = 60.0, nodes: int | None = Non
     search = _Search(packing)
     status = search.run(None if seconds is None else begin + seconds, nodes)
     if status == exact.SOLVED:
-        return result(FEASIBLE, search.work.offset * packing.alignment, "exact", search.nodes)
+        return result(FEASIBLE, search.work.placed["offset"] * packing.alignment, "exact", search.nodes)
     return result(INFEASIBLE if status == exact.INFEASIBLE else UNDECIDED, None, "exact", search.nodes)
 
 
@@ -88,7 +88,6 @@ class _Search:
         self.work = new_work(packing)
         self.nodes = 0
         self._tables = [tables_of(packing, rank) for rank in rankings(packing)]
-        self._lowest = packing.lowest
         self._status = exact.STOPPED
         self._error: BaseException | None = None
 
@@ -100,11 +99,11 @@ class _Search:
             while thread.is_alive():
                 left = 0.2 if until is None else until - time.perf_counter()
                 if left <= 0:
-                    self.work.stop[0] = 1
+                    self.work.now.stop = 1
                     left = 0.2
                 thread.join(min(left, 0.2))
         except BaseException:
-            self.work.stop[0] = 1
+            self.work.now.stop = 1
             thread.join()
             raise
         if self._error is not None:
@@ -120,10 +119,10 @@ class _Search:
                 perturbed = rankings(self._packing, generator)
                 for tables in (*self._tables, *(tables_of(self._packing, rank) for rank in perturbed)):
                     most = allowed if nodes is None else min(allowed, nodes - self.nodes)
-                    status = exact.search(tables, self.work, self._lowest, most)
-                    self.nodes += int(min(self.work.nodes[0], most))
+                    status = exact.search(tables, self.work, most)
+                    self.nodes += int(min(self.work.now.nodes, most))
                     out_of_nodes = nodes is not None and self.nodes >= nodes
-                    if status != exact.STOPPED or self.work.stop[0] or out_of_nodes:
+                    if status != exact.STOPPED or self.work.now.stop or out_of_nodes:
                         self._status = status
                         return
                 allowed *= 2

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numba import njit
+from numba import types
 from numpy.typing import NDArray
 
+from ..compiled.kernel import kernel, vector
 from ..errors import UserError
 
 
@@ -173,7 +174,10 @@ def collisions(packing: Packing, offsets: NDArray[np.int64]) -> list[str]:
     return found
 
 
-@njit(cache=True)
+_INTS = vector(np.int64)
+
+
+@kernel(_INTS, _INTS, _INTS, returns=types.UniTuple(_INTS, 2))
 def _conflicts(start: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     n = len(start) - 1
     first = np.zeros(n + 1, np.int64)

@@ -8,9 +8,10 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
+from numba import types
 from numpy.typing import NDArray
 
+from ..compiled.kernel import kernel, vector
 from ..compiled.sorting import ascending
 
 # Rounds of one order, in each of which the items that did not fit move ahead; strength of the perturbation of an order.
@@ -91,7 +92,10 @@ def pack_slices(slices: Slices, seconds: float | None, rounds: int | None = None
         keys = [key * np.exp(_SHAKE * generator.standard_normal(items)) for key in keys]
 
 
-@njit(cache=True)
+_INTS = vector(np.int64)
+
+
+@kernel(_INTS, _INTS, _INTS, _INTS, _INTS, _INTS, _INTS, int, int, bool, returns=types.Tuple((_INTS, vector(np.bool_))))
 def _place(
     order: np.ndarray,
     start: np.ndarray,

@@ -27,7 +27,7 @@ class RayConfig:
       learner_gpus: accelerators that the learner asks for; without any it computes on the CPU.
       actor_resources, learner_resources, evaluator_resources: further resources that each worker asks for, by the names
         that the nodes were started with (`ray start --resources='{"NAME": 4}'`).
-      actor_threads, learner_threads, evaluator_threads: 1 to run numerical code on one thread, 0 for no limit.
+      actor_threads, learner_threads, evaluator_threads: 1 for numerical code and games on one thread, 0 for no limit.
       call_timeout_s: seconds that a call may take, waits for the replay included, before its worker counts as hung.
       start_timeout_s: seconds until the replay, the learner and the nodes must have started.
       restarts: replacements of dead workers before the run gives up.

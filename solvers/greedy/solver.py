@@ -182,6 +182,7 @@ def take(
 ) -> NDArray[np.bool_]:
     """Returns `[S]` whether each stay is taken: in `order`, if it fits beside those before it in `free[T]` bytes."""
     chosen = np.zeros(len(first), np.int8)
+    order, first, last, size = (np.ascontiguousarray(each, np.int64) for each in (order, first, last, size))
     _take(order, first, last, size, free.astype(np.float64), chosen)
     return chosen.view(np.bool_)
 

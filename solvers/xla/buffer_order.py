@@ -9,7 +9,7 @@ from ...env.program.program import OPERAND, RESULT, Program
 from ...env.program.target import Target
 from .cost_analysis import memory_s
 from .options import KEPT, Options
-from .problem import B_FIRST, B_LAST, L_FAST, U_TIME, V_FIRST, V_LAST, V_TIME, Problem
+from .problem import Problem
 from .schedule import Times, depth, schedule
 
 
@@ -47,15 +47,15 @@ def lifetimes(program: Program, problem: Problem, times: Times) -> NDArray[np.in
 
     Ranks are among all definitions and ends; XLA breaks ties by these ranks and not by times (`HeapSimulator`).
     """
-    first, last = problem.buffer[:, B_FIRST], problem.buffer[:, B_LAST]
+    first, last = problem.buffer["first_value"], problem.buffer["end_value"]
     lived = first < last
     none = np.zeros(len(first), np.int64)
     begin, end = none.copy(), none.copy()
-    begin[lived], end[lived] = problem.value[first[lived], V_FIRST], problem.value[last[lived] - 1, V_LAST]
-    used = problem.use[:, U_TIME]
+    begin[lived], end[lived] = problem.value["first_use"][first[lived]], problem.value["end_use"][last[lived] - 1]
+    used = problem.use["time"]
     start, stop = none.copy(), none.copy()
-    start[lived] = problem.value[first[lived], V_TIME]
-    stop = np.maximum(_latest(used, begin, end, start), _latest(problem.value[:, V_TIME], first, last, start))
+    start[lived] = problem.value["time"][first[lived]]
+    stop = np.maximum(_latest(used, begin, end, start), _latest(problem.value["time"], first, last, start))
     held = lived & (program.definition < 0)  # an input is held through the program
     start[held], stop[held] = -1, times.end + 1
     buffers = np.arange(program.num_buffers)
@@ -100,7 +100,7 @@ class BufferOrder:
         )
         used = np.zeros(program.num_buffers, bool)
         used[program.access_buffer[program.access_kind == OPERAND]] = True
-        fits = program.size <= problem.limit[L_FAST]
+        fits = program.size <= problem.limit.fast_bytes
         self._placed: NDArray[np.bool_] = program.fast_allowed & fits & (used | program.is_output)
 
     def buffers(

@@ -5,30 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...env.compiled.struct import new_record
 from ...env.program.program import RESULT, Program
 from ...env.program.target import Target
 from .cost_analysis import bandwidths, gains
 from .module_facts import born_fast, slice_sizes, typical_bytes
 from .options import KEPT, Options
-from .problem import (
-    B_COPY,
-    B_SIZE,
-    L_ALIGN,
-    L_END,
-    L_FAST,
-    L_FLAT,
-    L_LAST,
-    L_PREFETCHES,
-    L_REPACKS,
-    L_RETRIES,
-    L_SLICE_MIN,
-    L_WRITE_BACKS,
-    M_FREE,
-    NEVER,
-    SCALE,
-    Accesses,
-    Problem,
-)
+from .problem import BUFFER, LIMIT, M_FREE, NEVER, SCALE, USE, VALUE, Accesses, Problem
 from .schedule import Times, depth, schedule
 
 
@@ -45,18 +28,23 @@ def make_problem(program: Program, target: Target, options: Options) -> tuple[Pr
     typical = typical_bytes(program) if options.typical_bytes is None else options.typical_bytes
     sizes = slice_sizes(program, options)
     rows = _rows(program, target)
-    buffer = np.zeros((program.num_buffers, 4), np.int64)
-    buffer[:, :2] = rows.spans
-    buffer[:, B_SIZE] = program.size
-    buffer[:, B_COPY] = copy_s.astype(np.float32).astype(np.float64) * SCALE
-    limit = np.zeros(10, np.int64)
-    limit[[L_FAST, L_ALIGN]] = target.fast_bytes, target.alignment
-    limit[L_PREFETCHES] = target.max_prefetches if options.max_prefetches is None else options.max_prefetches
-    limit[L_WRITE_BACKS] = target.max_write_backs if options.max_write_backs is None else options.max_write_backs
-    limit[[L_RETRIES, L_REPACKS, L_END]] = options.retries, options.repacks, times.end
-    limit[L_FLAT] = not nest.any()
-    limit[L_SLICE_MIN], limit[L_LAST] = options.slice_min_bytes, program.schedule_index[-1]
-    longest = target.fast_bytes / bandwidth * options.max_overlap
+    buffer = np.zeros(program.num_buffers, BUFFER)
+    buffer["first_value"], buffer["end_value"] = rows.spans.T
+    buffer["bytes"] = program.size
+    buffer["copy"] = copy_s.astype(np.float32).astype(np.float64) * SCALE
+    buffer["slices"] = [len(row) for row in sizes]
+    buffer["first_slice"] = np.cumsum(buffer["slices"]) - buffer["slices"]
+    buffer["typical_s"] = typical / bandwidth
+    limit = new_record(LIMIT)
+    limit.fast_bytes, limit.alignment = target.fast_bytes, target.alignment
+    limit.prefetches = target.max_prefetches if options.max_prefetches is None else options.max_prefetches
+    limit.write_backs = target.max_write_backs if options.max_write_backs is None else options.max_write_backs
+    limit.retries, limit.repacks, limit.slice_min_bytes = options.retries, options.repacks, options.slice_min_bytes
+    limit.end, limit.last_instruction = times.end, program.schedule_index[-1]
+    limit.is_flat = not nest.any()
+    limit.longest_s = target.fast_bytes / bandwidth * options.max_overlap
+    limit.least_overlap, limit.preferred_overlap = options.min_overlap, options.preferred_overlap
+    limit.inefficient_ratio = options.inefficient_ratio
     reserved = np.zeros(len(nest), np.int64)
     reserved[program.schedule_index] = program.reserved
     problem = Problem(
@@ -66,16 +54,11 @@ def make_problem(program: Program, target: Target, options: Options) -> tuple[Pr
         reserved=reserved,
         supply=(times.seconds.astype(np.float32).astype(np.float64) * SCALE).astype(np.int64),
         buffer=buffer,
-        buffer_s=np.full(program.num_buffers, typical / bandwidth, np.float32),
         value=rows.value,
         use=rows.use.copy(),  # the loop optimiser writes its modes there
-        gain=rows.gain,
         preferred_time=np.full(len(rows.use), NEVER, np.int64),
-        slices=sizes,
+        slice_bytes=np.array([size for row in sizes for size in row], np.int64),
         limit=limit,
-        ratio=np.array(
-            [longest, options.min_overlap, options.preferred_overlap, options.inefficient_ratio], np.float32
-        ),
     )
     return problem, rows.accesses
 
@@ -108,14 +91,13 @@ class _Rows:
 
     Attributes:
       spans: `[N, 2]` first value of each buffer, and the value after its last.
-      value, use, gain: as in `Problem`; copy `use` before changing it.
+      value, use: as in `Problem`; copy `use` before changing it.
       accesses: the links back.
     """
 
     def __init__(self, program: Program, target: Target, times: Times) -> None:
         self._values: list[tuple[int, ...]] = []
-        self._uses: list[tuple[int, ...]] = []
-        self._gains: list[float] = []
+        self._uses: list[tuple[float, ...]] = []
         self._value_access: list[int] = []
         self._links: list[tuple[int, int]] = []
         self.spans = np.zeros((program.num_buffers, 2), np.int64)
@@ -135,9 +117,8 @@ class _Rows:
             self.spans[buffer, 0] = len(self._values)
             self._buffer(buffer, self._touches(buffer, accesses), int(times.inputs[buffer]))
             self.spans[buffer, 1] = len(self._values)
-        self.value = np.array(self._values, np.int64).reshape(-1, 6)
-        self.use = np.array(self._uses, np.int64).reshape(-1, 7)
-        self.gain = np.array(self._gains, np.float32)
+        self.value = np.array(self._values, VALUE)
+        self.use = np.array(self._uses, USE)
         links = np.array(self._links, np.int64).reshape(-1, 2)
         self.accesses = Accesses(links, np.array(self._value_access, np.int64))
 
@@ -201,12 +182,11 @@ class _Rows:
             for group in groups:
                 moved = int(sum(program.access_bytes[a] for a in group))
                 self._links += [(len(self._uses), a) for a in group]
-                self._uses.append((touch.end, touch.latest, moved, goes_on, 0, M_FREE, touch.start))
-                self._gains.append(0.0 if touch.whole_loop else self._saved[group[0]])
+                gain = 0.0 if touch.whole_loop else self._saved[group[0]]
+                self._uses.append((touch.end, touch.latest, moved, goes_on, 0, M_FREE, touch.start, gain))
         at_end = following is None and bool(program.is_output[buffer])
         if at_end and time < self._end:
-            self._uses.append((self._end, self._end, 0, -1, 1, M_FREE, self._end))
-            self._gains.append(0.0)
+            self._uses.append((self._end, self._end, 0, -1, 1, M_FREE, self._end, 0.0))
         at_start = not written or (at_end and time >= self._end) or not self._born_fast[written].all()
         moved = int(program.access_bytes[written[0]]) if written else 0
         self._values.append((buffer, time, first, len(self._uses), int(at_start), moved))

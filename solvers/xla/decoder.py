@@ -10,11 +10,9 @@ from . import cross_program, loop_optimiser
 from .assign import assign
 from .buffer_order import BufferOrder
 from .build_problem import make_problem
-from .heap import make_heap
 from .legal import legal
 from .options import Options, production
-from .problem import U_TIME
-from .state import is_full, make_state
+from .state import Wishes, is_full, make_state
 from .write import Writer
 
 _MOST_GROWTH = 64
@@ -43,15 +41,10 @@ class Decoder:
         self._order = BufferOrder(program, self.target, self.options, self.problem)
         self._cross = cross_program.candidates(program, self.problem)[: self.options.cross_program]
         self._factor = 1
-        self._make_state()
+        self._state = make_state(self.problem)
         self._writer = Writer(program, self.problem, self._accesses)
         self._of_access = np.full(program.num_accesses, -1, np.int64)
         self._of_access[self._accesses.links[:, 1]] = self._accesses.links[:, 0]
-
-    def _make_state(self) -> None:
-        self._state = make_state(self.problem, self._factor)
-        heap = self._state.heap
-        self._spare = make_heap(len(self.problem.nest), len(heap.chunk), len(heap.link))
 
     def decode(self, priority: ArrayLike | None = None, wanted_start: ArrayLike | None = None) -> Mapping:
         """Returns a legal mapping.
@@ -68,14 +61,15 @@ class Decoder:
         preferred_time = (
             self.problem.preferred_time if wanted_start is None else self._preferred_times(np.asarray(wanted_start))
         )
+        wishes = Wishes(order=order, cross=self._cross, preferred_time=preferred_time)
         while True:
-            assign(self.problem, self._state, self._spare, order, preferred_time, self._cross)
+            assign(self.problem, self._state, wishes)
             if not is_full(self._state):
                 break
             if self._factor >= _MOST_GROWTH:
                 raise RuntimeError(f"program {self.program.name!r}: the tables of the xla solver are too small")
             self._factor *= 2
-            self._make_state()
+            self._state = make_state(self.problem, self._factor)
         mapping = self._writer.mapping(self._state)
         return legal(self.program, self.target, mapping) if len(self.program.loop_trips) else mapping
 
@@ -88,7 +82,7 @@ class Decoder:
         chosen = np.flatnonzero((wanted >= 0) & (self._of_access >= 0))
         uses = self._of_access[chosen]
         if wanted.dtype.kind == "f":
-            ends = self.problem.use[uses, U_TIME]
+            ends = self.problem.use["time"][uses]
             begins = self._writer.defined[uses]
             preferred_time[uses] = (begins + wanted[chosen] * (ends - begins)).astype(np.int64)
         else:

@@ -1,161 +1,176 @@
 """A heap over bytes and times, with best fit (XLA: `GlobalDecreasingSizeBestFitHeap`)."""
 
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...env.compiled.jit import njit
-from ...env.compiled.sorting import sort
-from .problem import L_ALIGN, L_FAST, Problem
+from ...env.compiled.kernel import routine
+from ...env.compiled.struct import Rows, Struct, new_record, one, rows
+from .problem import Problem
+from .sorting import sort
 
 _WIDTH = 4  # 2**_WIDTH times share a bucket
 NO_OFFSET = -1
 
-# Columns of `Heap.chunk`: bytes in use over an interval of times.
-(
-    C_FIRST,  # first time
-    C_LAST,  # last time
-    C_OFFSET,  # lowest byte
-    C_SIZE,  # bytes
-    C_HOLDER,  # the stay that holds it, or -1
-) = range(5)
-# Columns of `Heap.counts`: rows in use, and whether a table overflowed.
-N_CHUNKS, N_LINKS, N_OVERFLOW = range(3)
+# Bytes in use over an interval of times.
+CHUNK = np.dtype(
+    [
+        ("first", np.int64),  # time
+        ("last", np.int64),  # time
+        ("offset", np.int64),  # lowest byte
+        ("bytes", np.int64),
+    ],
+    align=True,
+)
+# An entry of a bucket's list: a chunk, and the next entry or -1.
+LINK = np.dtype([("chunk", np.int64), ("next", np.int64)], align=True)
+# Free bytes between chunks, in units of the alignment.
+GAP = np.dtype([("size", np.int64), ("start", np.int64)], align=True)
+HEAP_NOW = np.dtype(
+    [
+        ("chunks", np.int64),  # rows of `chunk` in use
+        ("links", np.int64),  # rows of `link` in use
+        ("is_full", np.int64),  # 1: a table overflowed
+    ],
+    align=True,
+)
 
 
-class Heap(NamedTuple):
+class Heap(Struct):
     """Chunks, and for each bucket of times a linked list of the chunks that overlap it, the newest first.
 
+    Shape: `S` times.
+
     Attributes:
-      chunk: `[., 5]`, columns `C_*`.
+      chunk: of `CHUNK`.
       head: for each bucket its newest link, or -1.
-      link: `[., 2]` chunk, next link.
-      counts: `[3]`, columns `N_*`.
-      used: `[S]` bytes of the chunks at each time. After a repack two values of a buffer that meet in one time, one
+      link: of `LINK`.
+      used: `[S + 2]` bytes of the chunks at each time. After a repack two values of a buffer that meet in one time, one
         written in place of the other, count twice, as in XLA.
-      exact: `[S]` the same, each byte once.
+      exact: `[S + 2]` the same, each byte once.
       taken: scratch; intervals of bytes in use, in units of the alignment, packed as `start << 32 | end`.
-      gap: scratch; `[., 2]` size and start of gaps, in units of the alignment.
+      other: scratch of `sort`, as long as `taken`.
+      gap: scratch, of `GAP`.
+      now: `HEAP_NOW`.
     """
 
-    chunk: NDArray[np.int64]
-    head: NDArray[np.int64]
-    link: NDArray[np.int64]
-    counts: NDArray[np.int64]
-    used: NDArray[np.int64]
-    exact: NDArray[np.int64]
-    taken: NDArray[np.int64]
-    gap: NDArray[np.int64]
+    chunk: Rows = rows(CHUNK)
+    head: Rows = rows(np.int64)
+    link: Rows = rows(LINK)
+    used: Rows = rows(np.int64)
+    exact: Rows = rows(np.int64)
+    taken: Rows = rows(np.int64)
+    other: Rows = rows(np.int64)
+    gap: Rows = rows(GAP)
+    now: Any = one(HEAP_NOW)
 
 
 def make_heap(times: int, chunks: int, links: int) -> Heap:
     """Returns an empty heap for so many times, with space for so many chunks and links."""
     return Heap(
-        np.zeros((chunks, 5), np.int64),
-        np.full((times >> _WIDTH) + 2, -1, np.int64),
-        np.zeros((links, 2), np.int64),
-        np.zeros(3, np.int64),
-        np.zeros(times + 2, np.int64),
-        np.zeros(times + 2, np.int64),
-        np.zeros(chunks + 1, np.int64),
-        np.zeros((chunks + 2, 2), np.int64),
+        chunk=np.zeros(chunks, CHUNK),
+        head=np.full((times >> _WIDTH) + 2, -1, np.int64),
+        link=np.zeros(links, LINK),
+        used=np.zeros(times + 2, np.int64),
+        exact=np.zeros(times + 2, np.int64),
+        taken=np.zeros(chunks + 1, np.int64),
+        other=np.zeros(chunks + 1, np.int64),
+        gap=np.zeros(chunks + 2, GAP),
+        now=new_record(HEAP_NOW),
     )
 
 
-@njit(cache=True, nogil=True)
-def clear(heap: Heap) -> None:
-    """Empties a heap."""
-    heap.head[:] = -1
-    heap.counts[:] = 0
-    heap.used[:] = 0
-    heap.exact[:] = 0
+@routine
+def start_over(problem: Problem, heap: Heap) -> None:
+    """Frees all but the bytes that instructions keep to themselves."""
+    now = heap.now
+    now.chunks = now.links = now.is_full = 0
+    for bucket in range(len(heap.head)):
+        heap.head[bucket] = -1
+    for t in range(len(heap.used)):
+        heap.used[t] = 0
+        heap.exact[t] = 0
+    for t in range(len(problem.reserved)):
+        if problem.reserved[t] > 0:
+            commit(heap, t, t, 0, problem.reserved[t])
 
 
-@njit(cache=True, nogil=True)
-def commit(heap: Heap, first: int, last: int, offset: int, size: int, holder: int) -> None:
+@routine
+def commit(heap: Heap, first: int, last: int, offset: int, size: int) -> None:
     """Puts bytes to use over the times `first..last` (XLA: `CommitChunk`); an empty interval changes nothing."""
     if first > last:
         return
     low = max(first, 0)
-    chunk = heap.counts[N_CHUNKS]
-    if chunk >= len(heap.chunk) or heap.counts[N_LINKS] + (last >> _WIDTH) - (low >> _WIDTH) + 1 > len(heap.link):
-        heap.counts[N_OVERFLOW] = 1
+    now = heap.now
+    if now.chunks >= len(heap.chunk) or now.links + (last >> _WIDTH) - (low >> _WIDTH) + 1 > len(heap.link):
+        now.is_full = 1
         return
-    heap.counts[N_CHUNKS] += 1
-    row = heap.chunk[chunk]
-    row[C_FIRST], row[C_LAST], row[C_OFFSET], row[C_SIZE], row[C_HOLDER] = low, last, offset, size, holder
+    chunk = heap.chunk[now.chunks]
+    chunk.first, chunk.last, chunk.offset, chunk.bytes = low, last, offset, size
     for bucket in range(low >> _WIDTH, (last >> _WIDTH) + 1):
-        link = heap.counts[N_LINKS]
-        heap.counts[N_LINKS] += 1
-        heap.link[link, 0] = chunk
-        heap.link[link, 1] = heap.head[bucket]
-        heap.head[bucket] = link
+        link = heap.link[now.links]
+        link.chunk, link.next = now.chunks, heap.head[bucket]
+        heap.head[bucket] = now.links
+        now.links += 1
+    now.chunks += 1
     for t in range(low, last + 1):
         heap.used[t] += size
         heap.exact[t] += size
 
 
-@njit(cache=True, nogil=True, forceinline=True)
-def reserve(problem: Problem, heap: Heap) -> None:
-    """Puts to use the bytes that instructions keep to themselves."""
-    for t in range(len(problem.reserved)):
-        if problem.reserved[t] > 0:
-            commit(heap, t, t, 0, problem.reserved[t], -1)
-
-
-@njit(cache=True, nogil=True)
+@routine
 def undo(heap: Heap, chunks: int) -> None:
     """Frees all but the oldest `chunks` chunks."""
-    while heap.counts[N_CHUNKS] > chunks:
-        heap.counts[N_CHUNKS] -= 1
-        row = heap.chunk[heap.counts[N_CHUNKS]]
-        for bucket in range(row[C_FIRST] >> _WIDTH, (row[C_LAST] >> _WIDTH) + 1):
-            heap.head[bucket] = heap.link[heap.head[bucket], 1]
-            heap.counts[N_LINKS] -= 1
-        for t in range(row[C_FIRST], row[C_LAST] + 1):
-            heap.used[t] -= row[C_SIZE]
-            heap.exact[t] -= row[C_SIZE]
+    now = heap.now
+    while now.chunks > chunks:
+        now.chunks -= 1
+        chunk = heap.chunk[now.chunks]
+        for bucket in range(chunk.first >> _WIDTH, (chunk.last >> _WIDTH) + 1):
+            heap.head[bucket] = heap.link[heap.head[bucket]].next
+            now.links -= 1
+        for t in range(chunk.first, chunk.last + 1):
+            heap.used[t] -= chunk.bytes
+            heap.exact[t] -= chunk.bytes
 
 
-@njit(cache=True, nogil=True)
+@routine
 def gather(problem: Problem, heap: Heap, first: int, last: int, count: int) -> int:
     """Appends the bytes in use within `first..last` to the `count` entries of `taken`; returns their new count."""
-    align = problem.limit[L_ALIGN]
+    align = problem.limit.alignment
     low = max(first, 0)
     for bucket in range(low >> _WIDTH, (last >> _WIDTH) + 1):
         begin = bucket << _WIDTH
-        link = heap.head[bucket]
-        while link >= 0:
-            row = heap.chunk[heap.link[link, 0]]
-            link = heap.link[link, 1]
-            if row[C_FIRST] > last or row[C_LAST] < low or row[C_SIZE] == 0:
+        at = heap.head[bucket]
+        while at >= 0:
+            link = heap.link[at]
+            at = link.next
+            chunk = heap.chunk[link.chunk]
+            if chunk.first > last or chunk.last < low or chunk.bytes == 0:
                 continue
             # A chunk counts in the first bucket that it shares with the interval.
-            if max(row[C_FIRST], low) < begin:
+            if max(chunk.first, low) < begin:
                 continue
             if count >= len(heap.taken):
-                heap.counts[N_OVERFLOW] = 1
+                heap.now.is_full = 1
                 return count
-            heap.taken[count] = ((row[C_OFFSET] // align) << 32) | ((row[C_OFFSET] + row[C_SIZE] + align - 1) // align)
+            end = (chunk.offset + chunk.bytes + align - 1) // align
+            heap.taken[count] = ((chunk.offset // align) << 32) | end
             count += 1
     return count
 
 
-@njit(cache=True, nogil=True)
+@routine
 def best_gap(problem: Problem, heap: Heap, count: int, size: int) -> int:
     """Returns the offset of the smallest gap of `size` bytes, the lowest of equal ones; `NO_OFFSET` if there is none.
 
     Gaps lie between the first `count` entries of `taken`; the free bytes above all of them are the last resort.
     """
-    align = problem.limit[L_ALIGN]
+    align = problem.limit.alignment
     need = (size + align - 1) // align
-    taken = heap.taken[:count]
-    if count > 1:
-        sort(taken)
+    sort(heap.taken, heap.other, count)
     reach, best, best_size = 0, -1, 0
     for index in range(count):
-        low, high = taken[index] >> 32, taken[index] & 0xFFFFFFFF
+        low, high = heap.taken[index] >> 32, heap.taken[index] & 0xFFFFFFFF
         gap = low - reach
         if gap >= need and (best < 0 or gap < best_size):
             best, best_size = reach, gap
@@ -163,55 +178,50 @@ def best_gap(problem: Problem, heap: Heap, count: int, size: int) -> int:
     if best < 0:
         best = reach
     offset = best * align
-    return offset if offset + size <= problem.limit[L_FAST] else NO_OFFSET
+    return offset if offset + size <= problem.limit.fast_bytes else NO_OFFSET
 
 
-@njit(cache=True, nogil=True, forceinline=True)
-def is_free(problem: Problem, heap: Heap, first: int, last: int, offset: int, size: int) -> bool:
-    """Returns whether bytes lie within fast memory and are free over all of `first..last`."""
-    if offset + size > problem.limit[L_FAST]:
-        return False
-    return latest_free(heap, first, last, offset, size) >= last
-
-
-@njit(cache=True, nogil=True, forceinline=True)
+@routine
 def latest_free(heap: Heap, first: int, last: int, offset: int, size: int) -> int:
     """Returns the last time, `last` at most, up to which bytes are free from `first` on; `first - 1` for none."""
     low = max(first, 0)
     for bucket in range(low >> _WIDTH, (last >> _WIDTH) + 1):
         begin = bucket << _WIDTH
-        link = heap.head[bucket]
+        at = heap.head[bucket]
         found = last
-        while link >= 0:
-            row = heap.chunk[heap.link[link, 0]]
-            link = heap.link[link, 1]
-            if row[C_FIRST] > found or row[C_LAST] < low or max(row[C_FIRST], low) < begin or row[C_SIZE] == 0:
+        while at >= 0:
+            link = heap.link[at]
+            at = link.next
+            chunk = heap.chunk[link.chunk]
+            if chunk.first > found or chunk.last < low or max(chunk.first, low) < begin or chunk.bytes == 0:
                 continue
-            if row[C_OFFSET] < offset + size and offset < row[C_OFFSET] + row[C_SIZE]:
-                found = max(row[C_FIRST], low) - 1
+            if chunk.offset < offset + size and offset < chunk.offset + chunk.bytes:
+                found = max(chunk.first, low) - 1
         if found < last:
             return found
     return last
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@routine
+def has_bytes(problem: Problem, heap: Heap, first: int, last: int, size: int) -> bool:
+    """Returns whether each time has enough free bytes, contiguous or not: a quick test that rules most cases out."""
+    most = problem.limit.fast_bytes - size
+    for t in range(max(first, 0), last + 1):  # noqa: SIM110 -- compiled
+        if heap.exact[t] > most:
+            return False
+    return True
+
+
+@routine
 def fit(problem: Problem, heap: Heap, first: int, last: int, size: int, preferred_offset: int) -> int:
     """Returns an offset for `size` bytes over `first..last`, or `NO_OFFSET` (XLA: `FindChunkCandidate`).
 
     A `preferred_offset` that is not negative is the only one tried.
     """
     if preferred_offset >= 0:
-        return preferred_offset if is_free(problem, heap, first, last, preferred_offset, size) else NO_OFFSET
+        if preferred_offset + size > problem.limit.fast_bytes:
+            return NO_OFFSET
+        return preferred_offset if latest_free(heap, first, last, preferred_offset, size) >= last else NO_OFFSET
     if not has_bytes(problem, heap, first, last, size):
         return NO_OFFSET
     return best_gap(problem, heap, gather(problem, heap, first, last, 0), size)
-
-
-@njit(cache=True, nogil=True, forceinline=True)
-def has_bytes(problem: Problem, heap: Heap, first: int, last: int, size: int) -> bool:
-    """Returns whether each time has enough free bytes, contiguous or not: a quick test that rules most cases out."""
-    most = problem.limit[L_FAST] - size
-    for t in range(max(first, 0), last + 1):  # noqa: SIM110 -- compiled
-        if heap.exact[t] > most:
-            return False
-    return True

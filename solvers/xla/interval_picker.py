@@ -3,28 +3,34 @@
 XLA: `CostAnalysisPrefetchIntervalPicker` and `SlicedPrefetchStartTimePicker`.
 """
 
+from typing import Any
+
 import numpy as np
 
-from ...env.compiled.jit import njit
-from .problem import L_FLAT, NEVER, R_LONGEST, R_MIN, R_PREFERRED, Problem
+from ...env.compiled.kernel import routine
+from ...env.compiled.struct import Rows
+from .problem import NEVER, Problem
 
 # At most so many starts are tried once all remaining ones are earlier.
 _STEPS = np.float32(100.0)
 # Each retry gives a write-back this much more time, in units of its first.
 _RETRY = np.float32(2.0)
 
-# Columns of a picker.
-(
-    P_EARLIEST,  # bounds of the starts
-    P_LATEST,
-    P_UP,  # next start in ascending order
-    P_DOWN,  # next start in descending order
-    P_RISING,  # 1: the next start is `P_UP`, else `P_DOWN`
-    P_END,  # time of the use
-) = range(6)
+# The starts of one prefetch.
+PICKER = np.dtype(
+    [
+        ("earliest", np.int64),  # bounds of the starts
+        ("latest", np.int64),
+        ("up", np.int64),  # next start in ascending order
+        ("down", np.int64),  # next start in descending order
+        ("rising", np.int64),  # 1: the next start is `up`, else `down`
+        ("end", np.int64),  # time of the use
+    ],
+    align=True,
+)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@routine
 def elapsed(problem: Problem, start: int, end: int) -> np.float32:
     """Returns the seconds between two times, both excluded, loops inside weighed (XLA: `GetLogicalIntervalElapsed`)."""
     if start >= end:
@@ -32,7 +38,7 @@ def elapsed(problem: Problem, start: int, end: int) -> np.float32:
     start = max(start, 0)
     # `elapsed[t + 1]` includes the time `t`.
     seconds = problem.elapsed[end] - problem.elapsed[start + 1] if end > start else np.float32(0.0)
-    if problem.limit[L_FLAT]:
+    if problem.limit.is_flat:
         return seconds
     least = problem.nest[start]
     for t in range(start + 1, min(end, len(problem.nest) - 1) + 1):
@@ -40,54 +46,54 @@ def elapsed(problem: Problem, start: int, end: int) -> np.float32:
     return seconds / problem.weight[least]
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@routine
 def can_stay(problem: Problem, start: int, end: int) -> bool:
     """Returns whether a stay may last between two uses (XLA: `CanAllocateInAlternateMemoryNoCopy`)."""
-    return problem.ratio[R_LONGEST] > elapsed(problem, start, end)
+    return problem.limit.longest_s > elapsed(problem, start, end)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
-def write_back_end(problem: Problem, copy_s: float, start: int, last: int, retry: int) -> int:
+@routine
+def write_back_end(problem: Problem, copy_s: np.float32, start: int, last: int, retry: int) -> int:
     """Returns the time by which a write-back should end, `last + 1` at most (XLA: `PreferredEvictionEndTime`)."""
-    preferred_s = (np.float32(1.0) + _RETRY * np.float32(retry)) * problem.ratio[R_PREFERRED] * copy_s
+    preferred_s = (np.float32(1.0) + _RETRY * np.float32(retry)) * problem.limit.preferred_overlap * copy_s
     end = start + 1
     while end <= last and elapsed(problem, start, end) < preferred_s:
         end += 1
     return end
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@routine
 def _level(problem: Problem, t: int) -> int:
     """Returns how many loops are around a time."""
     return problem.nest[min(max(t, 0), len(problem.nest) - 1)]
 
 
-@njit(cache=True, nogil=True)
-def latest_start(problem: Problem, copy_s: float, gain: float | np.float32, start: int, end: int) -> int:
+@routine
+def latest_start(problem: Problem, copy_s: np.float32, gain_s: np.float32, start: int, end: int) -> int:
     """Returns the latest start with enough time for the copy, else `start - 1` (XLA: `LatestPrefetchStartTime`)."""
-    shortest = problem.ratio[R_MIN] * copy_s
-    level = _level(problem, end)
-    if problem.limit[L_FLAT]:
+    shortest = problem.limit.least_overlap * copy_s
+    if problem.limit.is_flat:
         low, high = start - 1, end - 1  # the latest lies between them
         while low < high:
-            middle = (low + high + 1) // 2
-            if shortest > elapsed(problem, middle, end) + gain:
+            middle = (low + high + 1) >> 1
+            if shortest > elapsed(problem, middle, end) + gain_s:
                 high = middle - 1
             else:
                 low = middle
         return low
+    level = _level(problem, end)
     t = end - 1
-    while t >= start and (_level(problem, t) != level or shortest > elapsed(problem, t, end) + gain):
+    while t >= start and (_level(problem, t) != level or shortest > elapsed(problem, t, end) + gain_s):
         t -= 1
     return t
 
 
-@njit(cache=True, nogil=True)
+@routine
 def begin(
     problem: Problem,
-    picker: np.ndarray,
-    copy_s: float,
-    gain: float | np.float32,
+    picker: Any,
+    copy_s: np.float32,
+    gain_s: np.float32,
     start: int,
     end: int,
     preferred_time: int,
@@ -96,52 +102,51 @@ def begin(
 
     Args:
       problem: the program.
-      picker: overwritten.
+      picker: `PICKER`, overwritten.
       copy_s: seconds that the copy is expected to take.
-      gain: seconds that serving the use from fast memory saves.
+      gain_s: seconds that serving the use from fast memory saves.
       start: the earliest start.
       end: time of the use.
       preferred_time: the first start to try, or `NEVER` for the picker's own.
     """
-    latest = latest_start(problem, copy_s, gain, start, end)
-    level = _level(problem, end)
+    latest = latest_start(problem, copy_s, gain_s, start, end)
     earliest = start
-    longest = problem.ratio[R_LONGEST]
-    if problem.limit[L_FLAT]:
+    longest = problem.limit.longest_s
+    if problem.limit.is_flat:
         low, high = earliest, max(latest, earliest)
         while low < high:
-            middle = (low + high) // 2
+            middle = (low + high) >> 1
             if longest < elapsed(problem, middle, end):
                 low = middle + 1
             else:
                 high = middle
         earliest = low
     else:
+        level = _level(problem, end)
         while earliest < latest and (_level(problem, earliest) != level or longest < elapsed(problem, earliest, end)):
             earliest += 1
-    picker[P_EARLIEST], picker[P_LATEST], picker[P_END] = earliest, latest, end
+    picker.earliest, picker.latest, picker.end, picker.rising = earliest, latest, end, 1
     if earliest > latest:
-        picker[P_UP], picker[P_DOWN], picker[P_RISING] = earliest, latest, 1
+        picker.up, picker.down = earliest, latest
         return
     first = preferred_time
     if preferred_time == NEVER or preferred_time > latest:
         first = preferred_start(problem, copy_s, earliest, latest, end)
-    picker[P_UP], picker[P_DOWN], picker[P_RISING] = first, first, 1
+    picker.up, picker.down = first, first
     next_start(problem, picker)
 
 
-@njit(cache=True, nogil=True)
-def preferred_start(problem: Problem, copy_s: float, earliest: int, latest: int, end: int) -> int:
+@routine
+def preferred_start(problem: Problem, copy_s: np.float32, earliest: int, latest: int, end: int) -> int:
     """Returns the start whose seconds to the end are nearest to the preferred ones (XLA: `PreferredPrefetchStartTime`).
 
     Of equally near ones, the first.
     """
-    target = problem.ratio[R_PREFERRED] * copy_s
-    level = _level(problem, end)
-    if problem.limit[L_FLAT]:
+    target = problem.limit.preferred_overlap * copy_s
+    if problem.limit.is_flat:
         low, high = earliest, latest + 1  # the first start within the target
         while low < high:
-            middle = (low + high) // 2
+            middle = (low + high) >> 1
             if elapsed(problem, middle, end) <= target:
                 high = middle
             else:
@@ -154,12 +159,13 @@ def preferred_start(problem: Problem, copy_s: float, earliest: int, latest: int,
         high = low - 1  # the first start with the same seconds
         low = earliest
         while low < high:
-            middle = (low + high) // 2
+            middle = (low + high) >> 1
             if elapsed(problem, middle, end) <= before:
                 high = middle
             else:
                 low = middle + 1
         return low
+    level = _level(problem, end)
     best, best_s = earliest, elapsed(problem, earliest, end)
     for t in range(earliest + 1, latest + 1):
         seconds = elapsed(problem, t, end)
@@ -168,46 +174,47 @@ def preferred_start(problem: Problem, copy_s: float, earliest: int, latest: int,
     return best
 
 
-@njit(cache=True, nogil=True, forceinline=True)
-def is_done(picker: np.ndarray) -> bool:
+@routine
+def is_done(picker: Any) -> bool:
     """Returns whether all starts have been tried (XLA: `Done`)."""
-    return picker[P_UP] > picker[P_LATEST] and picker[P_DOWN] < picker[P_EARLIEST]
+    return picker.up > picker.latest and picker.down < picker.earliest
 
 
-@njit(cache=True, nogil=True)
-def next_start(problem: Problem, picker: np.ndarray) -> int:
+@routine
+def next_start(problem: Problem, picker: Any) -> int:
     """Returns the next start (XLA: `Next`): later and earlier ones in turn, then earlier ones in growing steps."""
-    end = picker[P_END]
+    end = picker.end
     level = _level(problem, end)
-    if picker[P_RISING]:
-        start = picker[P_UP]
-        picker[P_UP] += 1
-        while picker[P_UP] <= picker[P_LATEST] and _level(problem, picker[P_UP]) != level:
-            picker[P_UP] += 1
-        if picker[P_DOWN] >= picker[P_EARLIEST]:
-            picker[P_RISING] = 0
+    if picker.rising:
+        start = picker.up
+        picker.up += 1
+        while picker.up <= picker.latest and _level(problem, picker.up) != level:
+            picker.up += 1
+        if picker.down >= picker.earliest:
+            picker.rising = 0
         return start
-    start = picker[P_DOWN]
-    picker[P_DOWN] -= 1
+    start = picker.down
+    picker.down -= 1
     target = np.float32(0.0)
-    if picker[P_UP] > picker[P_LATEST]:
-        target = elapsed(problem, start, end) + elapsed(problem, picker[P_EARLIEST], end) / _STEPS
-    while picker[P_DOWN] >= picker[P_EARLIEST] and (
-        _level(problem, picker[P_DOWN]) != level or elapsed(problem, picker[P_DOWN], end) < target
+    if picker.up > picker.latest:
+        target = elapsed(problem, start, end) + elapsed(problem, picker.earliest, end) / _STEPS
+    while picker.down >= picker.earliest and (
+        _level(problem, picker.down) != level or elapsed(problem, picker.down, end) < target
     ):
-        picker[P_DOWN] -= 1
-    if picker[P_UP] <= picker[P_LATEST]:
-        picker[P_RISING] = 1
+        picker.down -= 1
+    if picker.up <= picker.latest:
+        picker.rising = 1
     return start
 
 
-@njit(cache=True, nogil=True)
-def slice_starts(problem: Problem, start: int, end: int, count: int, starts: np.ndarray) -> None:
+@routine
+def slice_starts(problem: Problem, start: int, end: int, count: int, cut: Rows) -> None:
     """Spreads the starts of slices evenly over the seconds from `start` to `end`.
 
-    `starts[:count]` receives them, in ascending order; slices start at the nesting depth of `start` only.
+    `cut[:count].start` receives them, in ascending order; slices start at the nesting depth of `start` only.
     """
-    starts[:count] = start
+    for turn in range(count):
+        cut[turn].start = start
     whole = elapsed(problem, start, end)
     if count < 2 or start >= end - 2 or whole <= 0:
         return
@@ -216,11 +223,12 @@ def slice_starts(problem: Problem, start: int, end: int, count: int, starts: np.
     while t < end - 1 and found < count:
         target = whole * np.float32(count - found) / np.float32(count)
         if elapsed(problem, t, end) < target:
-            starts[found] = last
+            cut[found].start = last
             found += 1
             continue
         moves = last != t and elapsed(problem, last, t + 1) > 0
         if moves and problem.nest[max(t, 0)] == level:
             last = t
         t += 1
-    starts[found:count] = last
+    for turn in range(found, count):
+        cut[turn].start = last

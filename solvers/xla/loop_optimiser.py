@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ...env.program.program import OPERAND, RESULT, Program
 from ...env.program.target import Target
 from .options import Options
-from .problem import B_FIRST, B_LAST, L_FAST, M_DEFAULT, M_KEEP, U_MODE, U_TIME, Accesses, Problem
+from .problem import M_DEFAULT, M_KEEP, Accesses, Problem
 from .repeats import Repeat, find_repeats
 
 _TEMPORARY, _PINNED, _PREFETCH = range(3)
@@ -77,7 +77,7 @@ def _export(
                     continue
                 use = of_access[other]
                 if value.start is None:
-                    problem.use[use, U_MODE] = value.mode
+                    problem.use["mode"][use] = value.mode
                     continue
                 begin, done = value.start
                 effective = begin
@@ -85,7 +85,7 @@ def _export(
                     effective = -repeat.size
                 elif begin + 1 >= done:
                     effective -= repeat.size
-                problem.preferred_time[use] = problem.use[use, U_TIME] - index + effective
+                problem.preferred_time[use] = problem.use["time"][use] - index + effective
 
 
 class _Layer:
@@ -96,7 +96,7 @@ class _Layer:
         self._size = repeat.size
         self.first = repeat.first + repeat.size
         self._instruction = np.full(self._size, -1, np.int64)
-        self._free = np.full(self._size, problem.limit[L_FAST], np.int64)
+        self._free = np.full(self._size, problem.limit.fast_bytes, np.int64)
         times = program.schedule_index
         for t in np.flatnonzero((times >= self.first) & (times < self.first + self._size)).tolist():
             self._instruction[times[t] - self.first] = t
@@ -106,17 +106,22 @@ class _Layer:
 
     def _classify(self) -> list[_LoopValue]:
         """Returns the values of the layer, by worth, the most first (XLA: `SortLoopValues`)."""
-        program, problem, size = self._program, self._problem, self._size
+        program, size = self._program, self._size
         mine = self._instruction[self._instruction >= 0]
         accesses = np.concatenate([np.arange(program.access_start[t], program.access_start[t + 1]) for t in mine])
         values = []
         for buffer in sorted({int(b) for b in program.access_buffer[accesses]}):
-            if problem.buffer[buffer, B_FIRST] == problem.buffer[buffer, B_LAST] or not program.fast_allowed[buffer]:
+            if self._values_of(buffer) == 0 or not program.fast_allowed[buffer]:
                 continue
             value = self._value(buffer, size)
             if value is not None:
                 values.append(value)
         return sorted(values, key=lambda value: -value.worth)
+
+    def _values_of(self, buffer: int) -> int:
+        """Returns how many values a buffer has."""
+        row = self._problem.buffer[buffer]
+        return int(row["end_value"] - row["first_value"])
 
     def _value(self, buffer: int, size: int) -> _LoopValue | None:
         """Returns the value of a buffer, or None for a kind that is not planned."""
@@ -169,7 +174,7 @@ class _Layer:
         for value in self._values:
             if value.kind == _TEMPORARY:
                 assert value.born is not None
-                several = self._problem.buffer[value.buffer, B_LAST] - self._problem.buffer[value.buffer, B_FIRST] > 1
+                several = self._values_of(value.buffer) > 1
                 last = value.later[-1][0] + self._size if value.later else value.uses[-1][0]
                 if not several and self._take(value.born, last, value.size):
                     self._serve(value, M_KEEP)

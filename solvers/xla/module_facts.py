@@ -75,25 +75,21 @@ def typical_bytes(program: Program) -> int:
     return max(1, int(np.quantile(sizes, 0.9))) if len(sizes) else 1
 
 
-def slice_sizes(program: Program, options: Options) -> NDArray[np.int64]:
-    """Returns `[N, M]` the sizes of each buffer's slices, lowest bytes first, 0 beyond the last (XLA: `SliceProposer`).
+def slice_sizes(program: Program, options: Options) -> list[tuple[int, ...]]:
+    """Returns for each buffer the sizes of its slices, lowest bytes first, none if not cut (XLA: `SliceProposer`).
 
     The compiler cuts along the outermost dimension that is long enough. That follows from the shape, which a program
     file does not hold. Slices are therefore read off the mappings in the file, for all buffers of the same size; a
     buffer that these prefetch and never cut is not cut. Other buffers are cut into equal parts, the most frequent case.
     """
-    table = np.zeros((program.num_buffers, 1), np.int64)
+    sizes: list[tuple[int, ...]] = [()] * program.num_buffers
     if options.max_slices < 2:
-        return table
+        return sizes
     known, whole = _seen(program)
-    rows = {}
     for buffer in np.flatnonzero(program.fast_allowed & (program.size >= options.slice_min_bytes)).tolist():
         size = int(program.size[buffer])
-        rows[buffer] = _sizes(size, options, known.get(size), buffer in whole)
-    table = np.zeros((program.num_buffers, max((len(row) for row in rows.values()), default=0) + 1), np.int64)
-    for buffer, row in rows.items():
-        table[buffer, : len(row)] = row
-    return table
+        sizes[buffer] = _sizes(size, options, known.get(size), buffer in whole)
+    return sizes
 
 
 def born_fast(program: Program) -> NDArray[np.bool_]:

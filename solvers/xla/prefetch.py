@@ -1,222 +1,174 @@
 """One prefetch: its start, its slices and its offset (XLA: `MsaAlgorithm::Prefetch`)."""
 
-import numpy as np
-
-from ...env.compiled.jit import njit
-from . import heap as heaps
+from ...env.compiled.kernel import routine
 from .chunk_candidates import longest_fit
-from .copy_resource import N_LOGGED, consume, has_enough, outstanding, take_back
-from .heap import NO_OFFSET
-from .interval_picker import P_LATEST, begin, is_done, next_start, slice_starts
-from .problem import B_COPY, B_SIZE, L_FAST, L_PREFETCHES, L_SLICE_MIN, NEVER, U_LATEST, U_TIME, Problem
+from .copy_resource import consume, has_enough, outstanding, take_back
+from .heap import NO_OFFSET, commit
+from .interval_picker import begin, is_done, next_start, slice_starts
+from .problem import NEVER, Problem
 from .state import (
-    A_BEGIN,
-    A_COPY,
-    A_DONE,
-    A_END,
-    A_LOW,
-    A_SLICES,
-    A_START,
     DONE,
     FAST,
-    N_PARTS,
     NO_BANDWIDTH,
     NO_COPIES,
     NO_MEMORY,
-    S_BEGIN,
-    S_LOW,
-    S_SIZE,
     TOGETHER,
     TOO_SHORT,
     State,
     add_copy,
     add_stay,
-    part_need,
+    fill_by_copy,
+    slice_need,
 )
 
 # A copy in slices must find this multiple of the bandwidth that it needs: XLA prefers to copy as a whole.
 _SLICED = 1.8
 
 
-@njit(cache=True, nogil=True)
-def prefetch(
-    problem: Problem, state: State, value: int, buffer: int, use: int, source: int, preferred_time: int
-) -> int:
-    """Tries to prefetch a value for a use.
+@routine
+def prefetch(problem: Problem, state: State, source: int) -> int:
+    """Tries to prefetch a value for the use at hand.
 
-    Slices are preferred; a copy as a whole, at the first start that admits one, is the fallback.
+    Slices are preferred; a copy as a whole, at the first start that admits one, is the fallback. A copy at the
+    preferred time of the use is not checked against the bandwidth.
 
     Args:
       problem: the program.
-      state: the decisions so far.
-      value: the value.
-      buffer: the buffer that holds it.
-      use: the use to serve.
+      state: the decisions so far, and the use at hand.
       source: the stay in HBM to copy from.
-      preferred_time: the start to try first, or `NEVER`; such a copy is not checked against the bandwidth.
 
     Returns:
       `DONE`, or the reasons against it as bits.
     """
-    size = problem.buffer[buffer, B_SIZE]
-    end, last = problem.use[use, U_LATEST], problem.use[use, U_TIME]
+    now, picker, cut = state.now, state.picker, state.cut
+    buffer, use = problem.buffer[now.buffer], problem.use[now.use]
+    size, end = buffer.bytes, use.latest
     slices = 0
-    if size >= problem.limit[L_SLICE_MIN]:
-        while problem.slices[buffer, slices] > 0:
-            slices += 1
-    source_row = state.stay[source]
-    earliest = source_row[A_DONE] if source_row[A_COPY] else source_row[A_START]
+    if size >= problem.limit.slice_min_bytes:
+        slices = buffer.slices
+        for place in range(slices):
+            cut[place].bytes = problem.slice_bytes[buffer.first_slice + place]
+    origin = state.stay[source]
+    earliest = origin.done if origin.is_copied else origin.start
     fits_from = end
-    while fits_from - 1 > earliest and state.heap.used[fits_from - 1] + size <= problem.limit[L_FAST]:
+    while fits_from - 1 > earliest and state.heap.used[fits_from - 1] + size <= problem.limit.fast_bytes:
         fits_from -= 1
     if fits_from == end:
         return NO_MEMORY
     if slices == 0:
         earliest = fits_from - 1
+    need, preferred_time = buffer.copy, now.preferred_time
     if preferred_time != NEVER:
-        preferred_time = max(preferred_time, earliest)
-    begin(problem, state.picker, problem.buffer_s[buffer], problem.gain[use], earliest, end, preferred_time)
-    latest = state.picker[P_LATEST]
-    state.starts[: max(slices, 1)] = latest
-    if longest_fit(problem, state, buffer, use, latest + 1, slices) == NO_OFFSET:
+        need, preferred_time = 0, max(preferred_time, earliest)
+    begin(problem, picker, buffer.typical_s, use.gain_s, earliest, end, preferred_time)
+    for turn in range(slices):
+        cut[turn].start = picker.latest
+    if longest_fit(problem, state, picker.latest + 1, slices) == NO_OFFSET:
         return NO_MEMORY
     result, full = DONE, -(1 << 40)
     whole_start, whole_offset = NEVER, NO_OFFSET
-    while not is_done(state.picker):
-        start = next_start(problem, state.picker)
+    while not is_done(picker):
+        start = next_start(problem, picker)
         if start <= full:
             return NO_MEMORY
         if slices > 0:
-            slice_starts(problem, start, end, slices, state.starts)
-            found, offset = _check_slices(problem, state, buffer, use, slices, end, preferred_time != NEVER)
+            slice_starts(problem, start, end, slices, cut)
+            found, offset = _check_slices(problem, state, slices, end)
             if found == DONE:
-                _take_slices(problem, state, value, buffer, use, slices, end, offset, preferred_time != NEVER)
+                _take_slices(problem, state, slices, end, offset)
                 return DONE
             if found != TOGETHER:
                 result |= found
             if found == NO_MEMORY:
                 full = max(full, start)
         if whole_start == NEVER:
-            need = 0 if preferred_time != NEVER else problem.buffer[buffer, B_COPY]
-            found, offset = _check_whole(problem, state, buffer, use, start, end, need)
-            if found == DONE:
-                whole_start, whole_offset = start, offset
-                if slices == 0:
-                    break
+            # XLA: `CheckPrefetchFit`.
+            if outstanding(state.prefetches, start, end) >= problem.limit.prefetches:
+                result |= NO_COPIES
+            elif not has_enough(state.prefetches, start, end, need):
+                result |= NO_BANDWIDTH
             else:
-                result |= found
-                if found == NO_MEMORY and slices == 0:
-                    full = max(full, start)
+                offset = longest_fit(problem, state, start + 1, 0)
+                if offset != NO_OFFSET:
+                    whole_start, whole_offset = start, offset
+                    if slices == 0:
+                        break
+                else:
+                    result |= NO_MEMORY
+                    if slices == 0:
+                        full = max(full, start)
     if whole_start == NEVER:
         return result if result else TOO_SHORT
-    heaps.commit(state.heap, whole_start + 1, last, whole_offset, size, -1)
-    number = add_stay(state, value, FAST, whole_start + 1, last, whole_offset, -1)
-    row = state.stay[number]
-    row[A_COPY], row[A_BEGIN], row[A_DONE] = 1, whole_start, end
-    _hold(state, number)
-    need = 0 if preferred_time != NEVER else problem.buffer[buffer, B_COPY]
-    add_copy(problem, state, 0, whole_start, end, need, 0)
-    state.stay[source, A_END] = max(state.stay[source, A_END], end)
-    state.serves[use] = number
+    commit(state.heap, whole_start + 1, use.time, whole_offset, size)
+    number = add_stay(state, now.value, FAST, whole_start + 1, use.time, whole_offset, -1)
+    fill_by_copy(state, number, whole_start, end, need)
+    origin.end = max(origin.end, end)
+    state.use[now.use].stay = number
     return DONE
 
 
-@njit(cache=True, nogil=True, forceinline=True)
-def _hold(state: State, number: int) -> None:
-    """Makes a stay the holder of the chunk that was committed last."""
-    state.heap.chunk[state.heap.counts[heaps.N_CHUNKS] - 1, heaps.C_HOLDER] = number
-
-
-@njit(cache=True, nogil=True, forceinline=True)
-def _check_whole(
-    problem: Problem, state: State, buffer: int, use: int, start: int, end: int, need: int
-) -> tuple[int, int]:
-    """Returns the result of a copy as a whole, and its offset (XLA: `CheckPrefetchFit`)."""
-    if outstanding(state.prefetches, start, end) >= problem.limit[L_PREFETCHES]:
-        return NO_COPIES, NO_OFFSET
-    if not has_enough(state.prefetches, problem.supply, start, end, need):
-        return NO_BANDWIDTH, NO_OFFSET
-    offset = longest_fit(problem, state, buffer, use, start + 1, 0)
-    return (DONE, offset) if offset != NO_OFFSET else (NO_MEMORY, NO_OFFSET)
-
-
-@njit(cache=True, nogil=True)
-def _check_slices(
-    problem: Problem, state: State, buffer: int, use: int, slices: int, end: int, free: bool
-) -> tuple[int, int]:
-    """Returns the result of a copy in slices, and its offset; a `free` one needs no bandwidth."""
-    starts, sizes = state.starts, problem.slices[buffer]
-    if starts[0] == starts[slices - 1]:
+@routine
+def _check_slices(problem: Problem, state: State, slices: int, end: int) -> tuple[int, int]:
+    """Returns the result of a copy in slices, and its offset."""
+    cut = state.cut
+    if cut[0].start == cut[slices - 1].start:
         return TOGETHER, NO_OFFSET
     for turn in range(slices):
-        if outstanding(state.prefetches, starts[turn], end) + turn >= problem.limit[L_PREFETCHES]:
+        if outstanding(state.prefetches, cut[turn].start, end) + turn >= problem.limit.prefetches:
             return NO_COPIES, NO_OFFSET
-    least = sizes[0]
+    least = cut[0].bytes
     for place in range(slices):
-        least = min(least, sizes[place])
+        least = min(least, cut[place].bytes)
     # The order of the slices is not known yet: the smallest first.
-    for place in range(slices):
-        state.order[place] = (place + slices - 1) % slices if sizes[slices - 1] == least else place
-    if not _enough_for_slices(problem, state, buffer, slices, end, free, state.order):
+    shift = slices - 1 if cut[slices - 1].bytes == least else 0
+    for turn in range(slices):
+        cut[turn].chosen = (turn + shift) % slices
+    if not _enough_for_slices(problem, state, slices, end):
         return NO_BANDWIDTH, NO_OFFSET
-    offset = longest_fit(problem, state, buffer, use, starts[0] + 1, slices)
+    offset = longest_fit(problem, state, cut[0].start + 1, slices)
     if offset == NO_OFFSET:
         return NO_MEMORY, NO_OFFSET
-    if not _enough_for_slices(problem, state, buffer, slices, end, free, state.chosen):
+    if not _enough_for_slices(problem, state, slices, end):
         return NO_BANDWIDTH, NO_OFFSET
     return DONE, offset
 
 
-@njit(cache=True, nogil=True)
-def _enough_for_slices(
-    problem: Problem, state: State, buffer: int, slices: int, end: int, free: bool, order: np.ndarray
-) -> bool:
-    """Returns whether the bandwidth suffices for slices in some order."""
-    resource = state.prefetches
-    logged = resource.counts[N_LOGGED]
+@routine
+def _enough_for_slices(problem: Problem, state: State, slices: int, end: int) -> bool:
+    """Returns whether the bandwidth suffices for slices in the chosen order."""
+    resource, cut = state.prefetches, state.cut
+    changes = resource.now.changes
     fits = True
     for turn in range(slices):
         need = 0
-        if not free:
-            size = problem.slices[buffer, order[turn]]
-            need = int(part_need(problem, buffer, size, problem.buffer[buffer, B_SIZE]) * _SLICED)
-        if not consume(resource, problem.supply, state.starts[turn], end, need):
+        if state.now.preferred_time == NEVER:
+            need = int(slice_need(problem, state.now.buffer, cut[cut[turn].chosen].bytes) * _SLICED)
+        if not consume(resource, cut[turn].start, end, need):
             fits = False
             break
-    take_back(resource, logged)
+    take_back(resource, changes)
     return fits
 
 
-@njit(cache=True, nogil=True)
-def _take_slices(
-    problem: Problem,
-    state: State,
-    value: int,
-    buffer: int,
-    use: int,
-    slices: int,
-    end: int,
-    offset: int,
-    free: bool,
-) -> None:
+@routine
+def _take_slices(problem: Problem, state: State, slices: int, end: int, offset: int) -> None:
     """Adds the stay, the slices and the copies of a prefetch in slices."""
-    size, last = problem.buffer[buffer, B_SIZE], problem.use[use, U_TIME]
-    starts = state.starts
-    number = add_stay(state, value, FAST, starts[0] + 1, last, offset, -1)
-    row = state.stay[number]
-    row[A_COPY], row[A_BEGIN], row[A_DONE] = 1, starts[0], end
-    row[A_LOW], row[A_SLICES] = state.counts[N_PARTS], slices
+    now, cut = state.now, state.cut
+    first, full_from, last = cut[0].start, cut[slices - 1].start + 1, problem.use[now.use].time
+    number = add_stay(state, now.value, FAST, first + 1, last, offset, -1)
+    stay = state.stay[number]
+    stay.is_copied, stay.begin, stay.done = 1, first, end
+    stay.first_slice, stay.slices = now.slices, slices
     for turn in range(slices):
-        place = state.chosen[turn]
-        low = 0
+        place, start = cut[turn].chosen, cut[turn].start
+        low, size = 0, cut[place].bytes
         for other in range(place):
-            low += problem.slices[buffer, other]
-        part = state.part[state.counts[N_PARTS]]
-        state.counts[N_PARTS] += 1
-        part[S_BEGIN], part[S_LOW], part[S_SIZE] = starts[turn], low, problem.slices[buffer, place]
-        if starts[turn] < starts[slices - 1]:
-            heaps.commit(state.heap, starts[turn] + 1, starts[slices - 1], offset + low, part[S_SIZE], number)
-        need = 0 if free else part_need(problem, buffer, part[S_SIZE], size)
-        add_copy(problem, state, 0, starts[turn], end, need, 1)
-    heaps.commit(state.heap, starts[slices - 1] + 1, last, offset, size, number)
-    state.serves[use] = number
+            low += cut[other].bytes
+        row = state.slice[now.slices]
+        now.slices += 1
+        row.begin, row.low, row.bytes = start, low, size
+        commit(state.heap, start + 1, full_from - 1, offset + low, size)
+        need = slice_need(problem, now.buffer, size) if now.preferred_time == NEVER else 0
+        add_copy(state, 0, start, end, need, start)
+    commit(state.heap, full_from, last, offset, problem.buffer[now.buffer].bytes)
+    state.use[now.use].stay = number

@@ -1,49 +1,22 @@
-"""A program as XLA's assignment sees it: the tables that compiled code reads, and the meaning of their columns.
+"""A program as XLA's assignment sees it: the tables that compiled code reads, and the fields of their rows.
 
 A *time* is a place in the compiler's schedule, which also counts instructions that a program leaves out. A *value* is
 the content that one definition gives a buffer (XLA: `HloValue`, with its `AllocationValue`). A *use* reads a value; the
 end of the program uses the outputs, and a loop is one use of each value that it reads or carries.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ...env.compiled.struct import Rows, Struct, one, rows
 
 # Scaled seconds are integers of 2**-40 seconds: sums then do not depend on their order, as in XLA's
 # `AsynchronousCopyResource`.
 SCALE = 2**40
 # Stands for "no preferred time".
 NEVER = np.iinfo(np.int32).min
-
-# Columns of `Problem.buffer`.
-(
-    B_FIRST,  # its first value
-    B_LAST,  # the value after its last
-    B_SIZE,  # bytes
-    B_COPY,  # scaled seconds of a copy of all its bytes
-) = range(4)
-
-# Columns of `Problem.value`.
-(
-    V_BUFFER,  # the buffer that holds it
-    V_TIME,  # when it is defined
-    V_FIRST,  # its first use
-    V_LAST,  # the use after its last
-    V_HBM,  # 1: it begins in HBM
-    V_BYTES,  # bytes that its definition writes
-) = range(6)
-
-# Columns of `Problem.use`.
-(
-    U_TIME,  # when it ends
-    U_LATEST,  # latest end of a prefetch for it
-    U_BYTES,  # bytes it reads
-    U_NEXT,  # the value that continues this one in place, or -1
-    U_HBM,  # 1: it needs its value in HBM
-    U_MODE,  # one of the modes below
-    U_FROM,  # when it begins: before `U_TIME` for a loop
-) = range(7)
 
 # Modes of a use, set by the loop optimiser.
 (
@@ -52,34 +25,71 @@ NEVER = np.iinfo(np.int32).min
     M_KEEP,  # kept in fast memory, however long the stay
 ) = range(3)
 
-# Columns of `Problem.limit`.
-(
-    L_FAST,  # bytes of fast memory
-    L_ALIGN,  # alignment of offsets, in bytes
-    L_PREFETCHES,  # prefetches in flight at once
-    L_WRITE_BACKS,  # write-backs in flight at once
-    L_RETRIES,  # attempts to place one buffer
-    L_REPACKS,  # repacks of all stays
-    L_END,  # the last time
-    L_FLAT,  # 1: the program has no loops
-    L_SLICE_MIN,  # bytes below which a prefetch is not cut into slices
-    L_LAST,  # time of the last instruction
-) = range(10)
+BUFFER = np.dtype(
+    [
+        ("first_value", np.int64),
+        ("end_value", np.int64),  # the value after its last
+        ("bytes", np.int64),
+        ("copy", np.int64),  # scaled seconds of a copy of all its bytes
+        ("first_slice", np.int64),  # the slices of a prefetch in `Problem.slice_bytes`
+        ("slices", np.int64),  # how many; 0 where it is never cut
+        ("typical_s", np.float32),  # seconds of a copy of typical size, by which the start of a prefetch is chosen
+    ],
+    align=True,
+)
 
-# Columns of `Problem.ratio`.
-(
-    R_LONGEST,  # seconds of the longest stay without a use
-    R_MIN,  # least time of a prefetch, in units of the time that its copy takes
-    R_PREFERRED,  # preferred time of a prefetch, in the same units
-    R_INEFFICIENT,  # least bytes used per byte copied
-) = range(4)
+VALUE = np.dtype(
+    [
+        ("buffer", np.int64),  # the buffer that holds it
+        ("time", np.int64),  # when it is defined
+        ("first_use", np.int64),
+        ("end_use", np.int64),  # the use after its last
+        ("begins_in_hbm", np.int64),  # 1: it does
+        ("bytes", np.int64),  # that its definition writes
+    ],
+    align=True,
+)
+
+USE = np.dtype(
+    [
+        ("time", np.int64),  # when it ends
+        ("latest", np.int64),  # latest end of a prefetch for it
+        ("bytes", np.int64),  # that it reads
+        ("next_value", np.int64),  # the value that continues this one in place, or -1
+        ("needs_hbm", np.int64),  # 1: it needs its value in HBM
+        ("mode", np.int64),  # one of the modes `M_*`
+        ("begin", np.int64),  # when it begins: before `time` for a loop
+        ("gain_s", np.float32),  # seconds that the instruction saves if this use alone is served from fast memory
+    ],
+    align=True,
+)
+
+LIMIT = np.dtype(
+    [
+        ("fast_bytes", np.int64),  # bytes of fast memory
+        ("alignment", np.int64),  # of offsets, in bytes
+        ("prefetches", np.int64),  # in flight at once
+        ("write_backs", np.int64),  # in flight at once
+        ("retries", np.int64),  # attempts to place one buffer
+        ("repacks", np.int64),  # of all stays
+        ("end", np.int64),  # the last time
+        ("is_flat", np.int64),  # 1: the program has no loops
+        ("slice_min_bytes", np.int64),  # smaller prefetches are not cut into slices
+        ("last_instruction", np.int64),  # time of the last instruction
+        ("longest_s", np.float32),  # seconds of the longest stay without a use
+        ("least_overlap", np.float32),  # least time of a prefetch, in units of the time that its copy takes
+        ("preferred_overlap", np.float32),  # preferred time of a prefetch, in the same units
+        ("inefficient_ratio", np.float32),  # least bytes used per byte copied
+    ],
+    align=True,
+)
 
 
-class Problem(NamedTuple):
+class Problem(Struct):
     """The tables of one program under one setting of options.
 
-    Shapes: `S` times, `N` buffers, `V` values, `U` uses, `D` depths of loops, `M` slices. Values are sorted by buffer
-    and definition, uses by value.
+    Shapes: `S` times, `N` buffers, `V` values, `U` uses, `D` depths of loops. Values are sorted by buffer and
+    definition, uses by value.
 
     Attributes:
       elapsed: `[S + 1]` seconds before each time, loops weighed; summed in single precision, as XLA does.
@@ -87,31 +97,25 @@ class Problem(NamedTuple):
       weight: `[D]` how many times the seconds at each depth count.
       reserved: `[S]` bytes at offset 0 that the instruction keeps to itself.
       supply: `[S]` scaled seconds for which the instruction lets copies of one direction move.
-      buffer: `[N, 4]`, columns `B_*`.
-      buffer_s: `[N]` seconds of a copy of typical size, by which the start of a prefetch is chosen.
-      value: `[V, 6]`, columns `V_*`.
-      use: `[U, 7]`, columns `U_*`.
-      gain: `[U]` seconds that the instruction saves if this use alone is served from fast memory.
+      buffer: `[N]` of `BUFFER`.
+      value: `[V]` of `VALUE`.
+      use: `[U]` of `USE`.
       preferred_time: `[U]` preferred start of a prefetch, or `NEVER`.
-      slices: `[N, M]` sizes of the slices of a prefetch, lowest bytes first; 0 beyond the last.
-      limit: `[10]`, columns `L_*`.
-      ratio: `[4]`, columns `R_*`.
+      slice_bytes: sizes of the slices of prefetches, buffer by buffer, lowest bytes first.
+      limit: `LIMIT`.
     """
 
-    elapsed: NDArray[np.float32]
-    nest: NDArray[np.int64]
-    weight: NDArray[np.float32]
-    reserved: NDArray[np.int64]
-    supply: NDArray[np.int64]
-    buffer: NDArray[np.int64]
-    buffer_s: NDArray[np.float32]
-    value: NDArray[np.int64]
-    use: NDArray[np.int64]
-    gain: NDArray[np.float32]
-    preferred_time: NDArray[np.int64]
-    slices: NDArray[np.int64]
-    limit: NDArray[np.int64]
-    ratio: NDArray[np.float32]
+    elapsed: Rows = rows(np.float32)
+    nest: Rows = rows(np.int64)
+    weight: Rows = rows(np.float32)
+    reserved: Rows = rows(np.int64)
+    supply: Rows = rows(np.int64)
+    buffer: Rows = rows(BUFFER)
+    value: Rows = rows(VALUE)
+    use: Rows = rows(USE)
+    preferred_time: Rows = rows(np.int64)
+    slice_bytes: Rows = rows(np.int64)
+    limit: Any = one(LIMIT)
 
 
 class Accesses(NamedTuple):

@@ -1,155 +1,135 @@
 """Repacking: new offsets for all stays, the longest first (XLA: `MemorySpaceAssignmentBestFitRepacker`)."""
 
-import numpy as np
-
-from ...env.compiled.jit import njit
-from ...env.compiled.sorting import ascending
-from . import heap as heaps
-from .heap import NO_OFFSET, Heap, best_gap, gather
-from .problem import B_SIZE, L_FAST, V_BUFFER, Problem
+from ...env.compiled.kernel import routine
+from ...env.compiled.struct import Rows
+from .heap import NO_OFFSET, Heap, best_gap, commit, gather, start_over
+from .problem import Problem
 from .sliced_allocation import fit_slices
-from .state import (
-    A_COPY,
-    A_END,
-    A_FAST,
-    A_GROUP,
-    A_LOW,
-    A_OFFSET,
-    A_SLICES,
-    A_START,
-    A_VALUE,
-    N_STAYS,
-    S_BEGIN,
-    S_LOW,
-    S_SIZE,
-    State,
-)
+from .sorting import sort
+from .state import FAST, State
+
+# Keys of sorting hold an index in so many low bits.
+_INDEX_BITS = 22
+_INDEX = (1 << _INDEX_BITS) - 1
 
 
-@njit(cache=True, nogil=True)
-def repack(problem: Problem, state: State, spare: Heap) -> bool:
-    """Gives every stay a new offset if all of them fit; returns whether they do. `spare` is overwritten."""
-    stays = state.counts[N_STAYS]
-    # The stays of a group share an offset: the first of each group, the next of each stay, the last of each group.
-    first = np.full(stays, -1, np.int64)
-    after = np.full(stays, -1, np.int64)
-    last = np.full(stays, -1, np.int64)
-    leaders = 0
-    duration = np.empty(stays, np.int64)
-    leader = np.empty(stays, np.int64)
-    for number in range(stays):
-        row = state.stay[number]
-        if not row[A_FAST]:
-            continue
-        group = row[A_GROUP]
-        if first[group] < 0:
-            first[group] = number
-            leader[leaders] = number
-            leaders += 1
-        else:
-            after[last[group]] = number
-        last[group] = number
-    ends = np.empty(leaders, np.int64)
-    for index in range(leaders):
-        number = leader[index]
-        end = state.stay[number, A_END]
-        member = after[number]
-        while member >= 0:
-            end = max(end, state.stay[member, A_END])
-            member = after[member]
-        ends[index] = end
-        duration[index] = end - state.stay[number, A_START]
-    # By duration, then size, both descending, then number: stable sorts, the last key first.
-    order = ascending(_negative_sizes(problem, state, leader[:leaders]))
-    order = order[ascending(-duration[:leaders][order])]
-    heaps.clear(spare)
-    heaps.reserve(problem, spare)
-    offsets = np.full(stays, NO_OFFSET, np.int64)
-    parts = state.part.copy()
+@routine
+def repack(problem: Problem, state: State) -> bool:
+    """Gives every stay a new offset if all of them fit; returns whether they do."""
+    spare, moved = state.spare, state.moved
+    leaders = _sort_groups(problem, state)
+    start_over(problem, spare)
+    for number in range(state.now.slices):
+        _copy_slice(state.slice, state.moved_slice, number)
     for at in range(leaders):
-        number = leader[order[at]]
-        offset = _place(problem, state, spare, number, after, parts)
+        number = moved[at].leader
+        offset = _new_offset(problem, state, number)
         if offset == NO_OFFSET:
             return False
-        member = number
-        while member >= 0:
-            offsets[member] = offset
-            _commit(problem, state, spare, member, offset, parts)
-            member = after[member]
-    for number in range(stays):
-        if state.stay[number, A_FAST]:
-            state.stay[number, A_OFFSET] = offsets[number]
-    state.part[:] = parts
-    heaps.clear(state.heap)
-    heaps.reserve(problem, state.heap)
-    for number in range(stays):
-        if state.stay[number, A_FAST]:
-            _commit(problem, state, state.heap, number, offsets[number], parts)
+        while number >= 0:
+            moved[number].offset = offset
+            _commit(problem, state, spare, number)
+            number = moved[number].next
+    for number in range(state.now.slices):
+        _copy_slice(state.moved_slice, state.slice, number)
+    start_over(problem, state.heap)
+    for number in range(state.now.stays):
+        if state.stay[number].memory == FAST:
+            state.stay[number].offset = moved[number].offset
+            _commit(problem, state, state.heap, number)
     return True
 
 
-@njit(cache=True, nogil=True, forceinline=True)
-def _size(problem: Problem, state: State, number: int) -> int:
+@routine
+def _copy_slice(source: Rows, into: Rows, number: int) -> None:
+    one, other = source[number], into[number]
+    other.begin, other.low, other.bytes = one.begin, one.low, one.bytes
+
+
+@routine
+def _sort_groups(problem: Problem, state: State) -> int:
+    """Links the stays of each group and sorts the groups: by duration, then size, the most first; returns how many."""
+    moved, keys, other = state.moved, state.spare.taken, state.spare.other
+    leaders = 0
+    for number in range(state.now.stays):
+        moved[number].first = moved[number].next = -1
+    for number in range(state.now.stays):
+        stay = state.stay[number]
+        if stay.memory != FAST:
+            continue
+        group = moved[stay.group]
+        if group.first < 0:
+            group.first, group.end = number, stay.end
+            keys[leaders] = (-_bytes(problem, state, number) << _INDEX_BITS) | number
+            leaders += 1
+        else:
+            moved[group.last].next = number
+            group.end = max(group.end, stay.end)
+        group.last = number
+    # Groups begin with ascending numbers: the lower number comes first of groups that are equal otherwise.
+    sort(keys, other, leaders)
+    for at in range(leaders):
+        number = keys[at] & _INDEX
+        moved[at].leader = number
+        duration = moved[state.stay[number].group].end - state.stay[number].start
+        keys[at] = (-duration << _INDEX_BITS) | at
+    sort(keys, other, leaders)
+    for at in range(leaders):
+        keys[at] = moved[keys[at] & _INDEX].leader
+    for at in range(leaders):
+        moved[at].leader = keys[at]
+    return leaders
+
+
+@routine
+def _bytes(problem: Problem, state: State, number: int) -> int:
     """Returns the bytes of a stay."""
-    return problem.buffer[problem.value[state.stay[number, A_VALUE], V_BUFFER], B_SIZE]
+    return problem.buffer[problem.value[state.stay[number].value].buffer].bytes
 
 
-@njit(cache=True, nogil=True, forceinline=True)
-def _negative_sizes(problem: Problem, state: State, numbers: np.ndarray) -> np.ndarray:
-    sizes = np.empty(len(numbers), np.int64)
-    for index in range(len(numbers)):
-        sizes[index] = -_size(problem, state, numbers[index])
-    return sizes
+@routine
+def _commit(problem: Problem, state: State, heap: Heap, number: int) -> None:
+    """Commits the bytes of a stay at its new offset, slice by slice until all have come."""
+    stay, offset = state.stay[number], state.moved[number].offset
+    full_from = stay.start
+    if stay.slices > 0:
+        full_from = state.moved_slice[stay.first_slice + stay.slices - 1].begin + 1
+    for at in range(stay.first_slice, stay.first_slice + stay.slices):
+        row = state.moved_slice[at]
+        commit(heap, row.begin + 1, full_from - 1, offset + row.low, row.bytes)
+    size = _bytes(problem, state, number)
+    commit(heap, full_from, stay.end, offset, size)
+    if stay.group != number and not stay.is_copied:  # a value in place meets the one before it in one time
+        heap.exact[max(stay.start, 0)] -= size
 
 
-@njit(cache=True, nogil=True, forceinline=True)
-def _full_from(state: State, number: int, parts: np.ndarray) -> int:
-    """Returns the time from which all bytes of a stay are held."""
-    row = state.stay[number]
-    if row[A_SLICES] == 0:
-        return row[A_START]
-    return parts[row[A_LOW] + row[A_SLICES] - 1, S_BEGIN] + 1
-
-
-@njit(cache=True, nogil=True)
-def _commit(problem: Problem, state: State, heap: Heap, number: int, offset: int, parts: np.ndarray) -> None:
-    """Commits the bytes of a stay, slice by slice until all have come."""
-    row = state.stay[number]
-    full_from = _full_from(state, number, parts)
-    for at in range(row[A_LOW], row[A_LOW] + row[A_SLICES]):
-        if parts[at, S_BEGIN] + 1 < full_from:
-            heaps.commit(
-                heap, parts[at, S_BEGIN] + 1, full_from - 1, offset + parts[at, S_LOW], parts[at, S_SIZE], number
-            )
-    size = _size(problem, state, number)
-    heaps.commit(heap, full_from, row[A_END], offset, size, number)
-    if row[A_GROUP] != number and not row[A_COPY]:  # a value in place meets the one before it in one time
-        heap.exact[max(row[A_START], 0)] -= size
-
-
-@njit(cache=True, nogil=True, forceinline=True)
-def _place(problem: Problem, state: State, heap: Heap, number: int, after: np.ndarray, parts: np.ndarray) -> int:
+@routine
+def _new_offset(problem: Problem, state: State, number: int) -> int:
     """Returns an offset for a stay and its group, or `NO_OFFSET`; may change the order in which slices come."""
-    row = state.stay[number]
-    size = _size(problem, state, number)
-    if after[number] < 0 and row[A_SLICES] > 0:
-        count = row[A_SLICES]
-        rows = parts[row[A_LOW] : row[A_LOW] + count]
-        sizes = rows[ascending(rows[:, S_LOW])][:, S_SIZE].copy()
-        starts = rows[:, S_BEGIN].copy()
-        offset = fit_slices(problem, heap, state, sizes, starts, row[A_END], -1)
+    stay, moved, cut = state.stay[number], state.moved, state.cut
+    if moved[number].next < 0 and stay.slices > 0:
+        first = stay.first_slice
+        for turn in range(stay.slices):
+            row = state.moved_slice[first + turn]
+            place = 0
+            for other in range(stay.slices):
+                if state.moved_slice[first + other].low < row.low:
+                    place += 1
+            cut[place].bytes = row.bytes
+            cut[turn].start = row.begin
+        offset = fit_slices(problem, state.spare, state, stay.slices, stay.end)
         if offset != NO_OFFSET:
-            for turn in range(count):
-                place = state.order[turn]
-                low = 0
+            for turn in range(stay.slices):
+                place = cut[turn].tried
+                row = state.moved_slice[first + turn]
+                row.low, row.bytes = 0, cut[place].bytes
                 for other in range(place):
-                    low += sizes[other]
-                rows[turn, S_LOW], rows[turn, S_SIZE] = low, sizes[place]
+                    row.low += cut[other].bytes
         return offset
     # The whole group must fit; slices in a group are held from the first one's start on.
-    count, member = 0, number
-    while member >= 0:
-        count = gather(problem, heap, state.stay[member, A_START], state.stay[member, A_END], count)
-        member = after[member]
-    offset = best_gap(problem, heap, count, size)
-    return offset if offset != NO_OFFSET and offset + size <= problem.limit[L_FAST] else NO_OFFSET
+    size = _bytes(problem, state, number)
+    count = 0
+    while number >= 0:
+        count = gather(problem, state.spare, state.stay[number].start, state.stay[number].end, count)
+        number = moved[number].next
+    return best_gap(problem, state.spare, count, size)

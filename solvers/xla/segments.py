@@ -3,241 +3,196 @@
 A value is kept in fast memory; else it is written back, once, and prefetched for the use; else it is read from HBM.
 """
 
-import numpy as np
-
-from ...env.compiled.jit import njit
-from . import heap as heaps
-from .chunk_candidates import fit_at, longest_fit
+from ...env.compiled.kernel import routine
+from ...env.compiled.struct import Rows
+from .chunk_candidates import longest_fit
 from .copy_resource import has_enough, outstanding
-from .heap import NO_OFFSET, latest_free
+from .heap import NO_OFFSET, commit, fit, latest_free
 from .interval_picker import can_stay, write_back_end
 from .prefetch import prefetch
-from .problem import (
-    B_COPY,
-    B_FIRST,
-    B_LAST,
-    B_SIZE,
-    L_RETRIES,
-    L_WRITE_BACKS,
-    M_DEFAULT,
-    M_KEEP,
-    U_FROM,
-    U_HBM,
-    U_LATEST,
-    U_MODE,
-    U_NEXT,
-    U_TIME,
-    V_BUFFER,
-    V_FIRST,
-    V_HBM,
-    V_LAST,
-    V_TIME,
-    Problem,
-)
-from .state import (
-    A_BEGIN,
-    A_COPY,
-    A_DONE,
-    A_END,
-    A_FAST,
-    A_GROUP,
-    A_OFFSET,
-    A_START,
-    DONE,
-    FAST,
-    FREE,
-    HBM,
-    N_STAYS,
-    NO_COPIES,
-    NO_MEMORY,
-    NOT_FAST,
-    TOO_LONG,
-    UNDO,
-    State,
-    add_copy,
-    add_stay,
-)
+from .problem import M_DEFAULT, M_KEEP, Problem
+from .state import DONE, FAST, FREE, HBM, NO_COPIES, NO_MEMORY, NOT_FAST, TOO_LONG, UNDO, State, add_stay, fill_by_copy
 
 
-@njit(cache=True, nogil=True)
-def place_buffer(problem: Problem, state: State, buffer: int, retry: int, preferred_time: np.ndarray) -> int:
-    """Places all values of a buffer (XLA: `AllocateAllocationValues`); returns results as bits."""
-    first, last = problem.buffer[buffer, B_FIRST], problem.buffer[buffer, B_LAST]
-    for value in range(first, last):
-        state.begin[value, 0] = FREE
+@routine
+def place_buffer(problem: Problem, state: State, preferred_time: Rows) -> int:
+    """Places all values of the buffer at hand (XLA: `AllocateAllocationValues`); returns results as bits."""
+    now, buffer = state.now, problem.buffer[state.now.buffer]
+    for value in range(buffer.first_value, buffer.end_value):
+        state.value[value].memory = FREE
     result = DONE
-    for value in range(first, last):
-        row = problem.value[value]
-        state.span[value, 0] = state.span[value, 1] = state.counts[N_STAYS]
-        before = row[V_TIME]
-        for use in range(row[V_FIRST], row[V_LAST]):
-            result |= _segment(problem, state, value, use, before, retry, preferred_time[use])
+    for value in range(buffer.first_value, buffer.end_value):
+        row, held = problem.value[value], state.value[value]
+        held.first_stay = held.end_stay = now.stays
+        now.value = value
+        before = row.time
+        for use in range(row.first_use, row.end_use):
+            now.use, now.preferred_time = use, preferred_time[use]
+            result |= _segment(problem, state, before)
             if result & UNDO:
                 return result
-            before = problem.use[use, U_TIME]
-            following = problem.use[use, U_NEXT]
-            if following >= 0 and not _hand_on(problem, state, value, use, following):
+            before = problem.use[use].time
+            following = problem.use[use].next_value
+            if following >= 0 and not _hand_on(problem, state, following):
                 return result | UNDO
-        if row[V_FIRST] == row[V_LAST] and state.begin[value, 0] == FAST:
-            add_stay(state, value, FAST, row[V_TIME], row[V_TIME], state.begin[value, 1], state.begin[value, 2])
+        if row.first_use == row.end_use and held.memory == FAST:
+            add_stay(state, value, FAST, row.time, row.time, held.offset, held.group)
     return result
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@routine
 def _must_begin(problem: Problem, state: State, value: int) -> int:
     """Returns the memory in which a value must begin, or `FREE`."""
-    if problem.value[value, V_HBM] or state.stay_out[value]:
+    if problem.value[value].begins_in_hbm or state.value[value].is_out:
         return HBM
-    return state.begin[value, 0]
+    return state.value[value].memory
 
 
-@njit(cache=True, nogil=True, forceinline=True)
-def _hand_on(problem: Problem, state: State, value: int, use: int, following: int) -> bool:
-    """Makes the value that is written in place begin where this use finds the buffer; returns whether it may."""
-    held = live_at(state, value, problem.use[use, U_TIME])
-    if held < 0:
+@routine
+def _hand_on(problem: Problem, state: State, following: int) -> bool:
+    """Makes the value that is written in place begin where the use at hand finds the buffer; returns whether it may."""
+    number = _live_at(state, problem.use[state.now.use].time)
+    if number < 0:
         return True
-    fast = FAST if state.stay[held, A_FAST] else HBM
+    stay, held = state.stay[number], state.value[following]
     required = _must_begin(problem, state, following)
-    if required == HBM and fast == FAST:
+    if required == HBM and stay.memory == FAST:
         return False
-    if required == FAST and (fast == HBM or state.begin[following, 1] != state.stay[held, A_OFFSET]):
+    if required == FAST and (stay.memory == HBM or held.offset != stay.offset):
         return False
-    state.begin[following, 0] = fast
-    state.begin[following, 1] = state.stay[held, A_OFFSET]
-    state.begin[following, 2] = state.stay[held, A_GROUP]
+    held.memory, held.offset, held.group = stay.memory, stay.offset, stay.group
     return True
 
 
-@njit(cache=True, nogil=True, forceinline=True)
-def live_at(state: State, value: int, time: int) -> int:
-    """Returns the last stay of a value that includes a time, or -1."""
-    for number in range(state.span[value, 1] - 1, state.span[value, 0] - 1, -1):
-        if state.stay[number, A_START] <= time <= state.stay[number, A_END]:
+@routine
+def _live_at(state: State, time: int) -> int:
+    """Returns the last stay of the value at hand that includes a time, or -1."""
+    held = state.value[state.now.value]
+    for number in range(held.end_stay - 1, held.first_stay - 1, -1):
+        if state.stay[number].start <= time <= state.stay[number].end:
             return number
     return -1
 
 
-@njit(cache=True, nogil=True, forceinline=True)
-def _last_in(state: State, value: int, fast: int) -> int:
-    """Returns the last stay of a value in one memory, or -1."""
-    for number in range(state.span[value, 1] - 1, state.span[value, 0] - 1, -1):
-        if state.stay[number, A_FAST] == fast:
+@routine
+def _last_in(state: State, memory: int) -> int:
+    """Returns the last stay of the value at hand in one memory, or -1."""
+    held = state.value[state.now.value]
+    for number in range(held.end_stay - 1, held.first_stay - 1, -1):
+        if state.stay[number].memory == memory:
             return number
     return -1
 
 
-@njit(cache=True, nogil=True)
-def _segment(problem: Problem, state: State, value: int, use: int, before: int, retry: int, preferred_time: int) -> int:
-    """Serves one use, the time of the use before it being `before`; returns results as bits."""
-    row = problem.use[use]
-    end = row[U_TIME]
+@routine
+def _segment(problem: Problem, state: State, before: int) -> int:
+    """Serves the use at hand, the time of the use before it being `before`; returns results as bits."""
+    value, use = state.now.value, state.now.use
+    row, held = problem.use[use], state.value[value]
+    end = row.time
     start = min(before, end)
-    if start == end and state.span[value, 1] > state.span[value, 0]:
-        state.serves[use] = live_at(state, value, end)
+    if start == end and held.end_stay > held.first_stay:
+        state.use[use].stay = _live_at(state, end)
         return DONE
     at_start, at_end = FREE, FREE
-    first = problem.value[value, V_FIRST]
+    first = problem.value[value].first_use
     if use == first:
         at_start = _must_begin(problem, state, value)
     else:
         for other in range(use - 1, first - 1, -1):
-            if problem.use[other, U_TIME] != start:
+            if problem.use[other].time != start:
                 break
-            if state.use_out[other]:
+            if state.use[other].is_out:
                 at_start = HBM
-    if row[U_HBM] or state.use_out[use]:
+    if row.needs_hbm or state.use[use].is_out:
         at_end = HBM
-    elif row[U_NEXT] >= 0:
-        at_end = _must_begin(problem, state, row[U_NEXT])
+    elif row.next_value >= 0:
+        at_end = _must_begin(problem, state, row.next_value)
     if at_start != FREE:
-        there = _last_in(state, value, at_start)
+        there = _last_in(state, at_start)
         if there >= 0:
-            state.stay[there, A_END] = max(state.stay[there, A_END], start)
+            state.stay[there].end = max(state.stay[there].end, start)
         elif at_start == HBM:
             add_stay(state, value, HBM, start, start, NO_OFFSET, -1)
         else:
-            add_stay(state, value, FAST, start, start, state.begin[value, 1], state.begin[value, 2])
+            add_stay(state, value, FAST, start, start, held.offset, held.group)
     result = DONE
-    mode = row[U_MODE]
-    if at_start != HBM and at_end != HBM and mode != M_DEFAULT:
-        result = _keep(problem, state, value, use, start, mode == M_KEEP)
+    if at_start != HBM and at_end != HBM and row.mode != M_DEFAULT:
+        result = _keep(problem, state, start)
         if result == DONE:
             return DONE
-    source = _last_in(state, value, HBM)
+    source = _last_in(state, HBM)
     if source < 0:
-        if state.span[value, 1] > state.span[value, 0]:
-            failed = _write_back(problem, state, value, use, retry)
+        if held.end_stay > held.first_stay:
+            failed = _write_back(problem, state)
             if failed != DONE:
                 return result | failed | UNDO
-            source = state.span[value, 1] - 1
+            source = held.end_stay - 1
         else:
             source = add_stay(state, value, HBM, start, end, NO_OFFSET, -1)
-    if at_end != HBM and mode != M_DEFAULT:
-        failed = prefetch(problem, state, value, problem.value[value, V_BUFFER], use, source, preferred_time)
+    if at_end != HBM and row.mode != M_DEFAULT:
+        failed = prefetch(problem, state, source)
         if failed == DONE:
             return DONE
         result |= failed
     if at_end == FAST:
         return result | UNDO
-    state.stay[source, A_END] = max(state.stay[source, A_END], end)
-    state.serves[use] = source
+    state.stay[source].end = max(state.stay[source].end, end)
+    state.use[use].stay = source
     return result
 
 
-@njit(cache=True, nogil=True)
-def _keep(problem: Problem, state: State, value: int, use: int, start: int, even_long: bool) -> int:
-    """Keeps a value in fast memory up to a use (XLA: `AllocateInAlternateMemoryNoCopy`)."""
-    buffer = problem.value[value, V_BUFFER]
-    size, end = problem.buffer[buffer, B_SIZE], problem.use[use, U_TIME]
-    held = state.span[value, 1] - 1 if state.span[value, 1] > state.span[value, 0] else -1
-    if held >= 0 and not state.stay[held, A_FAST]:
+@routine
+def _keep(problem: Problem, state: State, start: int) -> int:
+    """Keeps a value in fast memory up to the use at hand (XLA: `AllocateInAlternateMemoryNoCopy`)."""
+    now = state.now
+    held, use = state.value[now.value], problem.use[now.use]
+    size, end = problem.buffer[now.buffer].bytes, use.time
+    number = held.end_stay - 1 if held.end_stay > held.first_stay else -1
+    if number >= 0 and state.stay[number].memory != FAST:
         return NOT_FAST
-    if not even_long and not can_stay(problem, start, problem.use[use, U_FROM]):
+    if use.mode != M_KEEP and not can_stay(problem, start, use.begin):
         return TOO_LONG
-    if held >= 0:
-        first = state.stay[held, A_END] + 1
-        offset = fit_at(problem, state, buffer, first, end, 0, state.stay[held, A_OFFSET])
+    if number >= 0:
+        first = state.stay[number].end + 1
+        offset = fit(problem, state.heap, first, end, size, state.stay[number].offset)
     else:
         first = start
-        offset = longest_fit(problem, state, buffer, use, first, 0)
+        offset = longest_fit(problem, state, first, 0)
     if offset == NO_OFFSET:
         return NO_MEMORY
-    if held >= 0:
-        state.stay[held, A_END] = max(state.stay[held, A_END], end)
+    if number >= 0:
+        state.stay[number].end = max(state.stay[number].end, end)
     else:
-        held = add_stay(state, value, FAST, start, end, offset, -1)
-    heaps.commit(state.heap, first, end, offset, size, held)
-    state.serves[use] = held
+        number = add_stay(state, now.value, FAST, start, end, offset, -1)
+    commit(state.heap, first, end, offset, size)
+    state.use[now.use].stay = number
     return DONE
 
 
-@njit(cache=True, nogil=True)
-def _write_back(problem: Problem, state: State, value: int, use: int, retry: int) -> int:
-    """Writes a value back from its definition on (XLA: `Evict`)."""
-    buffer = problem.value[value, V_BUFFER]
-    held = state.span[value, 1] - 1
-    row = state.stay[held]
-    begin, end, offset = row[A_START], row[A_END], row[A_OFFSET]
-    size = problem.buffer[buffer, B_SIZE]
-    deadline = write_back_end(problem, problem.buffer_s[buffer], begin, problem.use[use, U_TIME], retry)
-    deadline = min(max(deadline, end), problem.use[use, U_LATEST])
+@routine
+def _write_back(problem: Problem, state: State) -> int:
+    """Writes the value at hand back from its definition on (XLA: `Evict`)."""
+    now = state.now
+    buffer, use = problem.buffer[now.buffer], problem.use[now.use]
+    stay = state.stay[state.value[now.value].end_stay - 1]
+    begin, end = stay.start, stay.end
+    deadline = write_back_end(problem, buffer.typical_s, begin, use.time, now.retry)
+    deadline = min(max(deadline, end), use.latest)
     first = end + 1
     if deadline > end:
-        end = max(end, latest_free(state.heap, first, deadline, offset, size))
-    need = problem.buffer[buffer, B_COPY]
+        end = max(end, latest_free(state.heap, first, deadline, stay.offset, buffer.bytes))
+    need = buffer.copy
     resource = state.write_backs
-    if not has_enough(resource, problem.supply, begin, end, need):
-        if retry == problem.limit[L_RETRIES] - 1:
+    if not has_enough(resource, begin, end, need):
+        if now.retry == problem.limit.retries - 1:
             need = 0
-        if not has_enough(resource, problem.supply, begin, end, need):
+        if not has_enough(resource, begin, end, need):
             return NO_COPIES
-    if end == begin or outstanding(resource, begin + 1, end) + 1 >= problem.limit[L_WRITE_BACKS]:
+    if end == begin or outstanding(resource, begin + 1, end) + 1 >= problem.limit.write_backs:
         return NO_COPIES
-    heaps.commit(state.heap, first, end, offset, size, held)
-    row[A_END] = end
-    number = add_stay(state, value, HBM, begin + 1, end, NO_OFFSET, -1)
-    copy = state.stay[number]
-    copy[A_COPY], copy[A_BEGIN], copy[A_DONE] = 1, begin, end
-    add_copy(problem, state, 1, begin, end, need, 0)
+    commit(state.heap, first, end, stay.offset, buffer.bytes)
+    stay.end = end
+    number = add_stay(state, now.value, HBM, begin + 1, end, NO_OFFSET, -1)
+    fill_by_copy(state, number, begin, end, need)
     return DONE

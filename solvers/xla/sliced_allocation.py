@@ -1,18 +1,14 @@
 """Offsets for prefetches in slices (XLA: `GlobalDecreasingSizeBestFitHeap::SlicedAllocationFinder`)."""
 
-import numpy as np
-
-from ...env.compiled.jit import njit
-from .heap import C_FIRST, C_LAST, C_OFFSET, C_SIZE, NO_OFFSET, Heap, best_gap, fit, gather, has_bytes, is_free
-from .problem import L_ALIGN, L_FAST, Problem
-from .state import State
+from ...env.compiled.kernel import routine
+from .heap import NO_OFFSET, Heap, best_gap, fit, gather, has_bytes, latest_free
+from .problem import Problem
+from .state import MOST_PERMUTED, PERMUTATIONS, State
 
 
-@njit(cache=True, nogil=True)
-def fit_slices(
-    problem: Problem, heap: Heap, state: State, sizes: np.ndarray, starts: np.ndarray, last: int, preferred_offset: int
-) -> int:
-    """Returns an offset for slices, or `NO_OFFSET`; the slice that comes `i`-th is held over `starts[i] + 1 .. last`.
+@routine
+def fit_slices(problem: Problem, heap: Heap, state: State, count: int, last: int) -> int:
+    """Returns an offset for slices, or `NO_OFFSET`; the slice of turn `i` is held over `cut[i].start + 1 .. last`.
 
     Gaps that last from the arrival of the last slice on are tried from the smallest, in each gap the offsets in
     ascending order, at each offset the orders of arrival.
@@ -20,132 +16,114 @@ def fit_slices(
     Args:
       problem: the program.
       heap: the bytes in use.
-      state: `state.order[i]` receives the slice that comes `i`-th.
-      sizes: of the slices, lowest bytes first.
-      starts: times after which slices start, ascending.
+      state: `state.cut` holds sizes and starts, and receives the order of the slices as `tried`.
+      count: number of slices.
       last: last time at which all are held.
-      preferred_offset: the only offset to try, or a negative number.
     """
-    count = len(sizes)
-    full_from = starts[count - 1] + 1
+    cut = state.cut
+    full_from = cut[count - 1].start + 1
     size = 0
-    for index in range(count):
-        size += sizes[index]
-        state.order[index] = index
-    if starts[0] == starts[count - 1]:
-        return fit(problem, heap, full_from, last, size, preferred_offset)
+    for turn in range(count):
+        size += cut[turn].bytes
+        cut[turn].tried = turn
+    if cut[0].start == cut[count - 1].start:
+        return fit(problem, heap, full_from, last, size, -1)
     if not has_bytes(problem, heap, full_from, last, size):
         return NO_OFFSET
-    align = problem.limit[L_ALIGN]
+    fast_bytes, align = problem.limit.fast_bytes, problem.limit.alignment
     # The gaps.
     taken = gather(problem, heap, full_from, last, 0)
     if best_gap(problem, heap, taken, size) == NO_OFFSET:
         return NO_OFFSET
     gaps, reach = 0, 0
     for index in range(taken + 1):
-        low = heap.taken[index] >> 32 if index < taken else problem.limit[L_FAST] // align
+        low = heap.taken[index] >> 32 if index < taken else fast_bytes // align
         if (low - reach) * align >= size:
+            gap = heap.gap[gaps]
             # The free bytes above everything count as endless.
-            heap.gap[gaps, 0] = low - reach if index < taken else 1 << 40
-            heap.gap[gaps, 1] = reach
+            gap.size = low - reach if index < taken else 1 << 40
+            gap.start = reach
             gaps += 1
         if index < taken:
             reach = max(reach, heap.taken[index] & 0xFFFFFFFF)
+    orders = 1
+    if count <= MOST_PERMUTED:
+        for index in range(2, count + 1):
+            orders *= index
     for _ in range(gaps):
         best = -1
         for index in range(gaps):
-            if heap.gap[index, 0] >= 0 and (best < 0 or heap.gap[index, 0] < heap.gap[best, 0]):
+            if heap.gap[index].size >= 0 and (best < 0 or heap.gap[index].size < heap.gap[best].size):
                 best = index
-        low = heap.gap[best, 1] * align
-        high = min(low + heap.gap[best, 0] * align, problem.limit[L_FAST])
-        heap.gap[best, 0] = -1
-        offset = _in_gap(problem, heap, state, sizes, starts, low, high, size, preferred_offset)
-        if offset != NO_OFFSET:
-            return offset
+        gap = heap.gap[best]
+        offset = gap.start * align
+        high = min(offset + gap.size * align, fast_bytes)
+        gap.size = -1
+        while offset + size <= high:
+            following = 1 << 60
+            for number in range(orders):
+                if not _set_order(state, count, number):
+                    continue
+                behind = _blocked(problem, heap, state, count, offset)
+                if behind < 0:
+                    return offset
+                following = min(following, behind)
+            offset = following
     return NO_OFFSET
 
 
-@njit(cache=True, nogil=True)
-def _in_gap(
-    problem: Problem,
-    heap: Heap,
-    state: State,
-    sizes: np.ndarray,
-    starts: np.ndarray,
-    low: int,
-    high: int,
-    size: int,
-    preferred_offset: int,
-) -> int:
-    """Returns an offset within the gap `low..high`, or `NO_OFFSET`."""
-    count = len(sizes)
-    orders = 1
-    if count <= len(state.permutation):
-        for index in range(2, count + 1):
-            orders *= index
-    offset = preferred_offset if preferred_offset >= 0 else low
-    while offset >= low and offset + size <= high:
-        following = 1 << 60
-        for number in range(orders):
-            if not _set_order(state, starts, count, number):
-                continue
-            behind = _blocked(problem, heap, state, sizes, starts, offset)
-            if behind < 0:
-                return offset
-            following = min(following, behind)
-        if preferred_offset >= 0:
-            break
-        offset = following
-    return NO_OFFSET
-
-
-@njit(cache=True, nogil=True)
-def _set_order(state: State, starts: np.ndarray, count: int, number: int) -> bool:
-    """Sets `state.order` to the `number`-th permutation; returns False if it only swaps slices that start together."""
-    if count > len(state.permutation):
-        for place in range(count):
-            state.order[place] = place
+@routine
+def _set_order(state: State, count: int, number: int) -> bool:
+    """Sets the slices `tried` to the `number`-th order; returns False if it only swaps slices that start together."""
+    cut = state.cut
+    if count > MOST_PERMUTED:
+        for turn in range(count):
+            cut[turn].tried = turn
         return True
     # For each slice, from the lowest bytes on, the turn at which it comes.
-    turns = state.permutation[count - 1, number]
+    turns, first = state.permutation, ((count - 1) * PERMUTATIONS + number) * MOST_PERMUTED
     for place in range(count):
-        for other in range(place + 1, count):
-            if turns[place] > turns[other] and starts[turns[place]] == starts[turns[other]]:
+        turn = turns[first + place]
+        for other in range(first + place + 1, first + count):
+            if turn > turns[other] and cut[turn].start == cut[turns[other]].start:
                 return False
     for place in range(count):
-        state.order[turns[place]] = place
+        cut[turns[first + place]].tried = place
     return True
 
 
-@njit(cache=True, nogil=True)
-def _blocked(problem: Problem, heap: Heap, state: State, sizes: np.ndarray, starts: np.ndarray, offset: int) -> int:
+@routine
+def _blocked(problem: Problem, heap: Heap, state: State, count: int, offset: int) -> int:
     """Returns the next offset to try if a slice finds bytes in use before all have come, else -1."""
-    count = len(sizes)
-    align = problem.limit[L_ALIGN]
-    full_from = starts[count - 1] + 1
+    cut = state.cut
+    align = problem.limit.alignment
+    last = cut[count - 1].start
     for turn in range(count):
-        if starts[turn] + 1 >= full_from:
+        first = cut[turn].start + 1
+        if first > last:
             break
-        place = state.order[turn]
+        place = cut[turn].tried
         below = 0
         for other in range(place):
-            below += sizes[other]
-        if not is_free(problem, heap, starts[turn] + 1, full_from - 1, offset + below, sizes[place]):
-            end = _end_of_taken(heap, starts[turn] + 1, full_from - 1, offset + below, sizes[place])
+            below += cut[other].bytes
+        low, high = offset + below, offset + below + cut[place].bytes
+        if high > problem.limit.fast_bytes or latest_free(heap, first, last, low, high - low) < last:
+            end = _end_of_taken(heap, first, last, low, high)
             return max(offset + align, (end - below + align - 1) // align * align)
     return -1
 
 
-@njit(cache=True, nogil=True)
-def _end_of_taken(heap: Heap, first: int, last: int, offset: int, size: int) -> int:
-    """Returns the lowest end of the chunks that overlap the bytes over `first..last`."""
+@routine
+def _end_of_taken(heap: Heap, first: int, last: int, low: int, high: int) -> int:
+    """Returns the lowest end of the chunks that overlap the bytes `low..high` over `first..last`."""
     found = 1 << 60
     for bucket in range(max(first, 0) >> 4, (last >> 4) + 1):
-        link = heap.head[bucket]
-        while link >= 0:
-            row = heap.chunk[heap.link[link, 0]]
-            link = heap.link[link, 1]
-            in_time = row[C_FIRST] <= last and row[C_LAST] >= first and row[C_SIZE] > 0
-            if in_time and row[C_OFFSET] < offset + size and offset < row[C_OFFSET] + row[C_SIZE]:
-                found = min(found, row[C_OFFSET] + row[C_SIZE])
+        at = heap.head[bucket]
+        while at >= 0:
+            link = heap.link[at]
+            at = link.next
+            chunk = heap.chunk[link.chunk]
+            in_time = chunk.first <= last and chunk.last >= first and chunk.bytes > 0
+            if in_time and chunk.offset < high and low < chunk.offset + chunk.bytes:
+                found = min(found, chunk.offset + chunk.bytes)
     return found

@@ -1,49 +1,124 @@
 """The state of an assignment: stays, copies and slices decided so far, and the results that an attempt may have."""
 
 from itertools import permutations
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...env.compiled.jit import njit
+from ...env.compiled.kernel import routine
+from ...env.compiled.struct import Rows, Struct, new_record, one, part, rows
 from . import copy_resource
 from . import heap as heaps
 from .copy_resource import CopyResource
 from .heap import Heap
-from .problem import B_COPY, V_BUFFER, V_FIRST, V_LAST, Problem
+from .interval_picker import PICKER
+from .problem import Problem
 
-# Columns of `State.stay`: a value in one memory over an interval of times (XLA: `Allocation`; with a copy,
-# `CopyAllocation`).
-(
-    A_VALUE,  # the value
-    A_FAST,  # the memory: HBM or FAST
-    A_START,  # first time; with a copy, the time after the copy's start
-    A_END,  # last time
-    A_OFFSET,  # in fast memory, else NO_OFFSET
-    A_GROUP,  # the stay whose offset it must keep, itself for one of its own
-    A_COPY,  # 1: a copy fills it
-    A_BEGIN,  # time after which the copy starts
-    A_DONE,  # time before which the copy is complete
-    A_LOW,  # first row of its slices in `State.part`
-    A_SLICES,  # number of its slices, 0 for none
-    A_CROSS,  # 1: the previous execution prefetches it; 2: this one prefetches it for the next
-) = range(12)
-# Columns of `State.part`: a slice of a prefetch, in the order of start.
-(
-    S_BEGIN,  # time after which its copy starts
-    S_LOW,  # its lowest byte in the buffer
-    S_SIZE,  # bytes
-) = range(3)
-# Columns of `State.pending`: a copy made for the buffer at hand, which an undo removes.
-(
-    P_OUTWARD,  # 1 for a write-back, 0 for a prefetch
-    P_BEGIN,  # time after which it starts
-    P_COUNTED,  # first time at which it counts as in flight
-    P_DONE,  # time before which it is complete
-) = range(4)
-# Columns of `State.counts`: rows of the tables above, and repacks made.
-N_STAYS, N_PARTS, N_PENDING, N_REPACKS = range(4)
+# A value in one memory over an interval of times (XLA: `Allocation`; with a copy, `CopyAllocation`).
+STAY = np.dtype(
+    [
+        ("value", np.int64),
+        ("memory", np.int64),  # HBM or FAST
+        ("start", np.int64),  # first time; with a copy, the time after the copy's start
+        ("end", np.int64),  # last time
+        ("offset", np.int64),  # in fast memory, else NO_OFFSET
+        ("group", np.int64),  # the stay whose offset it must keep, itself for one of its own
+        ("is_copied", np.int64),  # 1: a copy fills it
+        ("begin", np.int64),  # time after which the copy starts
+        ("done", np.int64),  # time before which the copy is complete
+        ("first_slice", np.int64),  # of its slices in `State.slice`
+        ("slices", np.int64),  # their number, 0 for none
+        ("cross", np.int64),  # 1: the previous execution prefetches it; 2: this one prefetches it for the next
+    ],
+    align=True,
+)
+# A slice of a prefetch, in the order of start.
+SLICE = np.dtype(
+    [
+        ("begin", np.int64),  # time after which its copy starts
+        ("low", np.int64),  # its lowest byte in the buffer
+        ("bytes", np.int64),
+    ],
+    align=True,
+)
+# A slice of the prefetch at hand: one field is by its place in the buffer, the others by its turn.
+CUT = np.dtype(
+    [
+        ("bytes", np.int64),  # of the slice at this place, lowest bytes first
+        ("start", np.int64),  # time after which the slice of this turn starts, ascending
+        ("tried", np.int64),  # the place of the slice of this turn, in the fit tried last
+        ("chosen", np.int64),  # the same of the fit that was accepted
+    ],
+    align=True,
+)
+# A copy made for the buffer at hand, which an undo removes.
+PENDING = np.dtype(
+    [
+        ("outward", np.int64),  # 1 for a write-back, 0 for a prefetch
+        ("begin", np.int64),  # time after which it starts
+        ("counted", np.int64),  # first time at which it counts as in flight
+        ("done", np.int64),  # time before which it is complete
+    ],
+    align=True,
+)
+# What is decided on a value.
+HELD = np.dtype(
+    [
+        ("first_stay", np.int64),
+        ("end_stay", np.int64),  # the stay after its last
+        ("memory", np.int64),  # in which it must begin: HBM, FAST or FREE
+        ("offset", np.int64),  # at which it must begin, in fast memory
+        ("group", np.int64),  # that it continues there
+        ("is_out", np.int64),  # 1: it must begin in HBM, as it would be inefficient in fast memory
+        ("chain", np.int64),  # scratch: the chain of stays that it continues in place, or -1
+    ],
+    align=True,
+)
+# What is decided on a use.
+SERVED = np.dtype(
+    [
+        ("stay", np.int64),  # that serves it, or -1
+        ("is_out", np.int64),  # 1: it must be served from HBM, as fast memory would be inefficient
+    ],
+    align=True,
+)
+# Scratch of the search for inefficient stays. One field is by stay, the others by chain: stays linked in place.
+LINKED = np.dtype(
+    [
+        ("chain", np.int64),  # of the stay, or -1
+        ("copied", np.int64),  # bytes copied for the chain
+        ("served", np.int64),  # bytes that its uses and definitions move
+    ],
+    align=True,
+)
+# Scratch of a repack, by stay.
+MOVED = np.dtype(
+    [
+        ("first", np.int64),  # the first stay of the group of this number, or -1
+        ("last", np.int64),  # the last one
+        ("next", np.int64),  # the stay after this one in its group, or -1
+        ("leader", np.int64),  # the first stays of all groups, one after the other, in the order of placing
+        ("end", np.int64),  # last time of the group
+        ("offset", np.int64),  # new
+    ],
+    align=True,
+)
+STATE_NOW = np.dtype(
+    [
+        ("stays", np.int64),  # rows of `stay` in use
+        ("slices", np.int64),  # rows of `slice` in use
+        ("pending", np.int64),  # rows of `pending` in use
+        ("repacks", np.int64),  # made
+        # The use at hand.
+        ("buffer", np.int64),
+        ("value", np.int64),
+        ("use", np.int64),
+        ("retry", np.int64),  # attempts before this one
+        ("preferred_time", np.int64),  # start of a prefetch to try first, or `NEVER`
+    ],
+    align=True,
+)
 
 # Results of an attempt, as bits (XLA: `AllocationResult`).
 DONE = 0  # kSuccess
@@ -59,56 +134,70 @@ TOGETHER = 128  # kAllSlicesHaveTheSameStartTime
 # Memories of a stay, and of the place where a value must begin; FREE: either.
 FREE, HBM, FAST = -1, 0, 1
 
-_MOST_PERMUTED = 4
+MOST_PERMUTED = 4
+PERMUTATIONS = 24
 
 
-class State(NamedTuple):
+class State(Struct):
     """All that an assignment changes. Shapes: `V` values, `U` uses, `M` slices of a prefetch.
 
     Attributes:
       heap: the chunks of fast memory in use.
+      spare: a second heap, for repacking.
       prefetches, write_backs: the copies of each direction.
-      stay: `[., 12]`, columns `A_*`; the stays of a value follow one another.
-      part: `[., 3]`, columns `S_*`.
-      pending: `[., 4]`, columns `P_*`.
-      counts: `[4]`, columns `N_*`.
-      span: `[V, 2]` first stay of a value, stay after its last.
-      serves: `[U]` the stay that serves a use, or -1.
-      begin: `[V, 3]` memory in which a value must begin, offset, group.
-      stay_out: `[V]` the value must begin in HBM: in fast memory it would be inefficient.
-      use_out: `[U]` the use must be served from HBM, for the same reason.
-      picker: `[6]` the interval picker of the prefetch at hand.
-      starts: `[M]` times after which the slices of the prefetch at hand start, ascending.
-      order: `[M]` the slice that comes at each start, in the fit tried last; slices are numbered from the lowest bytes.
-      chosen: `[M]` the same of the fit that was accepted.
-      permutation: `[4, 24, 4]` permutations of 1 to 4 items.
+      stay: of `STAY`; the stays of a value follow one another.
+      slice: of `SLICE`.
+      pending: of `PENDING`.
+      value: `[V]` of `HELD`.
+      use: `[U]` of `SERVED`.
+      cut: `[M]` of `CUT`.
+      linked: of `LINKED`, as long as `stay`.
+      moved: of `MOVED`, as long as `stay`.
+      moved_slice: of `SLICE`, the slices after a repack.
+      picker: `PICKER` of the prefetch at hand.
+      permutation: permutations of 1 to `MOST_PERMUTED` items; those of `n` items begin at
+        `(n - 1) * PERMUTATIONS * MOST_PERMUTED`, each `MOST_PERMUTED` long.
+      now: `STATE_NOW`.
     """
 
-    heap: Heap
-    prefetches: CopyResource
-    write_backs: CopyResource
-    stay: NDArray[np.int64]
-    part: NDArray[np.int64]
-    pending: NDArray[np.int64]
-    counts: NDArray[np.int64]
-    span: NDArray[np.int64]
-    serves: NDArray[np.int64]
-    begin: NDArray[np.int64]
-    stay_out: NDArray[np.bool_]
-    use_out: NDArray[np.bool_]
-    picker: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    order: NDArray[np.int64]
-    chosen: NDArray[np.int64]
-    permutation: NDArray[np.int64]
+    heap: Heap = part(Heap)
+    spare: Heap = part(Heap)
+    prefetches: CopyResource = part(CopyResource)
+    write_backs: CopyResource = part(CopyResource)
+    stay: Rows = rows(STAY)
+    slice: Rows = rows(SLICE)
+    pending: Rows = rows(PENDING)
+    value: Rows = rows(HELD)
+    use: Rows = rows(SERVED)
+    cut: Rows = rows(CUT)
+    linked: Rows = rows(LINKED)
+    moved: Rows = rows(MOVED)
+    moved_slice: Rows = rows(SLICE)
+    picker: Any = one(PICKER)
+    permutation: Rows = rows(np.int64)
+    now: Any = one(STATE_NOW)
+
+
+class Wishes(Struct):
+    """What an assignment is asked for. Shape: `U` uses.
+
+    Attributes:
+      order: the buffers to place, first to last.
+      cross: inputs to prefetch across programs, placed before all others.
+      preferred_time: `[U]` preferred starts of prefetches, or `NEVER`.
+    """
+
+    order: Rows = rows(np.int64)
+    cross: Rows = rows(np.int64)
+    preferred_time: Rows = rows(np.int64)
 
 
 def _permutations() -> NDArray[np.int64]:
-    table = np.zeros((_MOST_PERMUTED, 24, _MOST_PERMUTED), np.int64)
-    for size in range(1, _MOST_PERMUTED + 1):
+    table = np.zeros((MOST_PERMUTED, PERMUTATIONS, MOST_PERMUTED), np.int64)
+    for size in range(1, MOST_PERMUTED + 1):
         for row, found in enumerate(permutations(range(size))):
             table[size - 1, row, :size] = found
-    return table
+    return table.reshape(-1)
 
 
 _PERMUTATIONS = _permutations()
@@ -122,82 +211,86 @@ def make_state(problem: Problem, factor: int = 1) -> State:
       factor: multiple of the heap's usual size; larger where `is_full` has said that it ran out.
     """
     times, values, uses = len(problem.nest), len(problem.value), len(problem.use)
-    slices = problem.slices.shape[1]
-    sliced = np.count_nonzero(problem.slices, axis=1)
-    read = problem.value[:, V_LAST] - problem.value[:, V_FIRST]
-    copies = 2 * values + int((sliced[problem.value[:, V_BUFFER]] + 1) @ read)
+    sliced = problem.buffer["slices"]
+    read = problem.value["end_use"] - problem.value["first_use"]
+    copies = 2 * values + int((sliced[problem.value["buffer"]] + 1) @ read)
     stays = 3 * values + 2 * uses + 16
     chunks = factor * (stays + copies + uses)
+    links = factor * (6 * chunks + 8 * times)
     return State(
-        heap=heaps.make_heap(times, chunks, factor * (6 * chunks + 8 * times)),
+        heap=heaps.make_heap(times, chunks, links),
+        spare=heaps.make_heap(times, chunks, links),
         prefetches=copy_resource.make_resource(problem.supply, copies + 16),
         write_backs=copy_resource.make_resource(problem.supply, copies + 16),
-        stay=np.zeros((stays, 12), np.int64),
-        part=np.zeros((copies + 16, 3), np.int64),
-        pending=np.zeros((copies + 16, 4), np.int64),
-        counts=np.zeros(4, np.int64),
-        span=np.zeros((values, 2), np.int64),
-        serves=np.zeros(uses, np.int64),
-        begin=np.zeros((values, 3), np.int64),
-        stay_out=np.zeros(values, np.bool_),
-        use_out=np.zeros(uses, np.bool_),
-        picker=np.zeros(6, np.int64),
-        starts=np.zeros(slices + 1, np.int64),
-        order=np.zeros(slices + 1, np.int64),
-        chosen=np.zeros(slices + 1, np.int64),
+        stay=np.zeros(stays, STAY),
+        slice=np.zeros(copies + 16, SLICE),
+        pending=np.zeros(copies + 16, PENDING),
+        value=np.zeros(values, HELD),
+        use=np.zeros(uses, SERVED),
+        cut=np.zeros(int(sliced.max(initial=0)) + 2, CUT),
+        linked=np.zeros(stays, LINKED),
+        moved=np.zeros(stays, MOVED),
+        moved_slice=np.zeros(copies + 16, SLICE),
+        picker=new_record(PICKER),
         permutation=_PERMUTATIONS,
+        now=new_record(STATE_NOW),
     )
 
 
-@njit(cache=True, nogil=True)
-def reset(state: State) -> None:
-    """Empties a state."""
-    heaps.clear(state.heap)
+@routine
+def reset(problem: Problem, state: State) -> None:
+    """Empties a state, but for the bytes that instructions keep to themselves."""
+    heaps.start_over(problem, state.heap)
     copy_resource.clear(state.prefetches)
     copy_resource.clear(state.write_backs)
-    state.counts[:] = 0
-    state.span[:] = 0
-    state.serves[:] = -1
-    state.begin[:, 0] = FREE
-    state.stay_out[:] = False
-    state.use_out[:] = False
+    now = state.now
+    now.stays = now.slices = now.pending = now.repacks = 0
+    for number in range(len(state.value)):
+        value = state.value[number]
+        value.first_stay = value.end_stay = value.is_out = 0
+        value.memory = FREE
+    for number in range(len(state.use)):
+        use = state.use[number]
+        use.stay, use.is_out = -1, 0
 
 
-@njit(cache=True, nogil=True, forceinline=True)
-def add_stay(state: State, value: int, fast: int, start: int, end: int, offset: int, group: int) -> int:
+@routine
+def add_stay(state: State, value: int, memory: int, start: int, end: int, offset: int, group: int) -> int:
     """Adds a stay without a copy and returns its number; a `group` of -1 stands for a group of its own."""
-    number = state.counts[N_STAYS]
-    state.counts[N_STAYS] += 1
-    row = state.stay[number]
-    row[:] = 0
-    row[A_VALUE], row[A_FAST], row[A_START], row[A_END], row[A_OFFSET] = value, fast, start, end, offset
-    row[A_GROUP] = number if group < 0 else group
-    state.span[value, 1] = number + 1
+    number = state.now.stays
+    state.now.stays += 1
+    stay = state.stay[number]
+    stay.value, stay.memory, stay.start, stay.end, stay.offset = value, memory, start, end, offset
+    stay.group = number if group < 0 else group
+    stay.is_copied = stay.begin = stay.done = stay.first_slice = stay.slices = stay.cross = 0
+    state.value[value].end_stay = number + 1
     return number
 
 
-@njit(cache=True, nogil=True, forceinline=True)
-def add_copy(problem: Problem, state: State, outward: int, begin: int, done: int, need: int, sliced: int) -> None:
-    """Adds a copy to the resource of its direction; slices count as in flight one time sooner."""
-    resource = state.write_backs if outward else state.prefetches
-    counted = begin if sliced else begin + 1
-    copy_resource.add(resource, problem.supply, begin, done, need, counted)
-    row = state.pending[state.counts[N_PENDING]]
-    state.counts[N_PENDING] += 1
-    row[P_OUTWARD], row[P_BEGIN], row[P_COUNTED], row[P_DONE] = outward, begin, counted, done
+@routine
+def add_copy(state: State, outward: int, begin: int, done: int, need: int, counted: int) -> None:
+    """Adds a copy to the resource of its direction; it counts as in flight from the time `counted` on."""
+    copy_resource.add(state.write_backs if outward else state.prefetches, begin, done, need, counted)
+    pending = state.pending[state.now.pending]
+    state.now.pending += 1
+    pending.outward, pending.begin, pending.counted, pending.done = outward, begin, counted, done
 
 
-@njit(cache=True, nogil=True)
+@routine
+def fill_by_copy(state: State, number: int, begin: int, done: int, need: int) -> None:
+    """Makes a copy as a whole fill a stay, and adds it to the resource of its direction."""
+    stay = state.stay[number]
+    stay.is_copied, stay.begin, stay.done = 1, begin, done
+    add_copy(state, 0 if stay.memory else 1, begin, done, need, begin + 1)
+
+
 def is_full(state: State) -> bool:
     """Returns whether a table overflowed; the state is meaningless then."""
-    return (
-        state.heap.counts[heaps.N_OVERFLOW] != 0
-        or state.prefetches.counts[copy_resource.N_FULL] != 0
-        or state.write_backs.counts[copy_resource.N_FULL] != 0
-    )
+    return bool(state.heap.now.is_full or state.prefetches.now.is_full or state.write_backs.now.is_full)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
-def part_need(problem: Problem, buffer: int, size: int, whole: int) -> int:
-    """Returns the scaled seconds of a copy of `size` of the `whole` bytes of a buffer."""
-    return int(problem.buffer[buffer, B_COPY] * (size / whole))
+@routine
+def slice_need(problem: Problem, buffer: int, size: int) -> int:
+    """Returns the scaled seconds of a copy of `size` bytes of a buffer."""
+    row = problem.buffer[buffer]
+    return int(row.copy * (size / row.bytes))

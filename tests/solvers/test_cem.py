@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mallocmuzero.env.game.outcome import outcome
+from mallocmuzero.env.game.kernels import judge
 from mallocmuzero.env.workloads import load
 from mallocmuzero.solvers.cem import play_policy
 from mallocmuzero.solvers.common.budget import Budget
@@ -22,11 +22,11 @@ def test_a_policys_plan_makes_the_policys_game(name: str) -> None:
     plan = np.zeros(len(task.tables.access), np.int8)
     for _ in range(5):
         weights = task.generator.standard_normal((3, 11))
-        play_policy(task.tables, task.state, task.options, weights, plan)
+        play_policy(task.compiled, weights, np.zeros(11), plan)
         played = task.finished(plan)
         moves = np.zeros(len(plan), np.int8)
-        play_plan(task.tables, task.state, task.options, task.following, plan, moves)
-        assert outcome(task.tables, task.scoring, task.state) == pytest.approx(played, rel=1e-12)
+        play_plan(task.plan_game, plan, moves)
+        assert judge(task.tables, task.scoring, task.state) == pytest.approx(played, rel=1e-12)
     rule_plan = random_rule_plan(task)
     played = task.finished(rule_plan)
     assert task.play(rule_plan) == pytest.approx(played, rel=1e-12)

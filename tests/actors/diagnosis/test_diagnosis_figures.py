@@ -21,7 +21,7 @@ from mallocmuzero.env.game.moves import MOVE_NAMES
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.learner.networks.network import Network
 from mallocmuzero.solvers.common.line import nearest_move, play_to_end
-from mallocmuzero.solvers.common.plan import preference_of
+from mallocmuzero.solvers.common.plan import preference_for
 
 HORIZON = 6
 
@@ -228,7 +228,7 @@ def test_what_changes_are_worth_is_what_the_judge_says_of_their_mappings(workloa
     preferences = line.preferences.copy()
     for change in found.changes:
         game = played.game_after(line.actions[: change.decision].tolist())
-        preferences[game.access] = preference_of(game.tables, game.state, MOVE_NAMES.index(change.agent_move))
+        preferences[game.access] = preference_for(game.tables, game.state, MOVE_NAMES.index(change.agent_move))
     game = played.new_game()
     while not game.done:
         game.step(nearest_move(game, preferences))

@@ -1,22 +1,30 @@
 import numpy as np
 
-from mallocmuzero.env.compiled.block import copy_block
+from mallocmuzero.env.compiled.block import copy_elements
+from mallocmuzero.env.compiled.kernel import kernel, vector
 from mallocmuzero.env.game.game import MallocGame
 from mallocmuzero.env.workloads import load
 
 
-def test_a_block_is_copied_whole_and_nothing_beside_it() -> None:
-    source = np.arange(1, 1001, dtype=np.uint8)
-    into = np.zeros((3, 1000), np.uint8)
-    copy_block(source, into[1])
-    assert np.array_equal(into[1], source)
-    assert not into[[0, 2]].any()
+@kernel(vector(np.float64), int, vector(np.float64), int, int)
+def _copy(source: np.ndarray, source_at: int, into: np.ndarray, into_at: int, count: int) -> None:
+    copy_elements(source, source_at, into, into_at, count)
 
 
-def test_what_the_block_holds_goes_along() -> None:
+def test_elements_are_copied_and_nothing_beside_them() -> None:
+    source, into = np.arange(1.0, 1001.0), np.zeros(3000)
+    _copy(source, 10, into, 1000, 500)
+    assert np.array_equal(into[1000:1500], source[10:510])
+    assert not into[:1000].any()
+    assert not into[1500:].any()
+    _copy(source, 0, into, 0, 0)
+    assert not into[:1000].any()
+
+
+def test_the_block_of_a_game_holds_its_state() -> None:
     game, other = MallocGame(load("tiny")), MallocGame(load("tiny"))
     for _ in range(3):
         game.step(int(np.flatnonzero(game.legal)[0]))
-    copy_block(game.block, other.block)
-    for mine, copied in zip(game.state, other.state, strict=True):
-        assert np.array_equal(mine, copied)
+    other.block[:] = game.block
+    for name in ("access_fast", "buffer", "step", "holders", "residency", "copy", "queue", "untouched", "now"):
+        assert np.array_equal(getattr(game.state, name), getattr(other.state, name)), name

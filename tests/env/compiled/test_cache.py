@@ -18,7 +18,7 @@ def kept_in(**variables: str) -> str:
 
 
 SOURCES = {
-    "env/game/rules.py": "from numba import njit\nfrom .moves import (\n    A,\n    B,\n)\n",
+    "env/game/rules.py": "from ..compiled.kernel import kernel\nfrom .moves import (\n    A,\n    B,\n)\n",
     "env/game/moves.py": "from ..numbers import A\nB = 1\n",
     "env/numbers.py": "A = 1\n",
     "env/pictures.py": "from .game.moves import A\n",

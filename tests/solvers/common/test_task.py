@@ -10,8 +10,9 @@ from programs import make_program, programs
 
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.game.game import MallocGame
+from mallocmuzero.env.game.kernels import judge
 from mallocmuzero.env.game.moves import COPY, DROP
-from mallocmuzero.env.game.outcome import make_scoring, outcome
+from mallocmuzero.env.game.outcome import make_scoring
 from mallocmuzero.env.physics.cost import CYCLES, available_models
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.env.workloads import load
@@ -60,7 +61,7 @@ def test_the_game_itself_has_the_same_outcome() -> None:
     scoring, generator = make_scoring(game.judge), np.random.default_rng(0)
     while not game.done:
         game.step(int(generator.choice(np.flatnonzero(game.legal))))
-    assert outcome(game.tables, scoring, game.state) == pytest.approx(game.latency_s, rel=1e-12)
+    assert judge(game.tables, scoring, game.state) == pytest.approx(game.latency_s, rel=1e-12)
 
 
 def test_a_plan_may_prefer_a_wait_that_the_game_forbids() -> None:

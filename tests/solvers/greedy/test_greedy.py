@@ -75,7 +75,7 @@ def test_one_input_at_most_prefers_to_come_across() -> None:
     task = task_of(load("resnet50-b32-v4"))
     stays = make_stays(task.tables, 0.1)
     plan = plan_of_stays(task, stays, np.ones(len(stays.size), bool))
-    assert len(np.unique(task.tables.access[plan == CROSS_PROGRAM_FETCH, 0])) == 1
+    assert len(np.unique(task.tables.access["buffer"][plan == CROSS_PROGRAM_FETCH])) == 1
     nothing = plan_of_stays(task, stays, np.zeros(len(stays.size), bool))
     assert (nothing == DROP).all()
 

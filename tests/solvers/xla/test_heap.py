@@ -4,15 +4,48 @@ import numpy as np
 import pytest
 from programs import TARGET, make_program
 
+from mallocmuzero.env.compiled.kernel import kernel
+from mallocmuzero.solvers.xla import heap as heaps
+from mallocmuzero.solvers.xla import sliced_allocation
 from mallocmuzero.solvers.xla.build_problem import make_problem
-from mallocmuzero.solvers.xla.heap import NO_OFFSET, Heap, commit, fit, latest_free, make_heap, undo
+from mallocmuzero.solvers.xla.heap import NO_OFFSET, Heap, make_heap
 from mallocmuzero.solvers.xla.options import Options
 from mallocmuzero.solvers.xla.problem import Problem
-from mallocmuzero.solvers.xla.sliced_allocation import fit_slices
+from mallocmuzero.solvers.xla.sorting import sort
 from mallocmuzero.solvers.xla.state import State, make_state
 
 STEPS = 40
 Chunk = tuple[int, int, int, int]
+
+
+@kernel(Heap, int, int, int, int)
+def commit(heap: Heap, first: int, last: int, offset: int, size: int) -> None:
+    heaps.commit(heap, first, last, offset, size)
+
+
+@kernel(Heap, int)
+def undo(heap: Heap, chunks: int) -> None:
+    heaps.undo(heap, chunks)
+
+
+@kernel(Problem, Heap, int, int, int, int, returns=int)
+def fit(problem: Problem, heap: Heap, first: int, last: int, size: int, preferred_offset: int) -> int:
+    return heaps.fit(problem, heap, first, last, size, preferred_offset)
+
+
+@kernel(Heap, int, int, int, int, returns=int)
+def latest_free(heap: Heap, first: int, last: int, offset: int, size: int) -> int:
+    return heaps.latest_free(heap, first, last, offset, size)
+
+
+@kernel(Problem, Heap, State, int, int, returns=int)
+def fit_slices(problem: Problem, heap: Heap, state: State, count: int, last: int) -> int:
+    return sliced_allocation.fit_slices(problem, heap, state, count, last)
+
+
+@kernel(Heap, int)
+def sort_taken(heap: Heap, count: int) -> None:
+    sort(heap.taken, heap.other, count)
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +60,7 @@ def a_heap(*chunks: Chunk) -> Heap:
     """Returns a heap with chunks `(first, last, offset, size)`."""
     heap = make_heap(STEPS, 100, 1000)
     for first, last, offset, size in chunks:
-        commit(heap, first, last, offset, size, -1)
+        commit(heap, first, last, offset, size)
     return heap
 
 
@@ -63,7 +96,7 @@ def test_the_latest_time_up_to_which_bytes_are_free(problem: Problem) -> None:
 
 def test_undo_frees_the_newest_chunks(problem: Problem) -> None:
     heap = a_heap((0, 39, 0, 64))
-    commit(heap, 5, 30, 64, 64, -1)
+    commit(heap, 5, 30, 64, 64)
     assert fit(problem, heap, 0, 39, 8, -1) == NO_OFFSET
     undo(heap, 1)
     assert fit(problem, heap, 0, 39, 64, -1) == 64
@@ -88,7 +121,7 @@ def test_best_fit_agrees_with_a_plain_search(problem: Problem) -> None:
             expected = min(gaps)[1] * 8 if gaps else NO_OFFSET
             assert fit(problem, heap, first, last, size * 8, -1) == expected
             if expected != NO_OFFSET:
-                commit(heap, first, last, expected, size * 8, -1)
+                commit(heap, first, last, expected, size * 8)
                 taken[first : last + 1, expected // 8 : expected // 8 + size] = True
 
 
@@ -100,11 +133,20 @@ def state(problem: Problem) -> State:
 def test_slices_come_in_an_order_that_fits(problem: Problem, state: State) -> None:
     # The low bytes are in use while the first slice comes: the high ones come first.
     heap = a_heap((5, 9, 0, 32), (0, 39, 64, 64))
-    sizes, starts = np.array([32, 32]), np.array([4, 9])
-    assert fit_slices(problem, heap, state, sizes, starts, 20, -1) == 0
-    assert state.order[:2].tolist() == [1, 0]
+    state.cut["bytes"][:2], state.cut["start"][:2] = 32, (4, 9)
+    assert fit_slices(problem, heap, state, 2, 20) == 0
+    assert state.cut["tried"][:2].tolist() == [1, 0]
     heap = a_heap((5, 9, 32, 32), (0, 39, 64, 64))
-    assert fit_slices(problem, heap, state, sizes, starts, 20, -1) == 0
-    assert state.order[:2].tolist() == [0, 1]
+    assert fit_slices(problem, heap, state, 2, 20) == 0
+    assert state.cut["tried"][:2].tolist() == [0, 1]
     heap = a_heap((5, 9, 16, 32), (0, 39, 64, 64))
-    assert fit_slices(problem, heap, state, sizes, starts, 20, -1) == NO_OFFSET
+    assert fit_slices(problem, heap, state, 2, 20) == NO_OFFSET
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 16, 17, 33, 70])
+def test_rows_are_sorted_up_to_a_count(count: int) -> None:
+    heap = make_heap(1, 80, 1)
+    heap.taken[:] = np.random.default_rng(count).integers(-20, 20, len(heap.taken))
+    expected = np.concatenate([np.sort(heap.taken[:count]), heap.taken[count:]])
+    sort_taken(heap, count)
+    np.testing.assert_array_equal(heap.taken, expected)

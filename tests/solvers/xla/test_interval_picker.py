@@ -4,24 +4,56 @@ import dataclasses
 
 import numpy as np
 import pytest
+from numba import types
 from programs import TARGET, make_program
 
+from mallocmuzero.env.compiled.kernel import kernel, vector
+from mallocmuzero.solvers.xla import interval_picker
 from mallocmuzero.solvers.xla.build_problem import make_problem
-from mallocmuzero.solvers.xla.interval_picker import (
-    begin,
-    can_stay,
-    elapsed,
-    is_done,
-    latest_start,
-    next_start,
-    slice_starts,
-    write_back_end,
-)
 from mallocmuzero.solvers.xla.options import Options
 from mallocmuzero.solvers.xla.problem import NEVER, Problem
+from mallocmuzero.solvers.xla.state import CUT, State, make_state
 
 COPY_S = np.float32(3.0)
 OPTIONS = Options(typical_bytes=300, min_overlap=1.0, preferred_overlap=2.0, max_overlap=4.0)
+
+
+@kernel(Problem, int, int, returns=types.float32)
+def elapsed(problem: Problem, start: int, end: int) -> np.float32:
+    return interval_picker.elapsed(problem, start, end)
+
+
+@kernel(Problem, int, int, returns=bool)
+def can_stay(problem: Problem, start: int, end: int) -> bool:
+    return interval_picker.can_stay(problem, start, end)
+
+
+@kernel(Problem, types.float32, types.float32, int, int, returns=int)
+def latest_start(problem: Problem, copy_s: np.float32, gain_s: np.float32, start: int, end: int) -> int:
+    return interval_picker.latest_start(problem, copy_s, gain_s, start, end)
+
+
+@kernel(Problem, types.float32, int, int, int, returns=int)
+def write_back_end(problem: Problem, copy_s: np.float32, start: int, last: int, retry: int) -> int:
+    return interval_picker.write_back_end(problem, copy_s, start, last, retry)
+
+
+@kernel(Problem, State, int, int, int)
+def slice_starts(problem: Problem, state: State, start: int, end: int, count: int) -> None:
+    interval_picker.slice_starts(problem, start, end, count, state.cut)
+
+
+@kernel(Problem, State, types.float32, int, int, int, vector(np.int64), returns=int)
+def all_starts(
+    problem: Problem, state: State, copy_s: np.float32, first: int, end: int, wanted: int, found: np.ndarray
+) -> int:
+    """Writes all starts to `found` and returns how many there are."""
+    interval_picker.begin(problem, state.picker, copy_s, np.float32(0.0), first, end, wanted)
+    count = 0
+    while not interval_picker.is_done(state.picker):
+        found[count] = interval_picker.next_start(problem, state.picker)
+        count += 1
+    return count
 
 
 def a_problem(steps: int, loops: tuple[tuple[int, int, int], ...] = ()) -> Problem:
@@ -33,12 +65,9 @@ def a_problem(steps: int, loops: tuple[tuple[int, int, int], ...] = ()) -> Probl
 
 
 def starts(problem: Problem, first: int, end: int, wanted: int = NEVER) -> list[int]:
-    picker = np.zeros(6, np.int64)
-    begin(problem, picker, COPY_S, np.float32(0.0), first, end, wanted)
-    found = []
-    while not is_done(picker):
-        found.append(int(next_start(problem, picker)))
-    return found
+    found = np.zeros(100, np.int64)
+    count = all_starts(problem, make_state(problem), COPY_S, first, end, wanted, found)
+    return found[:count].tolist()
 
 
 def test_starts_alternate_around_the_preferred_one_and_then_go_down() -> None:
@@ -99,6 +128,7 @@ def test_a_second_attempt_leaves_a_write_back_more_time() -> None:
     ],
 )
 def test_slices_start_as_time_goes_by(start: int, end: int, count: int, expected: list[int]) -> None:
-    found = np.zeros(count, np.int64)
-    slice_starts(a_problem(24), start, end, count, found)
-    assert found.tolist() == expected
+    problem = a_problem(24)
+    state = make_state(problem).replace(cut=np.zeros(count, CUT))
+    slice_starts(problem, state, start, end, count)
+    assert state.cut["start"].tolist() == expected
