@@ -44,7 +44,8 @@ TRAIN = """
     needed = {kernel.py_func.__name__ for kernel in kernels_of(needs.TRAIN)}
     assert any("JAX" in name for _, name in compiled)
     assert not late, late
-    assert used == needed, used ^ needed
+    rarely = {kernel.py_func.__name__ for kernel in kernels_of(needs.SEARCH_PACKING)}
+    assert used | rarely == needed, used ^ needed
 """
 
 
