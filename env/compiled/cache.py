@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..storage.cache import cache_folder
 
-_COMPILED_FROM = ("env", "solvers")
+_COMPILED_FROM = ("env", "solvers", "actors")
 # Dots, module, names. Python's own parser would take most of a second for all files.
 _IMPORT = re.compile(r"^\s*from\s+(\.+)([\w.]*)\s+import\s+(\([^)]*\)|[^\n]*)", re.MULTILINE)
 _NUMBA = re.compile(r"^\s*(from|import) (numba|[.\w]*\b(jit|kernel))\b", re.MULTILINE)

@@ -33,6 +33,7 @@ GUIDED = (
 )
 # Lines of play, the exact outcomes of their moves, and the reference players of a report.
 TRAIN = (
+    "actors.self_play.batch",
     "env.game.kernels:observe,play_moves",
     "solvers.common.plan:nearest",
     "solvers.common.line",

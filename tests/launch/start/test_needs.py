@@ -27,7 +27,8 @@ USED = """
     rarely = {{id(kernel) for kernel in kernels_of(needs.SEARCH_PACKING)}}
     used = {{id(kernel): kernel.py_func.__name__ for kernel in KERNELS if kernel.overloads}}
     needed = {{id(kernel): kernel.py_func.__name__ for kernel in kernels_of(needs.SOLVERS[{name!r}])}}
-    print([used[key] for key in used.keys() - needed.keys()], [needed[key] for key in needed.keys() - used.keys() - rarely])
+    missing, superfluous = used.keys() - needed.keys(), needed.keys() - used.keys() - rarely
+    print([used[key] for key in missing], [needed[key] for key in superfluous])
 """
 
 
