@@ -124,7 +124,7 @@ class Row:
 
     @property
     def missed(self) -> bool:
-        """Whether the budget is missed; it is one of the run on one core where there are several."""
+        """Whether the budget is missed."""
         return self.budget is not None and getattr(self, self.of) > self.budget
 
 
