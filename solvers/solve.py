@@ -18,14 +18,24 @@ from .cem import cem
 from .common.budget import Budget, Progress
 from .common.fill import gather
 from .common.task import Task
-from .flags import flags
 from .greedy.solver import greedy
-from .order.solver import order_search
 from .restarts import random_play, random_restarts
 from .xla.solver import xla
 
 Solver = Callable[[Task], None]
 Solvers = dict[str, Solver]
+
+
+def _flags(task: Task) -> None:
+    from .flags import flags  # loads SciPy
+
+    flags(task)
+
+
+def _order_search(task: Task) -> None:
+    from .order.solver import order_search  # loads SciPy
+
+    order_search(task)
 
 
 def _milp(task: Task) -> None:
@@ -51,8 +61,8 @@ SOLVERS: Solvers = {
     "greedy": greedy,  # greedy rules, knapsacks and look-ahead; ends by itself
     "random": random_play,  # random plans
     "xla": xla,  # the compiler's own algorithm, once
-    "flags": flags,  # the compiler's own algorithm under a grid of its flags
-    "order-search": order_search,  # the compiler's own algorithm, its order of buffers and flags searched
+    "flags": _flags,  # the compiler's own algorithm under a grid of its flags
+    "order-search": _order_search,  # the compiler's own algorithm, its order of buffers and flags searched
 }
 DEFAULT_SOLVER = "anneal"
 # So many games take every solver through all of its code.

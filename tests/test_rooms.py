@@ -60,8 +60,8 @@ SHARED = ("version",)
 OUTSIDE = ("benchmarks", "tests", "docs")
 # These run in the interpreter that captures programs, which has JAX and not this package.
 STANDALONE = ("env/capture/worker", "env/workloads/models")
-# These import modules whose names they are given: the user's own.
-BY_NAME = ("env/capture/worker",)
+# These import modules whose names they are given: the user's own, and those that declare the kernels of a command.
+BY_NAME = ("env/capture/worker", "env/compiled/prepare")
 
 # Libraries that importing every module of a place does not load. Two solvers train networks, and are left out.
 LEARNING_SOLVERS = ("solvers/learned", "solvers/egrl")

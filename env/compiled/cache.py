@@ -1,5 +1,6 @@
 """The cache of compiled code: one folder for each state of the sources that it is compiled from."""
 
+import contextlib
 import hashlib
 import os
 import re
@@ -11,12 +12,14 @@ from pathlib import Path
 
 from ..storage.cache import cache_folder
 
-_COMPILED_FROM = ("env", "solvers")
+_COMPILED_FROM = ("env", "solvers", "actors")
 # Dots, module, names. Python's own parser would take most of a second for all files.
 _IMPORT = re.compile(r"^\s*from\s+(\.+)([\w.]*)\s+import\s+(\([^)]*\)|[^\n]*)", re.MULTILINE)
 _NUMBA = re.compile(r"^\s*(from|import) (numba|[.\w]*\b(jit|kernel))\b", re.MULTILINE)
 # Docstrings, comments and blank lines.
 _PROSE = re.compile(r'^[ \t]*""".*?"""[ \t]*\n|^[ \t]*(#[^\n]*)?\n|  [ \t]*#[^\n]*$', re.MULTILINE | re.DOTALL)
+# The ending of files that hold the digest of sources of known sizes and times.
+_STAMP = ".digest"
 _KEPT_S = 30 * 24 * 3600.0
 
 
@@ -30,13 +33,17 @@ def keep_compiled_code_by_source() -> None:
     if os.environ.get("NUMBA_CACHE_DIR"):
         return
     folder = cache_folder() / "compiled"
-    mine = folder / source_digest(Path(__file__).parents[2])
     try:
+        mine = folder / _digest_by_stamp(Path(__file__).parents[2], folder)
         mine.mkdir(parents=True, exist_ok=True)
         os.utime(mine)
         for other in folder.iterdir():
-            if time.time() - other.stat().st_mtime > _KEPT_S:
+            if time.time() - other.stat().st_mtime <= _KEPT_S:
+                continue
+            if other.is_dir():
                 shutil.rmtree(other, ignore_errors=True)
+            else:
+                other.unlink(missing_ok=True)
     except OSError:
         return
     if not os.access(mine, os.W_OK):
@@ -46,14 +53,39 @@ def keep_compiled_code_by_source() -> None:
         sys.modules["numba"].config.CACHE_DIR = str(mine)
 
 
+def _digest_by_stamp(package: Path, folder: Path) -> str:
+    """Returns the digest of the sources, which is kept in `folder` by their sizes and times: reading all takes most of
+    a tenth of a second.
+    """
+    stamp = hashlib.sha256(sys.version.encode())
+    for path in _sources(package):
+        status = path.stat()
+        stamp.update(f"{path} {status.st_size} {status.st_mtime_ns}\n".encode())
+    kept = folder / f"{stamp.hexdigest()[:16]}{_STAMP}"
+    try:
+        found = kept.read_text(encoding="utf-8")
+        os.utime(kept)
+    except OSError:
+        found = ""
+    if re.fullmatch(r"[0-9a-f]{16}", found):
+        return found
+    digest = source_digest(package)
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        unfinished = kept.with_suffix(f".{os.getpid()}")
+        unfinished.write_text(digest, encoding="utf-8")
+        os.replace(unfinished, kept)
+    return digest
+
+
+def _sources(package: Path) -> list[Path]:
+    return [path for room in _COMPILED_FROM for path in sorted((package / room).rglob("*.py"))]
+
+
 def source_digest(package: Path) -> str:
     """Returns a digest of the sources of compiled code: modules that import Numba, and all that they import from this
     package, since constants are compiled in. Comments, docstrings and other modules do not count."""
-    sources = {
-        path: path.read_text(encoding="utf-8")
-        for room in _COMPILED_FROM
-        for path in sorted((package / room).rglob("*.py"))
-    }
+    sources = {path: path.read_text(encoding="utf-8") for path in _sources(package)}
     reached: set[Path] = set()
     waiting = [path for path, source in sources.items() if _NUMBA.search(source)]
     while waiting:

@@ -13,6 +13,7 @@ It also compiles a function anew for each literal argument. Here arguments count
 import threading
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
@@ -86,6 +87,20 @@ def compile_kernel(kernel: Any) -> None:
         if not kernel.overloads:
             kernel.compile(signature_of(*kernel.declared))
             kernel.disable_compile()
+
+
+def is_kept(kernel: Any) -> bool:
+    """Returns whether the code of a kernel is loaded, or lies on disk."""
+    if kernel.overloads:
+        return True
+    cache = kernel._cache
+    try:
+        name = cache._cache_file._load_index().get(
+            cache._index_key(signature_of(*kernel.declared), kernel.targetctx.codegen())
+        )
+        return name is not None and (Path(cache.cache_path) / name).exists()
+    except (OSError, EOFError, ValueError):
+        return False
 
 
 def address_of(kernel: Any) -> int:

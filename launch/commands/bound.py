@@ -44,9 +44,12 @@ def run(arguments: argparse.Namespace) -> int:
     from ...env import workloads
     from ...env.bounds.bound import bound
     from ...env.program.mapping_file import write_mapping
+    from ..start import needs
+    from ..terminal.compiling import compile_kernels
     from ..terminal.console import stdout_console
 
     program = workloads.load(arguments.program)
+    compile_kernels(needs.BOUND)
     console = stdout_console()
     if arguments.json == "-":
         found = bound(program, arguments.objective, arguments.seconds, arguments.scope)

@@ -43,6 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
     from ..diagnosis.load import load_agent
     from ..diagnosis.pictures import draw
     from ..diagnosis.tables import heading, tables
+    from ..start import needs
+    from ..terminal.compiling import compile_kernels
     from ..terminal.console import stdout_console
 
     for name, least in (("simulations", 1), ("horizon", 1)):
@@ -56,6 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise UserError(f"no split is called {arguments.split!r}; the splits are {', '.join(workloads.SPLITS)}")
     agent = load_agent(arguments.agent)
     programs = [workloads.load(name) for name in names]
+    compile_kernels(needs.DIAGNOSE)
     console, results = stdout_console(), []
     for program in programs:
         print(f"diagnosing {program.name}", file=sys.stderr, flush=True)

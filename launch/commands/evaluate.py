@@ -1,8 +1,12 @@
 """`mallocmuzero evaluate`: plays programs with a trained agent, beside reference players and XLA."""
 
 import argparse
+from typing import TYPE_CHECKING
 
 from ..terminal.json_output import add_json_option, write_json
+
+if TYPE_CHECKING:
+    from ..config.config import TrainConfig
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -27,7 +31,10 @@ def run(arguments: argparse.Namespace) -> int:
     from ...env import workloads
     from ...env.errors import UserError
     from ..run.url import local_run
+    from ..session.compiled import compile_evaluation
     from ..session.report import evaluate_run, evaluations_table
+    from ..start import needs
+    from ..terminal.compiling import Compiling, compile_kernels
     from ..terminal.console import stdout_console
 
     names = arguments.workload
@@ -38,8 +45,14 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.simulations is not None and arguments.simulations < 1:
         raise UserError(f"--simulations is {arguments.simulations}; it must be at least 1")
     programs = [workloads.load(name) for name in names]
+    compile_kernels(needs.EVALUATE)
+
+    def compile_networks(config: "TrainConfig", simulations: int) -> None:
+        with Compiling() as compiling, compiling.networks("policy and search"):
+            compile_evaluation(config, len(programs), simulations)
+
     with local_run(arguments.run_dir) as run_dir:
-        rows = evaluate_run(run_dir, programs, arguments.simulations)
+        rows = evaluate_run(run_dir, programs, arguments.simulations, compile_networks)
     if arguments.json is not None:
         write_json([row.as_json() for row in rows], arguments.json)
     if arguments.json != "-":

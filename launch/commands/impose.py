@@ -85,12 +85,17 @@ def run(arguments: argparse.Namespace) -> int:
     from ...roundtrip.real_compiler import real_compiler
     from ...roundtrip.source import find_source, program_path
     from ...roundtrip.translate import translate
+    from ...solvers.solve import SOLVERS
+    from ..start.solving import DECODES, compile_solvers
+    from ..terminal.compiling import Compiling
 
     if arguments.seed < 0 or not arguments.seconds >= 0 or arguments.candidates < 1:
         raise UserError("--seed and --seconds are 0 or more, --candidates 1 or more")
     if not arguments.output.parent.is_dir():
         raise UserError(f"{arguments.output}: there is no folder {arguments.output.parent}; make it first")
     program = workloads.load(arguments.program)
+    with Compiling() as compiling:
+        compile_solvers(compiling, SOLVERS, DECODES)
     mapping = read_mapping(arguments.mapping, program)
     violations = verify(program, program.target, mapping)
     if violations:

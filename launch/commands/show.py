@@ -26,11 +26,14 @@ def run(arguments: argparse.Namespace) -> int:
     from ...env.errors import UserError
     from ...env.verifier.verify import check
     from ...env.viewer import picture
+    from ..start import needs
+    from ..terminal.compiling import compile_kernels
     from ..terminal.mappings import read_any_mapping
 
     if arguments.beside is not None and arguments.mapping is None:
         raise UserError("--beside needs a mapping to stand beside; give PROGRAM MAPPING")
     program = workloads.load(arguments.program)
+    compile_kernels(needs.PHYSICS)
     mapping = None if arguments.mapping is None else read_any_mapping(arguments.mapping, program)
     beside = None if arguments.beside is None else read_any_mapping(arguments.beside, program)
     for drawn in (mapping, beside):

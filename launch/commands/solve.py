@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ..terminal.json_output import add_json_option, write_json
 
 if TYPE_CHECKING:
+    from rich.status import Status as RichStatus
+
     from ...env.program.program import Program
     from ...solvers.common.budget import Status
     from ...solvers.common.task import Task
@@ -60,6 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ...env.program.mapping_file import write_mapping
     from ...solvers.common.budget import Budget
     from ...solvers.solve import SOLVERS, Solvers, solve
+    from ..start.solving import compile_solver
     from ..terminal.stop import StopRequest
 
     if arguments.seed < 0:
@@ -70,6 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     budget = Budget(_SECONDS if unlimited else arguments.seconds, arguments.evaluations)
     program = workloads.load(arguments.program)
     solvers: Solvers = {**SOLVERS, _GUIDED: _LazyGuided(arguments.policy)}
+    compile_solver(arguments.solver, solvers, program, arguments.objective)
     with StopRequest() as stop, _Progress() as progress:
         solution = solve(
             program,
@@ -160,17 +164,11 @@ class _Progress:
     """Shows the solver's progress on standard error: live in a terminal, else as a line every few seconds."""
 
     def __init__(self) -> None:
-        from ..terminal.console import stderr_console
-
-        console = stderr_console()
-        self._live = (
-            console.status("compiling (minutes the first time, then a second)") if console.is_terminal else None
-        )
+        self._live: RichStatus | None = None
+        self._terminal = sys.stderr.isatty()
         self._shown_at = time.monotonic()
 
     def __enter__(self) -> "_Progress":
-        if self._live is not None:
-            self._live.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -180,12 +178,17 @@ class _Progress:
     def show(self, status: "Status") -> None:
         """Shows a status, unless the last one was shown a moment ago."""
         now = time.monotonic()
-        if now - self._shown_at < (0.2 if self._live is not None else _LINE_SECONDS):
+        if now - self._shown_at < (0.2 if self._terminal else _LINE_SECONDS):
             return
         self._shown_at = now
         best = "no mapping yet" if status.best_s == float("inf") else f"best {status.best_s * 1e6:,.2f} us"
         text = f"{status.seconds:.0f} s · {status.evaluations:,} games · {best} · {status.doing}"
-        if self._live is not None:
+        if not self._terminal:
+            print(text, file=sys.stderr, flush=True)
+        elif self._live is not None:
             self._live.update(text)
         else:
-            print(text, file=sys.stderr, flush=True)
+            from ..terminal.console import stderr_console
+
+            self._live = stderr_console().status(text)
+            self._live.start()

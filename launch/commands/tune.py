@@ -10,6 +10,7 @@ from ..terminal.json_output import add_json_option, write_json
 
 if TYPE_CHECKING:
     from ...solvers.solve import Solvers
+    from ..terminal.compiling import Compiling
 
 _MINUTES = 10.0
 _GUIDED = "guided"
@@ -58,13 +59,17 @@ def run(arguments: argparse.Namespace) -> int:
     from ...env.storage.atomic import write_atomically
     from ...roundtrip.comparison import flags_us
     from ...roundtrip.tune import tune
+    from ..start.solving import DECODES, compile_solvers
+    from ..terminal.compiling import Compiling
 
     if arguments.seed < 0 or not arguments.minutes > 0:
         raise UserError("--seed is 0 or more, --minutes more than 0")
     for output in (arguments.output, arguments.program_output):
         if output is not None and not output.parent.is_dir():
             raise UserError(f"{output}: there is no folder {output.parent}; make it first")
-    solvers = _solvers(arguments.solver)
+    with Compiling() as compiling:
+        solvers = _solvers(arguments.solver, compiling)
+        compile_solvers(compiling, solvers, arguments.solver, DECODES)
     tuned = tune(
         arguments.function,
         arguments.target,
@@ -100,7 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _solvers(solver: str) -> "Solvers":
+def _solvers(solver: str, compiling: "Compiling") -> "Solvers":
     """Returns the solvers to choose from; reads and compiles the policy of `guided` only if that one is chosen.
 
     Raises:
@@ -112,7 +117,8 @@ def _solvers(solver: str) -> "Solvers":
     if solver == _GUIDED:
         from ..run.guided import guided_solver  # imports JAX
 
-        return {**SOLVERS, _GUIDED: guided_solver()}
+        with compiling.networks("the policy"):
+            return {**SOLVERS, _GUIDED: guided_solver()}
     if solver not in SOLVERS:
         raise UserError(f"no solver is called {solver!r}; the solvers are {', '.join((_GUIDED, *SOLVERS))}")
     return SOLVERS

@@ -24,9 +24,12 @@ def run(arguments: argparse.Namespace) -> int:
     from ...env.physics.cost import CYCLES, MODELS, exact
     from ...env.physics.objective import latencies
     from ...env.verifier.verify import verify
+    from ..start import needs
+    from ..terminal.compiling import compile_kernels
     from ..terminal.mappings import read_any_mapping
 
     program = workloads.load(arguments.program)
+    compile_kernels(needs.PHYSICS)
     mapping = read_any_mapping(arguments.mapping, program)
     violations = verify(program, program.target, mapping)
     verified = not violations

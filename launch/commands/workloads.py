@@ -27,9 +27,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Runs the command."""
     from ...env import workloads
     from ...env.errors import UserError
+    from ..start import needs
+    from ..terminal.compiling import compile_kernels
 
     if arguments.split is not None and arguments.split not in workloads.SPLITS:
         raise UserError(f"no split is called {arguments.split!r}; the splits are {', '.join(workloads.SPLITS)}")
+    compile_kernels(needs.PLAY)
     names = [name for name in workloads.names() if arguments.split in (None, workloads.split(name))]
     entries = [describe(workloads.load(name), workloads.split(name)) for name in names]
     if arguments.json is not None:

@@ -27,6 +27,8 @@ from .workers import Learned, Played, Publication
 _log = logging.getLogger(__name__)
 _WAIT_S = 1.0
 _STOP_TIMEOUT_S = 60.0
+# Seconds that the first actor waits for the others before the clock runs.
+_PATIENCE_S = 120.0
 
 
 class Driver:
@@ -50,27 +52,42 @@ class Driver:
         self._restarts = 0
         self._saving: Saving | None = None
         self._starved_since: float | None = None
+        # Until the clock runs: the workers that are ready, as role and index, in the order in which they became so.
+        self._waiting: dict[tuple[str, int], None] | None = None
 
     def begin(self) -> None:
-        """Has the learner learn, and holds the clock until an actor has played. Raises Lost.
+        """Has all workers compile, and starts the clock and the work once they are ready. Raises Lost.
 
-        On a new machine the actors compile the game first, which is no training.
+        Actors that are not ready `_PATIENCE_S` after the first of them, for want of a node, say, join later.
         """
-        session, steps = self.session, self._config.steps
-        self._fleet.learn()
-        session.doing("compiling the game, which takes minutes on a new machine")
-        while not self._fleet.any_actor_has_played:
-            if session.stop or (steps is not None and session.counters.step >= steps):
-                break
+        session, self._waiting = self.session, {}
+        self._fleet.prepare_learner()
+        session.start()
+        session.doing("the workers compile, longest on a new machine")
+        first_ready: float | None = None
+        while not session.finished:
             self.turn()
             session.start()
             session.show()
+            actors = sum(role == ACTOR for role, _ in self._waiting)
+            if not actors or (LEARNER, 0) not in self._waiting:
+                continue
+            first_ready = first_ready or time.monotonic()
+            evaluator_ready = not self._config.schedule.evaluate_period or (EVALUATOR, 0) in self._waiting
+            late = time.monotonic() - first_ready > _PATIENCE_S
+            if late or (actors == self._config.actors and evaluator_ready):
+                break
         session.start()
         session.doing("")
+        waiting, self._waiting = self._waiting, None
+        if not session.finished:
+            for role, index in waiting:
+                self._next_call(role, index)
 
     def turn(self) -> None:
         """Waits for calls that complete, takes their results, and hands the workers their next calls. Raises Lost."""
-        self._evaluate_if_due()
+        if self._waiting is None:
+            self._evaluate_if_due()
         self._complete_calls(again=True)
         self.replay.check()
         # The server answers nobody while it writes a checkpoint.
@@ -120,23 +137,37 @@ class Driver:
         for call, result, error in self._fleet.completed(_WAIT_S):
             if error is not None:
                 self._failed(call, error, again)
-            elif call.role == ACTOR:
-                if result is not None:  # `begin` returns None.
-                    self.played(call.index, result)
-                if again:
-                    self._fleet.play(call.index, self._publication)
-            elif call.role == LEARNER:
-                self._learned(result)
-                if again and not self.session.finished:
-                    self._fleet.learn()
             elif call.role == STATE:
                 if again:
                     self._save_beside(result)
             else:
-                version, evaluations = result
-                self.session.evaluated(evaluations, version)
-                self._fleet.calls.has_worked(EVALUATOR)
+                if result is not None:  # a worker that has become ready returns None
+                    self._took(call, result)
+                if not again:
+                    continue
+                if self._waiting is None:
+                    self._next_call(call.role, call.index)
+                else:
+                    self._waiting[call.role, call.index] = None
         self._fleet.end_slow_workers()
+
+    def _took(self, call: Call, result: Any) -> None:
+        """Takes the report of a worker."""
+        if call.role == ACTOR:
+            self.played(call.index, result)
+        elif call.role == LEARNER:
+            self._learned(result)
+        else:
+            version, evaluations = result
+            self.session.evaluated(evaluations, version)
+            self._fleet.calls.has_worked(EVALUATOR)
+
+    def _next_call(self, role: str, index: int) -> None:
+        """Hands a worker its next call; an evaluator waits for parameters."""
+        if role == ACTOR:
+            self._fleet.play(index, self._publication)
+        elif role == LEARNER and not self.session.finished:
+            self._fleet.learn()
 
     def played(self, index: int, played: Played) -> None:
         """Takes an actor's report."""
@@ -178,6 +209,8 @@ class Driver:
             raise Lost(LEARNER, f"died ({reason})")
         if not again:
             return
+        if self._waiting is not None:
+            self._waiting.pop((call.role, call.index), None)
         self._restarts += 1
         self.session.counters.restarted(call.role)
         if self._restarts > self._config.ray.restarts:

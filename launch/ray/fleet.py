@@ -67,6 +67,7 @@ class Fleet:
         """Starts the evaluator, or another one in its place."""
         self.calls.begins(EVALUATOR)
         self._evaluator = self._start(EvaluatorWorker, EVALUATOR, self._config, self._session.programs)
+        self.calls.add(self._evaluator.prepare.remote(), EVALUATOR)
 
     def start_actor(self, index: int) -> None:
         """Starts an actor, or another one in its place, which goes on from the last known state."""
@@ -136,6 +137,10 @@ class Fleet:
         call = self._actors[index].play.remote(self._config.schedule.slice_moves, publication, lines)
         self.calls.add(call, ACTOR, index)
 
+    def prepare_learner(self) -> None:
+        """Has the learner compile."""
+        self.calls.add(self._learner.prepare.remote(), LEARNER)
+
     def learn(self) -> None:
         """Has the learner update until its next version of the parameters."""
         self.calls.add(self._learner.learn.remote(self._config.steps), LEARNER)
@@ -173,11 +178,6 @@ class Fleet:
             limit_s = self.calls.limit_s(call)
             self._session.say(f"{call.role} {call.index} has not answered for {limit_s:.0f} s; ending it")
             self.end(call.role, call.index)
-
-    @property
-    def any_actor_has_played(self) -> bool:
-        """True if an actor has played a slice since it was started."""
-        return any(self.calls.proven(ACTOR, index) for index in range(self._config.actors))
 
     @property
     def all_actors_have_played(self) -> bool:

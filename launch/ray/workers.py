@@ -13,6 +13,7 @@ import numpy as np
 
 from ...actors.evaluate.evaluate import Evaluation
 from ...actors.self_play.actor import PlayReport
+from ...env.compiled.prepare import prepare
 from ...env.program.program import Program
 from ...learner.networks.network import Network, Params
 from ...learner.state import TrainingState
@@ -21,6 +22,7 @@ from ...replay.reverb.client import ReverbReplay
 from ...replay.reverb.sharded import ShardedReplay, open_replay
 from ..config.config import TrainConfig
 from ..session.builders import evaluate_parameters, make_actor, make_training_update
+from ..session.compiled import compile_evaluation, compile_play, run_update, training_kernels
 from .cluster import import_ray
 
 _SAMPLE_TIMEOUT_S = 1.0
@@ -94,11 +96,13 @@ class WaitTimer:
         self._replay, self._side = replay, side
         self._replay_s = 0.0
         self._unreported_s: dict[str, float] = {}
-        self._returned_at = time.monotonic()
+        self._returned_at: float | None = None
 
     def called(self) -> None:
-        """Marks the beginning of a call: since the last one ended the worker waited for its turn."""
-        self.add(TURN, time.monotonic() - self._returned_at)
+        """Marks the beginning of a call: since the last one ended the worker waited for its turn. Before the first one
+        it was being started."""
+        if self._returned_at is not None:
+            self.add(TURN, time.monotonic() - self._returned_at)
 
     def returning(self) -> None:
         """Marks the end of a call."""
@@ -123,10 +127,12 @@ class ActorWorker:
     def begin(
         self, config: TrainConfig, programs: list[Program], address: str, seed: int, state: dict[str, Any] | None
     ) -> None:
-        """Begins all games, or continues from the state of an earlier actor. To be called first.
+        """Compiles, and begins all games, or continues from the state of an earlier actor. To be called first.
 
         Not the constructor: an error of Ray's would hide a UserError that a constructor raises.
         """
+        prepare(training_kernels(config), helped=False)
+        compile_play(config)
         self._replay = ReverbReplay(address, config.replay.share(), config.segment_spec)
         self._writers = [self._replay.writer() for _ in range(config.actor.games)]
         self._actor = make_actor(config, programs, Network(config.network), writers=self._writers, seed=seed)
@@ -188,6 +194,10 @@ class LearnerWorker:
         self._step = int(state.step)
         self._waits = WaitTimer(self._replay, "sample")
 
+    def prepare(self) -> None:
+        """Compiles the update."""
+        run_update(self._config, self._update, self._state)
+
     def publish(self) -> Publication:
         """Puts the parameters into Ray's object store."""
         return Publication(self._step, [import_ray().put(jax.device_get(self._state.params))])
@@ -248,6 +258,11 @@ class EvaluatorWorker:
         self._config = config
         self._network = Network(config.network)
         self._programs = programs
+
+    def prepare(self) -> None:
+        """Compiles the evaluation."""
+        prepare(training_kernels(self._config), helped=False)
+        compile_evaluation(self._config, len(self._programs), self._config.schedule.evaluate_simulations)
 
     def evaluate(self, publication: Publication) -> tuple[int, list[Evaluation]]:
         """Returns the version of the parameters and their evaluations."""

@@ -1,5 +1,6 @@
 """Opens a run: the programs of a new one, or configuration, programs and last checkpoint of one that is resumed."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from ...actors.self_play.resize import MARK, resize_fast_memory
@@ -21,7 +22,7 @@ def load_programs(config: TrainConfig) -> list[Program]:
     """Returns the programs of a new run, in the order of its workloads.
 
     Raises:
-      UserError: a program cannot be read, shares its name with another, or leaves nothing to decide.
+      UserError: a program cannot be read, or shares its name with another.
     """
     programs = [_load_program(name) for name in config.workloads]
     names = [program.name for program in programs]
@@ -32,9 +33,14 @@ def load_programs(config: TrainConfig) -> list[Program]:
             raise UserError(
                 f"{name}: the program's name {program.name!r} cannot be a file name; capture it under another"
             )
+    return programs
+
+
+def check_playable(config: TrainConfig, programs: Sequence[Program]) -> None:
+    """Raises UserError if a program leaves nothing to decide. Begins a game of each, in compiled code."""
+    for name, program in zip(config.workloads, programs, strict=True):
         if config.actor.game(program).done:
             raise UserError(f"{name}: leaves nothing to decide, so there is nothing to learn; choose another workload")
-    return programs
 
 
 def _load_program(name: str) -> Program:

@@ -1,6 +1,6 @@
 """The report of a run: the agent beside the reference players and XLA's production mapping."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from ..run.json_file import write_json_file
 from ..run.policy import read_policy_of_run
 from ..terminal.console import stdout_console
 from .builders import evaluation_search
+from .compiled import compile_evaluation
 from .session import Session
 
 BEST_OF_TRAINING = "muzero-best"
@@ -53,13 +54,19 @@ def row_of(evaluation: Evaluation) -> Row:
     return Row(**{name: getattr(evaluation, name) for name in Row.__dataclass_fields__})
 
 
-def evaluate_run(run_dir: str | Path, programs: Sequence[Program], simulations: int | None = None) -> list[Row]:
+def evaluate_run(
+    run_dir: str | Path,
+    programs: Sequence[Program],
+    simulations: int | None = None,
+    compile_networks: Callable[[TrainConfig, int], None] | None = None,
+) -> list[Row]:
     """Plays programs with the agent of a run's last checkpoint, beside the reference players.
 
     Args:
       run_dir: the run directory.
       programs: programs to play; the agent need not have seen them.
       simulations: simulations per move of the search; None for the run's own setting.
+      compile_networks: called before anything is timed, with the run's configuration and the simulations.
 
     Raises:
       UserError: there is no whole checkpoint of this version.
@@ -67,10 +74,17 @@ def evaluate_run(run_dir: str | Path, programs: Sequence[Program], simulations: 
     run = RunDirectory(run_dir)
     config, manifest = run.open()
     network, params, _ = read_policy_of_run(run)
+    if compile_networks is not None:
+        compile_networks(config, _simulations(config, simulations))
     trained = {program.sha256 for program in run.programs(manifest)}
     best = BestMappings([program for program in programs if program.sha256 in trained], config.actor)
     best.load(run.best)
     return [row_of(e) for e in evaluate_all(config, network, params, programs, best=best, simulations=simulations)]
+
+
+def _simulations(config: TrainConfig, simulations: int | None) -> int:
+    """Returns the simulations per move, if not given those of the run's own evaluations."""
+    return simulations or config.schedule.evaluate_simulations or config.search.simulations
 
 
 def evaluate_all(
@@ -91,8 +105,8 @@ def evaluate_all(
       best: the best mappings of training.
       simulations: simulations per move of the search; None for the run's own setting.
     """
-    if simulations is None:
-        simulations = config.schedule.evaluate_simulations or config.search.simulations
+    simulations = _simulations(config, simulations)
+    compile_evaluation(config, len(programs), simulations)
     search = evaluation_search(config, simulations)
     policy = evaluate_network(network, params, programs, config.actor, None, config.seed)
     searched = evaluate_network(network, params, programs, config.actor, search, config.seed)

@@ -1,7 +1,11 @@
-"""Ctrl-C and SIGTERM: the first signal stops a command cleanly, the second at once."""
+"""Ctrl-C and SIGTERM: the first signal stops a command cleanly, the second at once; before any work, the first does."""
 
+import contextlib
+import os
 import signal
 import sys
+import threading
+from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, Self
 
@@ -42,3 +46,54 @@ class StopRequest:
             raise KeyboardInterrupt
         self.signal = number
         print("\nstopping and saving; once more stops at once", file=sys.stderr, flush=True)
+
+
+class EndAtOnce:
+    """A context in which Ctrl-C and SIGTERM end the process at once, with one line and no traceback.
+
+    An exception would have to wait until a library returns that compiles for seconds, and could come out of the middle
+    of it. So a thread is told of the signal, says the line, and leaves without a word to the rest.
+    """
+
+    def __init__(self, why: str, before: Callable[[], None]) -> None:
+        """Takes the end of the line, and what ends other processes and displays."""
+        self._why, self._before = why, before
+        self._previous: dict[int, Any] = {}
+        self._wakeup_before = -1
+        self._write = -1
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is not threading.main_thread():
+            return self  # signals come to the main thread
+        read, self._write = os.pipe()
+        os.set_blocking(self._write, False)
+        threading.Thread(target=self._watch, args=(read,), daemon=True).start()
+        self._wakeup_before = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        self._previous = {number: signal.signal(number, _leave_to_thread) for number in _SIGNALS}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._write < 0:
+            return
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._wakeup_before, warn_on_full_buffer=False)
+        os.close(self._write)
+        self._write = -1
+
+    def _watch(self, read: int) -> None:
+        """Ends the process once a signal has come; returns when the context has ended."""
+        while number := os.read(read, 1):
+            if number[0] in _SIGNALS:
+                with contextlib.suppress(Exception):
+                    self._before()
+                with contextlib.suppress(Exception):
+                    print(f"mallocmuzero: stopped: {self._why}", file=sys.stderr, flush=True)
+                os._exit(128 + number[0])
+        os.close(read)
+
+
+def _leave_to_thread(number: int, frame: FrameType | None) -> None:
+    """Does nothing: the number has been written to the thread's pipe."""

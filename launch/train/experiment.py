@@ -22,6 +22,7 @@ import jax
 
 from ...env.errors import UserError
 from ...learner.networks.network import Params
+from ...learner.update import Update
 from ..config.config import RAY, TrainConfig
 from ..config.overrides import Overrides
 from ..ray.calls import Lost, last_line
@@ -35,10 +36,12 @@ from ..run.json_file import write_json_file
 from ..run.log_file import logging_to
 from ..run.url import RunUrl, is_url
 from ..session.builders import starting_state
-from ..session.opening import load_programs, reopen
+from ..session.compiled import compile_topology_process, training_kernels
+from ..session.opening import check_playable, load_programs, reopen
 from ..session.progress import Progress
 from ..session.report import finish
 from ..session.session import Session
+from ..terminal.compiling import Compiling
 from ..terminal.stop import StopRequest
 from .process import ProcessTrainer
 
@@ -64,6 +67,8 @@ def run_experiment(run_dir: str | Path, overrides: Overrides, *, resume: bool) -
         if not resume:
             config = overrides.resolve()
             programs = load_programs(config)
+            compiled = _compile(config)
+            check_playable(config, programs)
         elif url is None:
             run.open()  # Raises if there is no run, before the lock would make a folder.
         run.lock()
@@ -71,7 +76,8 @@ def run_experiment(run_dir: str | Path, overrides: Overrides, *, resume: bool) -
         news = None if url is None else url.begin(resume)
         if resume:
             config, programs, resumed = reopen(run, overrides)
-        train = _topology(config, stack)
+            compiled = _compile(config)
+        train = _topology(config, compiled, stack)
 
         # The run directory, and the session that writes to it.
         if resume:
@@ -106,14 +112,18 @@ def run_experiment(run_dir: str | Path, overrides: Overrides, *, resume: bool) -
         return status
 
 
-def train_in_process(session: Session) -> Params:
+def train_in_process(session: Session, update: Update | None = None) -> Params:
     """Trains in this process until the session is finished; saves, and returns the last parameters.
 
     Turns depend on the replay alone and all randomness on the seed, so runs of equal length are equal, also if one of
     them was killed and resumed.
+
+    Args:
+      session: the run.
+      update: the learner's update, compiled; None to compile it on the run's clock.
     """
     config = session.config
-    trainer = ProcessTrainer(session)
+    trainer = ProcessTrainer(session, update)
     if session.resumed is None and config.schedule.evaluate_period:
         trainer.evaluate()
     session.start()
@@ -170,12 +180,22 @@ def train_on_ray(session: Session, cluster: Cluster) -> Params:
             raise driver.rescue(Lost("Ray cluster", f"died ({last_line(error)})")) from error
 
 
-def _topology(config: TrainConfig, stack: ExitStack) -> Topology:
+def _compile(config: TrainConfig) -> Update | None:
+    """Compiles what this process runs, before anything is written; returns the update, if it is this process's own."""
+    with Compiling() as compiling:
+        compiling.kernels(training_kernels(config))
+        if config.topology == RAY:
+            return None  # its workers compile search and update, and then report that they are ready
+        with compiling.networks("search and update"):
+            return compile_topology_process(config)
+
+
+def _topology(config: TrainConfig, update: Update | None, stack: ExitStack) -> Topology:
     """Returns the function that trains a session. For the topology `ray`, joins the cluster until `stack` ends."""
     if config.topology == RAY:
         joined = stack.enter_context(cluster(config))
         return lambda session: train_on_ray(session, joined)
-    return train_in_process
+    return partial(train_in_process, update=update)
 
 
 def _greet(session: Session, resume: bool, news: str | None) -> None:

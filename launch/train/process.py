@@ -8,6 +8,7 @@ from flax import serialization
 
 from ...learner.checkpoints.checkpoint import Checkpoints
 from ...learner.networks.network import Params
+from ...learner.update import Update
 from ...replay.local.replay import LocalReplay
 from ..run.checkpoints import ACTORS, LEARNER, PUBLISHED, REPLAY
 from ..session.builders import Role, evaluate_parameters, make_actor, make_training_update, seed_of, starting_state
@@ -21,19 +22,23 @@ _SAMPLE_TIMEOUT_S = 60.0
 class ProcessTrainer:
     """Learner, replay and actor of a run, begun anew or restored from the run's checkpoint.
 
+    Args:
+      session: the run.
+      update: the learner's update, compiled; None to make one.
+
     Attributes:
       replay: the segments.
       state: the training state after the last update.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, update: Update | None = None) -> None:
         config = session.config
         self._session, self._config = session, config
         self.replay = LocalReplay(
             config.replay, config.segment_spec, np.random.default_rng(seed_of(config.seed, Role.REPLAY))
         )
         self.state = starting_state(config, session.network, session.resumed)
-        self._update = make_training_update(config, session.network)
+        self._update = make_training_update(config, session.network) if update is None else update
         # The actor's parameters lag behind the learner's: a new version comes every `publish_period` updates.
         self._published: Params = self.state.params
         self._version = 0

@@ -11,7 +11,7 @@ from mallocmuzero.env.compiled.cache import source_digest
 def kept_in(**variables: str) -> str:
     """Returns where a fresh process keeps compiled code."""
     environment = {key: value for key, value in os.environ.items() if key != "NUMBA_CACHE_DIR"} | variables
-    code = "import mallocmuzero, numba; print(numba.config.CACHE_DIR)"
+    code = "import mallocmuzero.env.game.kernels, numba; print(numba.config.CACHE_DIR)"
     return subprocess.run(
         [sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True
     ).stdout.strip()
@@ -71,6 +71,19 @@ def test_old_folders_go_and_new_ones_stay(tmp_path: Path) -> None:
     kept_in(XDG_CACHE_HOME=str(tmp_path))
     assert not (compiled / "old").exists()
     assert (compiled / "new").exists()
+
+
+def test_a_changed_source_is_noticed_without_reading_all(tmp_path: Path) -> None:
+    """The digest is kept by the sizes and times of the sources, and made anew where one changes."""
+    compiled = tmp_path / "mallocmuzero" / "compiled"
+    folder = kept_in(XDG_CACHE_HOME=str(tmp_path))
+    (stamp,) = compiled.glob("*.digest")
+    assert stamp.read_text() == Path(folder).name
+    assert kept_in(XDG_CACHE_HOME=str(tmp_path)) == folder
+    stamp.write_text("0123456789abcdef")  # believed, so it is read
+    assert kept_in(XDG_CACHE_HOME=str(tmp_path)) == str(compiled / "0123456789abcdef")
+    stamp.write_text("nonsense")
+    assert kept_in(XDG_CACHE_HOME=str(tmp_path)) == folder
 
 
 def test_a_folder_of_the_users_own_choice_stands(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""The time from the shell to work: compiling cold, loading warm, for docs/start.md."""

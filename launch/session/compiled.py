@@ -1,0 +1,94 @@
+"""Compiles what a training run and an evaluation run, before their clocks start: kernels, search and update."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ...actors.search.search import SearchConfig, greedy, search
+from ...learner.networks.network import Network, Params
+from ...learner.state import TrainingState
+from ...learner.update import Update
+from ...replay.segment import Batch
+from ..config.config import TrainConfig
+from ..start import needs
+from .builders import evaluation_search, initial_state, make_training_update
+
+# The second update begins at what an update returns, which JAX compiles apart.
+_UPDATES = 2
+
+
+def training_kernels(config: TrainConfig) -> tuple[str, ...]:
+    """Returns the kernels of a training run."""
+    return (*needs.TRAIN, *(needs.ANNEAL_LINES if config.actor.annealing.accesses else ()))
+
+
+def compile_play(config: TrainConfig) -> None:
+    """Compiles the actors' search."""
+    _search(config, config.actor.games, config.search)
+
+
+def compile_evaluation(config: TrainConfig, programs: int, simulations: int) -> None:
+    """Compiles the evaluation of so many programs: the policy alone, and with search for simulations above 0."""
+    network, params, observations, legal = _inputs(config, programs)
+    jax.block_until_ready(greedy(network, params, observations, legal))
+    found = evaluation_search(config, simulations)
+    if found is not None:
+        _search(config, programs, found.quiet())
+
+
+def compile_update(config: TrainConfig) -> Update:
+    """Returns the learner's update, compiled."""
+    network = Network(config.network)
+    update = make_training_update(config, network)
+    run_update(config, update, initial_state(config, network))
+    return update
+
+
+def run_update(config: TrainConfig, update: Update, state: TrainingState) -> None:
+    """Compiles an update by running it on a batch of nothing; the results are dropped."""
+    for _ in range(_UPDATES):
+        state, _, priorities = update(state, _batch(config))
+    jax.block_until_ready(priorities)
+
+
+def compile_topology_process(config: TrainConfig) -> Update:
+    """Compiles all that a run in one process calls; returns its update."""
+    compile_play(config)
+    if config.schedule.evaluate_period:
+        compile_evaluation(config, len(config.workloads), config.schedule.evaluate_simulations)
+    return compile_update(config)
+
+
+def _search(config: TrainConfig, rows: int, settings: SearchConfig) -> None:
+    network, params, observations, legal = _inputs(config, rows)
+    key = jax.random.fold_in(jax.random.key(0), 0)
+    jax.block_until_ready(search(network, params, key, observations, legal, settings).action)
+
+
+def _inputs(config: TrainConfig, rows: int) -> tuple[Network, Params, np.ndarray, np.ndarray]:
+    """Returns a network with parameters of 0, and a batch of positions."""
+    network = Network(config.network)
+    shapes = jax.eval_shape(network.init, jax.random.key(0))
+    params = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    spec = config.segment_spec
+    return (
+        network,
+        params,
+        np.zeros((rows, spec.observation_size), np.float32),
+        np.ones((rows, spec.num_actions), np.bool_),
+    )
+
+
+def _batch(config: TrainConfig) -> Batch:
+    """Returns a batch of absorbing steps."""
+    size, spec = config.learner.batch_size, config.segment_spec
+
+    def stacked(row: np.ndarray) -> np.ndarray:
+        return np.broadcast_to(row, (size, spec.length, *row.shape)).copy()
+
+    return Batch(
+        **{name: stacked(row) for name, row in spec.absorbing.items()},
+        key=np.arange(size, dtype=np.uint64),
+        probability=np.full(size, 1.0 / size),
+        table_size=size,
+    )

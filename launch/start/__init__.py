@@ -1,0 +1,1 @@
+"""The start of a command: what is compiled before its clock runs."""

@@ -1,0 +1,62 @@
+"""The kernels that each command and each solver runs, so that they are compiled before its clock starts.
+
+Named as in `env/compiled/prepare.py`; those that take longest to compile come first and last, since two processes begin
+at the two ends. A kernel that is missing here is compiled where it is first called, on the clock
+of the command; one too many is compiled for nothing. `tests/launch/start/test_needs.py` runs the solvers and compares.
+"""
+
+PHYSICS = ("env.physics.event_loop",)
+GAME = (*PHYSICS, "env.game.kernels:reset,look,make,judge,list_copies,advance")
+# A whole game in one call.
+PLAY = (*GAME, "env.game.kernels:play_moves")
+# Packing where best fit fails, and where there are slices: not on every program.
+SEARCH_PACKING = ("env.packing.exact", "env.packing.slices")
+# Filling the memory that is free in the end.
+FILL = ("solvers.common.fill", "env.packing.problem", "env.packing.best_fit", *SEARCH_PACKING)
+BOUND = (*PHYSICS, *FILL)
+PLANS = (*FILL, "solvers.common.plan:play_until", *GAME)
+RULES = ("solvers.common.greedy_rules", "solvers.common.plan:plan_of_line")
+# Annealing over plans from the best of greedy rules.
+WALK = ("solvers.common.walk", *RULES, *PLANS)
+# XLA's algorithm judges by the simulator; the game is only set up, for its tables.
+DECODE = ("solvers.xla.assign",)
+XLA = (*DECODE, *FILL, *PHYSICS, "env.game.kernels:reset,advance")
+# A policy plays: observations, changes to lines of play, and the walk.
+GUIDED = (
+    *DECODE,
+    "solvers.learned.walk",
+    "solvers.learned.decisions",
+    "solvers.common.counterfactual:_plan_outcomes",
+    "solvers.greedy.solver",
+    "env.game.kernels:observe",
+    *WALK,
+)
+# Lines of play, the exact outcomes of their moves, and the reference players of a report.
+TRAIN = (
+    "actors.self_play.batch",
+    "env.game.kernels:observe,play_moves",
+    "solvers.common.plan:nearest",
+    "solvers.common.line",
+    "solvers.common.counterfactual:move_outcomes,outcome_ahead",
+    *RULES,
+    *PLANS,
+)
+# What `TRAIN` needs besides where an actor anneals its lines.
+ANNEAL_LINES = ("solvers.common.walk",)
+EVALUATE = (*GAME, *RULES, "env.game.kernels:observe,play_moves")
+DIAGNOSE = (*TRAIN, "solvers.common.plan:preference_for")
+
+SOLVERS: dict[str, tuple[str, ...]] = {
+    "anneal": (*DECODE, *WALK),
+    "cem": (*PLANS, "solvers.cem"),
+    "beam": (*DECODE, *PLANS, *RULES, "solvers.beam", "solvers.common.plan:preference_for"),
+    "restarts": WALK,
+    "milp": PLANS,
+    "egrl": PLANS,
+    "greedy": (*PLANS, *RULES, "solvers.greedy.solver"),
+    "random": PLANS,
+    "xla": XLA,
+    "flags": XLA,
+    "order-search": XLA,
+    "guided": GUIDED,
+}

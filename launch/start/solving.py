@@ -1,0 +1,38 @@
+"""Compiles what solvers run, before a clock starts."""
+
+from ...env.errors import UserError
+from ...env.physics.objective import resolve
+from ...env.program.program import Program
+from ...solvers.solve import Solvers, warm_up
+from ..terminal.compiling import Compiling
+from . import needs
+
+# The solver that runs the decoder of XLA's algorithm, by which mappings are translated into options.
+DECODES = "order-search"
+_GUIDED = "guided"
+
+
+def compile_solver(solver: str, solvers: Solvers, program: Program, objective: str | None) -> None:
+    """Compiles a solver, which `solve` then finds ready, if it can solve the program.
+
+    Raises:
+      UserError: there is no such solver, or the objective is not known.
+    """
+    known(solver, solvers)
+    resolve(program, objective)
+    with Compiling() as compiling:
+        compile_solvers(compiling, solvers, solver)
+
+
+def compile_solvers(compiling: Compiling, solvers: Solvers, *names: str) -> None:
+    """Compiles solvers and all that they call."""
+    compiling.kernels(dict.fromkeys(kernel for name in names for kernel in needs.SOLVERS[name]))
+    for name in names:
+        with compiling.networks("the policy") if name == _GUIDED else compiling.rest():
+            warm_up(solvers[name])
+
+
+def known(solver: str, solvers: Solvers) -> None:
+    """Raises UserError if there is no such solver."""
+    if solver not in solvers:
+        raise UserError(f"no solver is called {solver!r}; the solvers are {', '.join(solvers)}")
