@@ -1,6 +1,5 @@
 """Bounds the latency of every mapping of a program from below, and keeps the best mapping met on the way."""
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -14,10 +13,11 @@ from ..program.program import Program, all_hbm
 from ..program.target import Target
 from ..verifier.verify import verify
 from .construct import constructed
+from .deadline import Deadline, TimeIsUp
 from .placement import Placement, Rules
 from .relaxation import SCOPES, build_relaxation
 from .repair import choice_of, repaired
-from .solve import solve_integer, solve_relaxation
+from .solve import is_hopeless, solve_integer, solve_relaxation
 from .timing import least_latency
 from .touches import replaceable
 
@@ -49,6 +49,7 @@ class Bound:
       production_s: seconds of XLA's own mapping, or None.
       optimal: the mixed-integer program was solved to the end.
       stopped: Ctrl-C ended the solver.
+      cut_short: the limit of time ended it before the bound was as good as it can be made.
       seconds: time spent.
       size: numbers of columns, rows and integer columns of the relaxation.
     """
@@ -65,6 +66,7 @@ class Bound:
     found_s: float | None = None
     optimal: bool = False
     stopped: bool = False
+    cut_short: bool = False
     seconds: float = 0.0
     size: tuple[int, int, int] = (0, 0, 0)
 
@@ -98,7 +100,10 @@ def bound(
     Args:
       program: the program.
       objective: `robust`, `msa` or `cycles`; None for `robust` where `cycles` can price the program, else `msa`.
-      seconds: limit of time, roughly kept: the linear relaxation comes first, integer solutions get the rest.
+      seconds: limit of time: the linear relaxation comes first, integer solutions get the rest. Where it is short for
+        the program, more buffers are left out, and a relaxation that cannot be solved in it is not tried: the bound is
+        then that of single instructions, and the mapping the best known one. Pricing the program and verifying that
+        one mapping has no limit.
       scope: one of `SCOPES`: the mappings that the bound is for.
       target: the hardware; None for the program's own.
       report: called with the name of a stage and the bound so far.
@@ -114,66 +119,97 @@ def bound(
         raise UserError(f"scope {scope!r} is not known; choose one of {', '.join(SCOPES)}")
     if not seconds > 0:
         raise UserError(f"a bound needs time: {seconds:g} seconds are too few")
-    began = time.perf_counter()
+    deadline = Deadline(seconds)
     judge = make_judge(program, objective, target)
     nothing = all_hbm(program)
     all_hbm_s = judge.judge(nothing)
     result = Bound(judge.objective, scope, judge.floor_s(), judge.production_s, nothing, all_hbm_s)
-    known = [program.production, *(variant.mapping for variant in program.variants)]
-    for mapping in (mapping for mapping in known if mapping is not None and target is None):
-        if judge.judge(mapping) < result.mapping_s and not verify(program, judge.target, mapping):
-            result.mapping, result.mapping_s = mapping, judge.judge(mapping)
+    known = [program.production, *(variant.mapping for variant in program.variants)] if target is None else []
+    judged = [(judge.judge(mapping), mapping) for mapping in known if mapping is not None]
+    # The best first, so that one is verified and not all: even that much has no limit of time.
+    for mapping_s, mapping in sorted(judged, key=lambda pair: pair[0]):
+        if mapping_s < result.mapping_s and not verify(program, judge.target, mapping):
+            result.mapping, result.mapping_s = mapping, mapping_s
     if not all_hbm_s > 0:
         return result
     result.bound_s = _least(judge) * (1.0 - _ROUNDING)
+    try:
+        _improve(judge, result, scope, left_out_share, most_capacity_rows, integer, deadline, report)
+    except TimeIsUp:
+        result.cut_short = True
+    result.cut_short |= deadline.passed() and not (result.optimal or result.proved)
+    result.seconds = deadline.spent
+    report("done", result)
+    return result
+
+
+def _improve(
+    judge: Judge,
+    result: Bound,
+    scope: str,
+    left_out_share: float | None,
+    most_capacity_rows: int,
+    integer: bool,
+    deadline: Deadline,
+    report: Report,
+) -> None:
+    """Improves the bound and its mapping by relaxations, as far as the time suffices; arguments as for `bound`.
+
+    Raises:
+      TimeIsUp: a relaxation cannot be built and solved before the limit.
+    """
+    all_hbm_s = judge.judge(all_hbm(judge.program))
 
     def proved_at_least(value: float, unit_s: float) -> float:
         # Upper bounds of columns cut off solutions worse than everything in HBM.
         return min(value * unit_s * (1.0 - _ROUNDING), all_hbm_s)
 
-    linear, placement, unit_s = build_relaxation(judge, SCOPES[scope], left_out_share, most_capacity_rows)
+    linear, placement, unit_s = build_relaxation(judge, SCOPES[scope], left_out_share, most_capacity_rows, deadline)
     result.size = len(linear.cost), len(linear.row_low), sum(linear.integer)
+    if is_hopeless(linear, deadline.left):
+        raise TimeIsUp
     report("relaxation", result)
-    solved = solve_relaxation(linear, max(1.0, seconds - (time.perf_counter() - began)))
+    solved = solve_relaxation(linear, deadline.left, deadline.passed, leave=True)
     if np.isfinite(solved.bound):
         result.relaxation_s = proved_at_least(solved.bound, unit_s)
         result.bound_s = max(result.bound_s, result.relaxation_s)
+    result.cut_short |= not (solved.optimal or solved.stopped)
     report("mappings", result)
     if solved.values is not None:
-        _follow(judge, placement, solved.values, result, report)
-    result.seconds = time.perf_counter() - began
+        _follow(judge, placement, solved.values, result, deadline, report)
+    result.seconds = deadline.spent
     result.stopped = solved.stopped
-    if integer and not result.proved and not solved.stopped and seconds - result.seconds > max(1.0, solved.seconds):
+    if not integer or result.proved or solved.stopped or deadline.left <= max(1.0, solved.seconds):
+        return
+    report("integer", result)
+
+    def progress(dual: float, best: float) -> None:
+        if np.isfinite(dual):
+            value = proved_at_least(dual * (1.0 - 1e-5), unit_s)
+            result.integer_s = max(result.integer_s or 0.0, value)
+            result.bound_s = max(result.bound_s, result.integer_s)
+        result.seconds = deadline.spent
         report("integer", result)
 
-        def progress(dual: float, best: float) -> None:
-            if np.isfinite(dual):
-                value = proved_at_least(dual * (1.0 - 1e-5), unit_s)
-                result.integer_s = max(result.integer_s or 0.0, value)
-                result.bound_s = max(result.bound_s, result.integer_s)
-            result.seconds = time.perf_counter() - began
-            report("integer", result)
-
-        mixed = solve_integer(linear, seconds - result.seconds, progress)
-        result.optimal, result.stopped = mixed.optimal, mixed.stopped
-        if np.isfinite(mixed.bound):
-            result.integer_s = max(result.integer_s or 0.0, proved_at_least(mixed.bound, unit_s))
-            result.bound_s = max(result.bound_s, result.integer_s)
+    mixed = solve_integer(linear, deadline.left, progress, stop=deadline.passed, leave=True)
+    result.optimal, result.stopped = mixed.optimal, mixed.stopped
+    if np.isfinite(mixed.bound):
+        result.integer_s = max(result.integer_s or 0.0, proved_at_least(mixed.bound, unit_s))
+        result.bound_s = max(result.bound_s, result.integer_s)
+    if mixed.values is None:
+        return
+    _follow(judge, placement, mixed.values, result, deadline, report)
+    if not (mixed.stopped or result.proved or deadline.passed()):
+        # Constructed mappings keep whole buffers, and so lose most of a solution that keeps parts.
+        report("mappings", result)
+        rules = replace(SCOPES[scope], whole=True)
+        linear, placement, _ = build_relaxation(judge, rules, left_out_share, most_capacity_rows, deadline)
+        mixed = solve_integer(
+            linear, min(deadline.left, max(1.0, 2.0 * mixed.seconds)), stop=deadline.passed, leave=True
+        )
+        result.stopped = mixed.stopped
         if mixed.values is not None:
-            _follow(judge, placement, mixed.values, result, report)
-        spent = time.perf_counter() - began
-        if mixed.values is not None and not (mixed.stopped or result.proved):
-            # Constructed mappings keep whole buffers, and so lose most of a solution that keeps parts.
-            report("mappings", result)
-            rules = replace(SCOPES[scope], whole=True)
-            linear, placement, _ = build_relaxation(judge, rules, left_out_share, most_capacity_rows)
-            mixed = solve_integer(linear, max(1.0, min(seconds - spent, 2.0 * mixed.seconds)))
-            result.stopped = mixed.stopped
-            if mixed.values is not None:
-                _follow(judge, placement, mixed.values, result, report)
-    result.seconds = time.perf_counter() - began
-    report("done", result)
-    return result
+            _follow(judge, placement, mixed.values, result, deadline, report)
 
 
 def _least(judge: Judge) -> float:
@@ -183,11 +219,14 @@ def _least(judge: Judge) -> float:
     return judge.seconds({m: least_latency(judge.program, judge.target, m, ~replaced) for m in judge.models})
 
 
-def _follow(judge: Judge, placement: Placement, values: np.ndarray, result: Bound, report: Report) -> None:
-    """Makes mappings from a solution and keeps the best one."""
+def _follow(
+    judge: Judge, placement: Placement, values: np.ndarray, result: Bound, deadline: Deadline, report: Report
+) -> None:
+    """Makes mappings from a solution, while there is time, and keeps the best one."""
     program, target = judge.program, judge.target
     for mapping in chain(
-        constructed(judge, placement, values), repaired(program, target, choice_of(placement, values))
+        constructed(judge, placement, values, deadline=deadline),
+        repaired(program, target, choice_of(placement, values), deadline),
     ):
         latency = judge.judge(mapping)
         result.found_s = latency if result.found_s is None else min(result.found_s, latency)

@@ -33,9 +33,10 @@ class CapacityRows:
         self._capacity = rules.capacity_share * (target.fast_bytes - program.reserved)
         # Instruction -> share of fast memory in use while it runs.
         self._used = {t: Expression() for t in self._short_instructions(rules.most_capacity_rows, histories)}
+        self._short = list(self._used)  # ascending
         short = np.zeros(program.num_instructions + 1, np.int64)
         short[[t + 1 for t in self._used]] = 1
-        self._short_before = np.cumsum(short)
+        self._short_before = np.cumsum(short).tolist()
 
     def _short_instructions(self, most: int, histories: dict[int, list[Touch]]) -> list[int]:
         """Returns up to `most` instructions at which the buffers that may be resident do not all fit.
@@ -97,8 +98,8 @@ class CapacityRows:
             share = Expression.of(self._linear.column())
             self._linear.at_least(share.add(there, -1.0))
             self._linear.at_least(share.add(elsewhere), 1.0)
-        for t in range(first, last + 1):
-            self.use(t, buffer, share)
+        for number in range(self._short_before[first], self._short_before[last + 1]):
+            self.use(self._short[number], buffer, share)
 
     def add_rows(self) -> None:
         """Adds a row for each of the instructions, after all buffers have been counted."""

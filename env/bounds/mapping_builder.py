@@ -14,6 +14,7 @@ from ..program.mapping import PREFETCH, WRITE_BACK, Mapping
 from ..program.program import Program
 from ..program.target import Target
 from .buffer_plan import BufferPlan, BufferPlanner
+from .deadline import NO_DEADLINE, Deadline
 from .placement import Placement
 from .solve import Stop
 
@@ -33,6 +34,7 @@ class MappingBuilder:
         *,
         share: float,
         minor: bool,
+        deadline: Deadline = NO_DEADLINE,
     ) -> None:
         """Plans all buffers.
 
@@ -42,8 +44,12 @@ class MappingBuilder:
           values: `[columns]` of the solution.
           share: from this share on, a touch counts as fast.
           minor: place buffers that the relaxation left out too, if they need no copies.
+          deadline: limit of time of everything done here.
+
+        Raises:
+          TimeIsUp: the limit has passed; so do `fit`, `hurry` and `shed`.
         """
-        self._program, self._target = program, target
+        self._program, self._target, self._deadline = program, target, deadline
         self._planner = BufferPlanner(program, placement, values)
         self._fast: dict[int, set[int]] = {}  # buffer -> instructions of the touches that are to be fast
         for (t, buffer), column in placement.fast.items():
@@ -62,6 +68,7 @@ class MappingBuilder:
 
     def _plan(self, buffer: int) -> None:
         """Makes the plan of a buffer, or makes it anew, and accounts for the memory it takes."""
+        self._deadline.check()
         self._charge(buffer, -1)
         self._plans[buffer] = self._planner.plan(
             buffer, self._fast[buffer], cross_program=buffer in self._cross_program
@@ -123,6 +130,7 @@ class MappingBuilder:
             for earlier in (1, 2, 4, 8, 16, 32, 64):
                 start = copy[1] = max(copy[3], kept - earlier)
                 stay[0] = start + 1
+                self._deadline.check()
                 if np.any(self._used[start + 1 : kept + 1] + size > most[start + 1 : kept + 1]):
                     break
                 found = judge.judge(self.mapping())

@@ -11,6 +11,7 @@ import numpy as np
 from ..program.program import Program
 from ..program.target import Target
 from .capacity_rows import CapacityRows
+from .deadline import NO_DEADLINE, Deadline
 from .linear_program import Expression, LinearProgram
 from .placement import Placement, Rules, Stretch
 from .slot_tree import SlotTree
@@ -59,6 +60,7 @@ def add_placement(
     left_out: frozenset[int],
     unit_s: float,
     clocks: int = 1,
+    deadline: Deadline = NO_DEADLINE,
 ) -> Placement:
     """Adds the columns and rows that place the buffers of a program.
 
@@ -70,8 +72,12 @@ def add_placement(
       left_out: buffers that count as fast everywhere at no cost; a bound stays a bound.
       unit_s: the unit of time in seconds.
       clocks: number of cost models under which the copies have to fit.
+      deadline: limit of time.
+
+    Raises:
+      TimeIsUp: the limit has passed.
     """
-    return _Builder(program, target, linear, rules, left_out, unit_s, clocks).build()
+    return _Builder(program, target, linear, rules, left_out, unit_s, clocks).build(deadline)
 
 
 class _Builder:
@@ -100,12 +106,13 @@ class _Builder:
         pairs = replaceable(program) if rules.replacements else {}
         self._pairs = {t: pair for t, pair in pairs.items() if possible[pair[1]]}
 
-    def build(self) -> Placement:
+    def build(self, deadline: Deadline) -> Placement:
         """Adds everything and returns the meaning of the columns."""
         for t in self._pairs:
             self._placement.replaced[t] = self._linear.column(0, 1, integer=True)
         for buffer in np.flatnonzero(self._played).tolist():
             if self._histories[buffer]:
+                deadline.check()
                 self._buffer(buffer, self._histories[buffer])
         if self._rules.most_cross_program is not None:
             ahead = Expression(0.0, dict.fromkeys(self._placement.cross_program.values(), -1.0))

@@ -10,6 +10,7 @@ import numpy as np
 from ..physics.cost import all_hbm_latency
 from ..physics.objective import ROBUST, Judge
 from ..program.program import all_hbm
+from .deadline import NO_DEADLINE, Deadline, TimeIsUp
 from .linear_program import Expression, LinearProgram
 from .placement import Placement, Rules
 from .placement_rows import add_placement
@@ -24,11 +25,19 @@ SCOPES = {
 # The buffers left out may be worth this share of the all-in-HBM latency: the least that makes the program small enough.
 _LEFT_OUT_SHARES = (1e-4, 3e-4, 1e-3)
 _MOST_ACCESSES = 6000
+# The shares that follow where time is short, and the accesses that a second of it may deal with: more than
+# most programs take (about 140), so that these shares leave no program coarser that could have been solved.
+_SHORT_SHARES = (3e-3, 1e-2, 3e-2, 1e-1)
+_ACCESSES_PER_SECOND = 200.0
 _UNITS = 1000.0  # the latency with everything in HBM
 
 
 def build_relaxation(
-    judge: Judge, rules: Rules, left_out_share: float | None, most_capacity_rows: int
+    judge: Judge,
+    rules: Rules,
+    left_out_share: float | None,
+    most_capacity_rows: int,
+    deadline: Deadline = NO_DEADLINE,
 ) -> tuple[LinearProgram, Placement, float]:
     """Returns the relaxation, the meaning of its columns, and its unit of time in seconds of the judge.
 
@@ -36,19 +45,20 @@ def build_relaxation(
       judge: judges the mappings; its objective is the cost.
       rules: freedoms of the mappings.
       left_out_share, most_capacity_rows: as for `bound`.
+      deadline: limit of time. Where little is left, more buffers are left out.
+
+    Raises:
+      TimeIsUp: the limit has passed, or no share leaves out enough to build and solve the relaxation before it.
     """
     program, target, models = judge.program, judge.target, judge.models
     main = models[0]
     unit_s = all_hbm_latency(program, target, main) / _UNITS
-    for share in _LEFT_OUT_SHARES if left_out_share is None else (left_out_share,):
-        left_out = frozenset.intersection(*(minor_buffers(program, target, model, share) for model in models))
-        if np.count_nonzero(~np.isin(program.access_buffer, list(left_out))) <= _MOST_ACCESSES:
-            break
+    left_out = _left_out(judge, left_out_share, deadline)
     linear = LinearProgram()
     rules = replace(rules, most_capacity_rows=most_capacity_rows)
-    placement = add_placement(program, target, linear, rules, left_out, unit_s, len(models))
+    placement = add_placement(program, target, linear, rules, left_out, unit_s, len(models), deadline)
     latencies = [
-        add_time(program, target, linear, placement, tree, unit_s, model)
+        add_time(program, target, linear, placement, tree, unit_s, model, deadline)
         for model, tree in zip(models, placement.trees, strict=True)
     ]
     if judge.objective == ROBUST:
@@ -65,3 +75,31 @@ def build_relaxation(
             linear.cost[column] += weight
         linear.offset = latencies[0].constant
     return linear, placement, unit_s
+
+
+def _left_out(judge: Judge, left_out_share: float | None, deadline: Deadline) -> frozenset[int]:
+    """Returns the buffers to leave out.
+
+    Raises:
+      TimeIsUp: too many accesses remain for the time left, whatever the share.
+    """
+    program, target, models = judge.program, judge.target, judge.models
+
+    def minor(share: float) -> tuple[frozenset[int], int]:
+        found = frozenset.intersection(*(minor_buffers(program, target, model, share) for model in models))
+        out = np.zeros(program.num_buffers, bool)
+        out[list(found)] = True
+        return found, int(np.count_nonzero(~out[program.access_buffer]))
+
+    for share in _LEFT_OUT_SHARES if left_out_share is None else (left_out_share,):
+        left_out, accesses = minor(share)
+        if accesses <= _MOST_ACCESSES:
+            break
+    if left_out_share is None:
+        for share in _SHORT_SHARES:
+            if accesses <= _ACCESSES_PER_SECOND * deadline.left:
+                break
+            left_out, accesses = minor(share)
+    if accesses > _ACCESSES_PER_SECOND * deadline.left:
+        raise TimeIsUp
+    return left_out

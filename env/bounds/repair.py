@@ -5,6 +5,7 @@ cross-program prefetches are therefore packed at the top of fast memory first; t
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,6 +17,7 @@ from ..program.mapping import CROSS_PROGRAM, Mapping
 from ..program.program import OPERAND, Program
 from ..program.target import Target
 from ..verifier.verify import verify
+from .deadline import NO_DEADLINE, Deadline, TimeIsUp
 from .placement import Placement
 
 # The share from which on a touch counts as chosen; in a fractional solution each gives another mapping.
@@ -46,13 +48,23 @@ def choice_of(placement: Placement, values: NDArray[np.float64]) -> Choice:
     )
 
 
-def repaired(program: Program, target: Target, choice: Choice) -> Iterator[Mapping]:
-    """Yields mappings that verify, one for each rounding of the choice that gives a new line of play."""
+def repaired(program: Program, target: Target, choice: Choice, deadline: Deadline = NO_DEADLINE) -> Iterator[Mapping]:
+    """Yields mappings that verify, one for each rounding of the choice that gives a new line of play, in time."""
+    with suppress(TimeIsUp):
+        yield from _repaired(program, target, choice, deadline)
+
+
+def _repaired(program: Program, target: Target, choice: Choice, deadline: Deadline) -> Iterator[Mapping]:
+    """Yields the mappings.
+
+    Raises:
+      TimeIsUp: the limit of time has passed.
+    """
     seen: set[tuple[int, ...]] = set()
     roundings = [(share, ahead) for ahead in (*_SHARES, 2.0) for share in _SHARES]
     for share, ahead in sorted(roundings, key=lambda pair: (pair != (0.5, 0.5), pair[1] != pair[0])):
         residents = _pack(program, target, [b for b, value in choice.cross_program.items() if value >= ahead])
-        moves, mapping = _play(program, target, choice, share, residents)
+        moves, mapping = _play(program, target, choice, share, residents, deadline)
         key = (*residents, -1, *moves)
         if key not in seen:
             seen.add(key)
@@ -73,7 +85,7 @@ def _pack(program: Program, target: Target, buffers: list[int]) -> dict[int, int
 
 
 def _play(
-    program: Program, target: Target, choice: Choice, share: float, residents: dict[int, int]
+    program: Program, target: Target, choice: Choice, share: float, residents: dict[int, int], deadline: Deadline
 ) -> tuple[list[int], Mapping]:
     """Plays the game below buffers that stay throughout (`residents`); returns its moves and the whole mapping."""
     kept = np.zeros(program.num_buffers, bool)
@@ -96,6 +108,7 @@ def _play(
     below = replace(target, fast_bytes=min(residents.values(), default=target.fast_bytes))
     game = MallocGame(others, below, "msa")
     while not game.done:
+        deadline.check()
         game.step(next(move for move in _preferences(program, choice, game.access, share) if game.legal[move]))
     played = game.mapping()
     last, size = program.num_instructions - 1, program.size.tolist()

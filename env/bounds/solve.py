@@ -1,5 +1,6 @@
 """Solves linear and mixed-integer programs with HiGHS, and certifies bounds of linear programs from duals alone."""
 
+import atexit
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +19,14 @@ _GAP = 1e-5
 _INTERIOR_GAP = 1e-6
 # Below this many columns the simplex method is faster; it always finds exact duals.
 _SMALL = 3000
+# HiGHS looks at its limit between steps, and a step takes longer the larger the program: so much of the limit is kept
+# for the last one, and for handing the program over, per column.
+_LAST_STEP_S = 1e-5
+# Columns per second that the interior-point method is hoped to solve; it takes about 3000. A program beyond that is not
+# tried, since a solver that is cut off has no bound at all.
+_COLUMNS_PER_SECOND = 6000.0
+# A solver that has not ended so long after its limit is left behind: single steps of it may take seconds.
+_GRACE_S = 0.3
 Progress = Callable[[float, float], None]  # dual value, value of the best integer solution
 Found = Callable[[NDArray[np.float64]], None]  # `[columns]` an integer solution
 Stop = Callable[[], bool]  # asked some ten times a second; True ends the solver
@@ -42,13 +51,19 @@ class Solution:
     stopped: bool = False
 
 
-def solve_relaxation(linear: LinearProgram, seconds: float, stop: Stop | None = None) -> Solution:
+def is_hopeless(linear: LinearProgram, seconds: float) -> bool:
+    """Returns whether a relaxation is far too large to be solved within a limit."""
+    return len(linear.cost) > max(_SMALL, _COLUMNS_PER_SECOND * seconds)
+
+
+def solve_relaxation(linear: LinearProgram, seconds: float, stop: Stop | None = None, leave: bool = False) -> Solution:
     """Solves without integrality. The bound is certified: it holds whatever the solver's tolerances.
 
     Args:
       linear: the program; every column must have finite bounds.
       seconds: time limit.
       stop: ends it early.
+      leave: do not wait for a solver that `stop` does not end at once; it then has no result.
     """
     began = time.perf_counter()
     solver = _solver(linear, seconds, integer=False)
@@ -57,12 +72,16 @@ def solve_relaxation(linear: LinearProgram, seconds: float, stop: Stop | None = 
         solver.setOptionValue("solver", "ipm")
         solver.setOptionValue("run_crossover", "off")
         solver.setOptionValue("ipm_optimality_tolerance", _INTERIOR_GAP)
-    stopped = _run(solver, stop)
+    stopped, left = _run(solver, stop, leave)
+    if left:
+        return Solution(-np.inf, None, False, time.perf_counter() - began, stopped)
     final = (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kTimeLimit)
     ended = stopped or (stop is not None and stop())
     if not ended and solver.getModelStatus() not in final:
         solver = _solver(linear, max(1.0, seconds - (time.perf_counter() - began)), integer=False)
-        stopped = _run(solver, stop)
+        stopped, left = _run(solver, stop, leave)
+        if left:
+            return Solution(-np.inf, None, False, time.perf_counter() - began, stopped)
     taken = time.perf_counter() - began
     solution = solver.getSolution()
     optimal = solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
@@ -106,6 +125,7 @@ def solve_integer(
     found: Found | None = None,
     stop: Stop | None = None,
     nodes: int | None = None,
+    leave: bool = False,
 ) -> Solution:
     """Solves with integrality.
 
@@ -116,15 +136,22 @@ def solve_integer(
       found: called, in the solver's thread, with each integer solution that is better than all before.
       stop: ends it early.
       nodes: limit of branch and bound, which a slow machine does not change.
+      leave: do not wait for a solver that `stop` does not end at once; it then has no result but its last dual value.
     """
     if not any(linear.integer):
-        return solve_relaxation(linear, seconds, stop)
+        return solve_relaxation(linear, seconds, stop, leave)
     solver = _solver(linear, seconds, integer=True)
     solver.setOptionValue("mip_rel_gap", _GAP)
-    if progress is not None:
+    left, last_dual = False, -np.inf
+    if progress is not None or leave:
 
         def report(event: "highspy.HighsCallbackEvent") -> None:
-            progress(event.data_out.mip_dual_bound, event.data_out.mip_primal_bound)
+            nonlocal last_dual
+            if left:
+                return
+            last_dual = max(last_dual, event.data_out.mip_dual_bound)
+            if progress is not None:
+                progress(event.data_out.mip_dual_bound, event.data_out.mip_primal_bound)
 
         solver.cbMipLogging.subscribe(report)
     if found is not None:
@@ -136,8 +163,12 @@ def solve_integer(
     if nodes is not None:
         solver.setOptionValue("mip_max_nodes", nodes)
     began = time.perf_counter()
-    stopped = _run(solver, stop)
+    stopped, left = _run(solver, stop, leave)
     taken = time.perf_counter() - began
+    if left:
+        dual = float(last_dual)
+        slack = _MIXED_INTEGER_SLACK * max(1.0, abs(dual)) if np.isfinite(dual) else 0.0
+        return Solution(dual - slack if np.isfinite(dual) else -np.inf, None, False, taken, stopped)
     status, info, solution = solver.getModelStatus(), solver.getInfo(), solver.getSolution()
     optimal = status == highspy.HighsModelStatus.kOptimal
     bound = float(info.mip_dual_bound) if np.isfinite(info.mip_dual_bound) else -np.inf
@@ -146,18 +177,33 @@ def solve_integer(
     return Solution(bound - slack, values, optimal, taken, stopped)
 
 
-def _run(solver: "highspy.Highs", stop: Stop | None = None) -> bool:
-    """Runs a solver; Ctrl-C or `stop` ends it with its best solution so far. Returns whether Ctrl-C ended it."""
+def _run(solver: "highspy.Highs", stop: Stop | None = None, leave: bool = False) -> tuple[bool, bool]:
+    """Runs a solver; Ctrl-C or `stop` ends it with its best solution so far.
+
+    Args:
+      solver: the solver.
+      stop: asked some fifty times a second; True ends the solver.
+      leave: leave a solver that does not end soon after `stop`: it still runs, so nothing may be asked of it.
+
+    Returns:
+      Whether Ctrl-C ended it, and whether it was left.
+    """
     solver.HandleUserInterrupt = True
-    solver.startSolve()
-    stopped = asked = False
+    thread = solver.startSolve()
+    stopped = False
+    asked_at: float | None = None
     while True:
+        waits = not stopped and (asked_at is None or leave)
         try:
-            if solver.wait(0.02 if not (stopped or asked) else -1.0)[0]:
-                return stopped
-            if stop is not None and not asked and stop():
-                asked = True
+            if solver.wait(0.02 if waits else -1.0)[0]:
+                return stopped, False
+            if stop is not None and asked_at is None and stop():
+                asked_at = time.perf_counter()
                 solver.cancelSolve()
+            if leave and asked_at is not None and time.perf_counter() - asked_at > _GRACE_S:
+                # It ends by itself within seconds. An interpreter must not end under its feet.
+                atexit.register(thread.join)
+                return stopped, True
         except KeyboardInterrupt:
             stopped = True
             solver.cancelSolve()
@@ -180,6 +226,6 @@ def _solver(linear: LinearProgram, seconds: float, integer: bool) -> "highspy.Hi
     solver = highspy.Highs()
     solver.setOptionValue("output_flag", False)
     solver.setOptionValue("threads", 1)
-    solver.setOptionValue("time_limit", float(seconds))
+    solver.setOptionValue("time_limit", max(0.0, seconds - _LAST_STEP_S * len(cost)))
     solver.passModel(model)
     return solver

@@ -11,6 +11,7 @@ from ..physics.cost import CYCLES, all_hbm_latency, cycle_s, instruction_times
 from ..physics.cycles import cycle_model, least_cycles
 from ..program.program import Program
 from ..program.target import Target
+from .deadline import NO_DEADLINE, Deadline
 from .linear_program import Expression, LinearProgram
 from .placement import Placement
 from .slot_tree import SlotTree
@@ -29,6 +30,7 @@ def add_time(
     tree: SlotTree,
     unit_s: float,
     model: str,
+    deadline: Deadline = NO_DEADLINE,
 ) -> Expression:
     """Adds run times, waits and the bandwidth that copies share; returns the latency in units of time.
 
@@ -40,6 +42,10 @@ def add_time(
       tree: the time that copies demand under this cost model.
       unit_s: the unit of time in seconds.
       model: `msa` or `cycles`.
+      deadline: limit of time.
+
+    Raises:
+      TimeIsUp: the limit has passed.
     """
     # No time is longer than the whole program with everything in HBM: longer ones are no optimum.
     most = all_hbm_latency(program, target, model) / unit_s
@@ -50,6 +56,7 @@ def add_time(
     msa = _Msa(program, target, linear, placement, unit_s, most)
     latency, supply = Expression(), {}
     for t, weight in enumerate(weights.tolist()):
+        deadline.check()
         run, idle = cost.instruction(t) if cost is not None else msa.instruction(t)
         supply[2 * t + 1] = idle
         latency.include(run, weight)
