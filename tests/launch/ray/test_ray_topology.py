@@ -67,7 +67,7 @@ def test_run_loses_an_actor_is_interrupted_and_resumed(tmp_path: Path) -> None:
     assert_all_gone(family)
     text = log.read_text()
     assert "0:00 · 0 moves" in text
-    assert "compiling the game" in text
+    assert "the workers compile" in text
     assert "died" in text
     assert "starting another" in text
     assert "Traceback" not in text
