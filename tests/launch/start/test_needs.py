@@ -15,6 +15,7 @@ USED = """
     from mallocmuzero.env.physics.objective import make_judge
     from mallocmuzero.env.workloads import load
     from mallocmuzero.launch.start import needs
+    from mallocmuzero.env.physics.event_loop import weigh_copies
     from mallocmuzero.solvers.solve import SOLVERS, warm_up
 
     if {name!r} == "guided":
@@ -25,6 +26,7 @@ USED = """
     make_judge(load("tiny"))
     warm_up(solver)  # compiles what it calls
     rarely = {{id(kernel) for kernel in kernels_of(needs.SEARCH_PACKING)}}
+    rarely.add(id(weigh_copies))  # only programs with loops
     used = {{id(kernel): kernel.py_func.__name__ for kernel in KERNELS if kernel.overloads}}
     needed = {{id(kernel): kernel.py_func.__name__ for kernel in kernels_of(needs.SOLVERS[{name!r}])}}
     missing, superfluous = used.keys() - needed.keys(), needed.keys() - used.keys() - rarely
