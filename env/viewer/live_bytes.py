@@ -35,7 +35,14 @@ def draw_live_bytes(
         handles.append(Patch(color=colour, label=f"live, {name}"))
     for run, style in zip(runs, LINES, strict=False):
         held = _held_bytes(program, run.mapping) / MIB
-        axis.stairs(_peaks(held, every), _thinned_edges(run.edges_us, every), baseline=None, color=INK, linewidth=1.2, linestyle=style)
+        axis.stairs(
+            _peaks(held, every),
+            _thinned_edges(run.edges_us, every),
+            baseline=None,
+            color=INK,
+            linewidth=1.2,
+            linestyle=style,
+        )
         handles.append(Line2D([], [], color=INK, linewidth=1.2, linestyle=style, label=f"held by {run.name}"))
     axis.axhline(target.fast_bytes / MIB, color=WRITE_BACK_COLOUR, linewidth=1.2, linestyle="--")
     handles.append(Line2D([], [], color=WRITE_BACK_COLOUR, linewidth=1.2, linestyle="--", label="fast memory"))
