@@ -137,7 +137,7 @@ def bound(
         _improve(judge, result, scope, left_out_share, most_capacity_rows, integer, deadline, report)
     except TimeIsUp:
         result.cut_short = True
-    result.cut_short |= deadline.passed() and not (result.optimal or result.proved)
+    result.cut_short = (result.cut_short or deadline.passed()) and not (result.optimal or result.proved)
     result.seconds = deadline.spent
     report("done", result)
     return result
@@ -179,8 +179,10 @@ def _improve(
         _follow(judge, placement, solved.values, result, deadline, report)
     result.seconds = deadline.spent
     result.stopped = solved.stopped
-    if not integer or result.proved or solved.stopped or deadline.left <= max(1.0, solved.seconds):
+    if not integer or result.proved or solved.stopped:
         return
+    if deadline.left <= max(1.0, solved.seconds):
+        raise TimeIsUp
     report("integer", result)
 
     def progress(dual: float, best: float) -> None:
@@ -193,6 +195,7 @@ def _improve(
 
     mixed = solve_integer(linear, deadline.left, progress, stop=deadline.passed, leave=True)
     result.optimal, result.stopped = mixed.optimal, mixed.stopped
+    result.cut_short |= not (mixed.optimal or mixed.stopped)
     if np.isfinite(mixed.bound):
         result.integer_s = max(result.integer_s or 0.0, proved_at_least(mixed.bound, unit_s))
         result.bound_s = max(result.bound_s, result.integer_s)

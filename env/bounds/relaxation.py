@@ -25,10 +25,11 @@ SCOPES = {
 # The buffers left out may be worth this share of the all-in-HBM latency: the least that makes the program small enough.
 _LEFT_OUT_SHARES = (1e-4, 3e-4, 1e-3)
 _MOST_ACCESSES = 6000
-# The shares that follow where time is short, and the accesses that a second of it may deal with: more than
-# most programs take (about 140), so that these shares leave no program coarser that could have been solved.
+# The shares that follow where time is short, and the accesses that a second of it may deal with under one cost model:
+# more than most programs take (about 280), so that these shares leave no program coarser that could have been solved.
 _SHORT_SHARES = (3e-3, 1e-2, 3e-2, 1e-1)
-_ACCESSES_PER_SECOND = 200.0
+_ACCESSES_PER_SECOND = 400.0
+_FEW_ACCESSES = 1000  # tried in any case
 _UNITS = 1000.0  # the latency with everything in HBM
 
 
@@ -95,11 +96,11 @@ def _left_out(judge: Judge, left_out_share: float | None, deadline: Deadline) ->
         left_out, accesses = minor(share)
         if accesses <= _MOST_ACCESSES:
             break
-    if left_out_share is None:
-        for share in _SHORT_SHARES:
-            if accesses <= _ACCESSES_PER_SECOND * deadline.left:
-                break
-            left_out, accesses = minor(share)
-    if accesses > _ACCESSES_PER_SECOND * deadline.left:
+    most = max(float(_FEW_ACCESSES), _ACCESSES_PER_SECOND / len(models) * deadline.left)
+    for share in _SHORT_SHARES if left_out_share is None else ():
+        if accesses <= most:
+            break
+        left_out, accesses = minor(share)
+    if accesses > most:
         raise TimeIsUp
     return left_out

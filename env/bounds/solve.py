@@ -4,6 +4,7 @@ import atexit
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from threading import Thread
 
 import highspy
 import numpy as np
@@ -27,6 +28,8 @@ _LAST_STEP_S = 1e-5
 _COLUMNS_PER_SECOND = 6000.0
 # A solver that has not ended so long after its limit is left behind: single steps of it may take seconds.
 _GRACE_S = 0.3
+# Threads of the solvers left behind, the last of which may still run.
+_left: list[Thread] = []
 Progress = Callable[[float, float], None]  # dual value, value of the best integer solution
 Found = Callable[[NDArray[np.float64]], None]  # `[columns]` an integer solution
 Stop = Callable[[], bool]  # asked some ten times a second; True ends the solver
@@ -188,6 +191,10 @@ def _run(solver: "highspy.Highs", stop: Stop | None = None, leave: bool = False)
     Returns:
       Whether Ctrl-C ended it, and whether it was left.
     """
+    while _left and _left[-1].is_alive():  # all solvers of a process share a lock
+        _left[-1].join(0.02)
+        if leave and stop is not None and stop():
+            return False, True
     solver.HandleUserInterrupt = True
     thread = solver.startSolve()
     stopped = False
@@ -203,6 +210,7 @@ def _run(solver: "highspy.Highs", stop: Stop | None = None, leave: bool = False)
             if leave and asked_at is not None and time.perf_counter() - asked_at > _GRACE_S:
                 # It ends by itself within seconds. An interpreter must not end under its feet.
                 atexit.register(thread.join)
+                _left.append(thread)
                 return stopped, True
         except KeyboardInterrupt:
             stopped = True

@@ -1,6 +1,6 @@
 """Tidies residencies: joins pieces of the same bytes, and fits residencies to the loops of a program."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Set
 
 import numpy as np
@@ -65,24 +65,56 @@ def fit_to_loops(
       `[R', 6]`, merged.
     """
     rows: list[Row] = residencies.tolist()
+    at_time = _ByTime(rows)
+    at_place: dict[tuple[int, int], list[Row]] = defaultdict(list)
+    for row in rows:
+        at_place[row[0], row[3]].append(row)
     for loop in range(len(program.loop_trips) - 1, -1, -1):
         first, last = int(program.loop_first[loop]), int(program.loop_last[loop])
-        for row in rows:
-            if row[2] < first or last < row[1]:
-                continue
-            enters = row[1] <= first and any(_same_place(row, other) and other[2] >= last for other in rows)
-            leaves = row[2] >= last and any(_same_place(row, other) and other[1] <= first for other in rows)
+        for row in at_time.within(first, last):
+            same_place = at_place[row[0], row[3]]
+            enters = row[1] <= first and any(other[2] >= last for other in same_place)
+            leaves = row[2] >= last and any(other[1] <= first for other in same_place)
             crosses = not (first <= row[1] and row[2] <= last) and not (row[1] <= first and last <= row[2])
             if not (enters or leaves or crosses):
                 continue
             whole = [row[0], min(row[1], first), max(row[2], last), *row[3:]]
-            if not any(_clash(whole, other) for other in rows if not _same_place(row, other)):
-                row[1:3] = whole[1:3]
+            meanwhile = at_time.within(whole[1], whole[2])
+            if not any(_clash(whole, other) for other in meanwhile if not _same_place(row, other)):
+                at_time.prolong(row, whole[1], whole[2])
             elif row[1] < first and not any((row[0], t) in used for t in range(first, min(row[2], last) + 1)):
                 row[2] = first - 1
             else:
                 inexpressible["residency that a loop's border cuts"] += 1
     return merge_residencies(np.array(rows, np.int64).reshape(len(rows), len(RESIDENCY_FIELDS)))
+
+
+class _ByTime:
+    """Residencies by time: those of some instructions are found without a look at all others."""
+
+    _WIDTH = 64  # so many instructions share a bucket
+
+    def __init__(self, rows: list[Row]) -> None:
+        self._rows = rows
+        self._number = {id(row): number for number, row in enumerate(rows)}
+        self._buckets: dict[int, set[int]] = defaultdict(set)
+        for number, row in enumerate(rows):
+            self._enter(number, row)
+
+    def _enter(self, number: int, row: Row) -> None:
+        for bucket in range(row[1] // self._WIDTH, row[2] // self._WIDTH + 1):
+            self._buckets[bucket].add(number)
+
+    def within(self, first: int, last: int) -> list[Row]:
+        """Returns the rows that hold something at some time of `first..last`, in their order."""
+        buckets = range(first // self._WIDTH, last // self._WIDTH + 1)
+        numbers = sorted(set().union(*(self._buckets.get(bucket, ()) for bucket in buckets)))
+        return [row for row in (self._rows[n] for n in numbers) if row[1] <= last and first <= row[2]]
+
+    def prolong(self, row: Row, start: int, end: int) -> None:
+        """Gives a row another interval; it may also be shortened in place."""
+        row[1:3] = start, end
+        self._enter(self._number[id(row)], row)
 
 
 def _same_place(row: Row, other: Row) -> bool:

@@ -21,17 +21,20 @@ def draw_traffic(axis: Axes, target: Target, run: TimedMapping) -> None:
     knots = np.stack([line.begin_s, line.begin_s + line.hbm_s], axis=1).ravel()
     done = np.cumsum(np.stack([np.zeros(len(line.hbm_s)), line.hbm_s], axis=1).ravel())
     busy = np.interp(grid, knots, done)
-    copies = np.zeros((2, BINS + 1))
+    # Bytes moved by each direction, in seconds of HBM time: what a copy has moved inside its span, and all of it after.
+    copies, complete = np.zeros((2, BINS + 1)), np.zeros((2, BINS + 2))
     work = (run.mapping.copies[:, 5] - run.mapping.copies[:, 4]) / target.hbm_bandwidth
     outward = run.mapping.copies[:, 1] == WRITE_BACK
-    for copy in np.flatnonzero(line.copy_end_s > line.copy_begin_s):
-        begin, end = line.copy_begin_s[copy], line.copy_end_s[copy]
-        ends = np.array([begin, end])
-        before, after = ends - np.interp(ends, knots, done)
-        moved = (np.clip(grid, begin, end) - np.interp(np.clip(grid, begin, end), knots, done) - before) / max(
-            after - before, 1e-15
-        )
-        copies[int(outward[copy])] += work[copy] * moved
+    begins, ends = line.copy_begin_s, line.copy_end_s
+    idle_before = begins - np.interp(begins, knots, done)
+    idle = np.maximum(ends - np.interp(ends, knots, done) - idle_before, 1e-15)
+    firsts, lasts = np.searchsorted(grid, begins), np.searchsorted(grid, ends)
+    for copy in np.flatnonzero(ends > begins):
+        inside, way = slice(firsts[copy], lasts[copy]), int(outward[copy])
+        moved = (grid[inside] - busy[inside] - idle_before[copy]) / idle[copy]
+        copies[way, inside] += work[copy] * moved
+        complete[way, lasts[copy]] += work[copy]
+    copies += np.cumsum(complete, axis=1)[:, :-1]
     width = grid[1] - grid[0]
     used = 100 * np.diff(busy) / width
     inward, back = 100 * np.diff(copies, axis=1) / width

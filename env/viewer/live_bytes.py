@@ -16,6 +16,8 @@ from .timed_mapping import TimedMapping
 
 # The panel ends at this many times the capacity: in a taller one, the bytes that fit would be too small to see.
 MOST_CAPACITIES = 5
+# A line has at most twice so many steps: more than a picture has dots across.
+MOST_STEPS = 5000
 
 
 def draw_live_bytes(
@@ -23,7 +25,9 @@ def draw_live_bytes(
 ) -> None:
     """Draws live bytes by kind of buffer, the capacity of fast memory, and the bytes that each mapping holds there."""
     live = _live_bytes(program) / MIB
-    base = np.zeros(program.num_instructions)
+    every = max(1, program.num_instructions // MOST_STEPS)
+    edges, live = _thinned_edges(edges, every), _peaks(live, every)
+    base = np.zeros(live.shape[1])
     handles: list[Any] = []
     for (name, colour), layer in zip(CATEGORIES, live, strict=True):
         axis.stairs(base + layer, edges, baseline=base, fill=True, color=colour)
@@ -31,7 +35,14 @@ def draw_live_bytes(
         handles.append(Patch(color=colour, label=f"live, {name}"))
     for run, style in zip(runs, LINES, strict=False):
         held = _held_bytes(program, run.mapping) / MIB
-        axis.stairs(held, run.edges_us, baseline=None, color=INK, linewidth=1.2, linestyle=style)
+        axis.stairs(
+            _peaks(held, every),
+            _thinned_edges(run.edges_us, every),
+            baseline=None,
+            color=INK,
+            linewidth=1.2,
+            linestyle=style,
+        )
         handles.append(Line2D([], [], color=INK, linewidth=1.2, linestyle=style, label=f"held by {run.name}"))
     axis.axhline(target.fast_bytes / MIB, color=WRITE_BACK_COLOUR, linewidth=1.2, linestyle="--")
     handles.append(Line2D([], [], color=WRITE_BACK_COLOUR, linewidth=1.2, linestyle="--", label="fast memory"))
@@ -60,6 +71,16 @@ def _live_bytes(program: Program) -> NDArray[np.float64]:
     np.add.at(change, (kind[used], first[used]), program.size[used])
     np.add.at(change, (kind[used], last[used] + 1), -program.size[used])
     return np.cumsum(change, axis=1)[:, :-1]
+
+
+def _peaks(values: NDArray[np.float64], every: int) -> NDArray[np.float64]:
+    """Returns the highest of every so many values, along the last axis."""
+    return values if every == 1 else np.maximum.reduceat(values, np.arange(0, values.shape[-1], every), axis=-1)
+
+
+def _thinned_edges(edges: NDArray[np.float64], every: int) -> NDArray[np.float64]:
+    """Returns the edges of every so many steps, and the last one."""
+    return edges if every == 1 else np.append(edges[:-1:every], edges[-1])
 
 
 def _held_bytes(program: Program, mapping: Mapping) -> NDArray[np.float64]:

@@ -16,6 +16,8 @@ from .style import CATEGORIES, HALO, HATCHES, MIB, PREFETCH_COLOUR, WRITE_BACK_C
 from .timed_mapping import TimedMapping
 
 MOST_LABELS = 60
+# Hatches take long to draw: where more copies are in flight than could be told apart, their colour stands alone.
+MOST_HATCHED = 5000
 
 
 def draw_memory(axis: Axes, program: Program, target: Target, run: TimedMapping) -> None:
@@ -37,7 +39,10 @@ def draw_memory(axis: Axes, program: Program, target: Target, run: TimedMapping)
         (PREFETCH, WRITE_BACK), (PREFETCH_COLOUR, WRITE_BACK_COLOUR), HATCHES, strict=True
     ):
         boxes = _in_flight(run, direction)
-        _rectangles(axis, *boxes, facecolor="none", edgecolor=colour, hatch=hatch, lw=0.0)
+        style: dict[str, Any] = {"facecolor": "none", "edgecolor": colour, "hatch": hatch}
+        if len(boxes[0]) > MOST_HATCHED:
+            style = {"facecolor": colour, "alpha": 0.4}
+        _rectangles(axis, *boxes, **style, lw=0.0)
     busy = np.flatnonzero(program.reserved)
     height = program.reserved[busy] / MIB
     _rectangles(axis, edges[busy], edges[busy + 1], np.zeros(len(busy)), height, facecolor="#555555", lw=0.0)
