@@ -27,7 +27,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run_dir = tmp_path_factory.mktemp("trained") / "run"
     # Saves all the time.
     arguments = train_arguments(
-        run_dir, "--steps", "4", workload="tiny", schedule__checkpoint_minutes=0.005, schedule__evaluate_period=0
+        run_dir, "--steps", "4", workload="tiny", schedule__checkpoint_minutes=1e-4, schedule__evaluate_period=0
     )
     status, _, errors = call(*arguments)
     assert status == 0, errors
