@@ -53,18 +53,19 @@ def _squash(x: float) -> float:
 @routine
 def observe(tables: Tables, state: State, options: Options, out: np.ndarray) -> None:
     """Fills `out[OBSERVATION_SIZE]` for the access to decide next, whose `options` `legal_moves` has filled."""
-    out[:] = 0.0
+    for k in range(len(out)):
+        out[k] = 0.0
     access = state.now.access
     now = tables.access[access].instruction
     _paint_grid(tables, state, now, out)
     position = GRID_SIZE
-    _tracks(tables, state, now, out[position : position + TRACK_SIZE])
+    _tracks(tables, state, now, out, position)
     position += TRACK_SIZE
-    _buffer_at_hand(tables, state, options, access, now, out[position : position + HAND_SIZE])
+    _buffer_at_hand(tables, state, options, access, now, out, position)
     position += HAND_SIZE
-    _others(tables, state, access, now, out[position : position + OTHER_SIZE])
+    _others(tables, state, access, now, out, position)
     position += OTHER_SIZE
-    _holders(tables, state, access, now, out[position:])
+    _holders(tables, state, access, now, out, position)
 
 
 @routine
@@ -123,8 +124,8 @@ def _paint_grid(tables: Tables, state: State, now: int, out: np.ndarray) -> None
 
 
 @routine
-def _tracks(tables: Tables, state: State, now: int, out: np.ndarray) -> None:
-    """Fills the tracks."""
+def _tracks(tables: Tables, state: State, now: int, out: np.ndarray, at: int) -> None:
+    """Fills the tracks, from `out[at]` on."""
     mean = tables.rates.mean_s
     steps = tables.limits.instructions
     for column in range(COLUMNS):
@@ -133,16 +134,18 @@ def _tracks(tables: Tables, state: State, now: int, out: np.ndarray) -> None:
             continue
         run = tables.instruction[t].all_hbm_s
         hbm = tables.instruction[t].bytes / tables.rates.hbm
-        out[column] = tables.instruction[t].live
+        out[at + column] = tables.instruction[t].live
         free = state.step[t].idle_s if t < now else idle_seconds(tables, t, 0.0, tables.instruction[t].key, 0.0)
-        out[COLUMNS + column] = _squash(free / mean)
-        out[2 * COLUMNS + column] = _squash(state.step[t].prefetches)
-        out[3 * COLUMNS + column] = _squash(run / mean)
-        out[4 * COLUMNS + column] = min(1.0, hbm / run) if run > 0.0 else 0.0
+        out[at + COLUMNS + column] = _squash(free / mean)
+        out[at + 2 * COLUMNS + column] = _squash(state.step[t].prefetches)
+        out[at + 3 * COLUMNS + column] = _squash(run / mean)
+        out[at + 4 * COLUMNS + column] = min(1.0, hbm / run) if run > 0.0 else 0.0
 
 
 @routine
-def _buffer_at_hand(tables: Tables, state: State, options: Options, access: int, now: int, out: np.ndarray) -> None:
+def _buffer_at_hand(
+    tables: Tables, state: State, options: Options, access: int, now: int, out: np.ndarray, at: int
+) -> None:
     """Fills the part of the buffer at hand: size, benefits, state, legal moves, plan, next uses."""
     mean, fast_bytes = tables.rates.mean_s, tables.limits.fast_bytes
     owner = tables.access[access].buffer
@@ -172,47 +175,47 @@ def _buffer_at_hand(tables: Tables, state: State, options: Options, access: int,
         uses += 1
         following = tables.access[following].next
 
-    out[0] = tables.buffer[owner].aligned / fast_bytes
-    out[1] = _squash(need / mean)
-    out[2] = _squash(saves_now * weight / mean)
-    out[3] = _squash(tables.access[access].benefit / mean)
-    out[4] = _squash(tables.access[access].ahead / mean)
-    out[5] = _squash(tables.access[access].ahead / need) if need > 0.0 else 0.0
-    out[6] = 0.0 if tables.access[access].kind == OPERAND else 1.0
-    out[7] = 1.0 if tables.access[access].tied_to >= 0 else 0.0
-    out[8] = tables.buffer[owner].is_output
-    out[9] = tables.buffer[owner].is_input
-    out[10] = 1.0 if tables.buffer[owner].last_result <= access else 0.0
-    out[11] = state.buffer[owner].resident
-    out[12] = 1.0 if state.buffer[owner].valid <= now else 0.0
-    out[13] = _squash(uses)
+    out[at + 0] = tables.buffer[owner].aligned / fast_bytes
+    out[at + 1] = _squash(need / mean)
+    out[at + 2] = _squash(saves_now * weight / mean)
+    out[at + 3] = _squash(tables.access[access].benefit / mean)
+    out[at + 4] = _squash(tables.access[access].ahead / mean)
+    out[at + 5] = _squash(tables.access[access].ahead / need) if need > 0.0 else 0.0
+    out[at + 6] = 0.0 if tables.access[access].kind == OPERAND else 1.0
+    out[at + 7] = 1.0 if tables.access[access].tied_to >= 0 else 0.0
+    out[at + 8] = tables.buffer[owner].is_output
+    out[at + 9] = tables.buffer[owner].is_input
+    out[at + 10] = 1.0 if tables.buffer[owner].last_result <= access else 0.0
+    out[at + 11] = state.buffer[owner].resident
+    out[at + 12] = 1.0 if state.buffer[owner].valid <= now else 0.0
+    out[at + 13] = _squash(uses)
     for move in range(3):
-        out[14 + move] = 1.0 if options.legal[move] else 0.0
+        out[at + 14 + move] = 1.0 if options.legal[move] else 0.0
     if options.offset >= 0:
-        out[17] = 1.0
-        out[18] = _squash(options.stall_s / mean)
-        out[19] = _squash(options.victims)
+        out[at + 17] = 1.0
+        out[at + 18] = _squash(options.stall_s / mean)
+        out[at + 19] = _squash(options.victims)
         if tables.access[access].kind == OPERAND:
-            out[20] = _squash(now - options.start)
-    out[21] = min(1.0, options.supply_s / need) if need > 0.0 else 1.0
-    out[22] = _squash(pending / mean)
-    out[23] = held / fast_bytes
-    out[24] = soft / fast_bytes
-    out[25] = access / len(tables.access)
+            out[at + 20] = _squash(now - options.start)
+    out[at + 21] = min(1.0, options.supply_s / need) if need > 0.0 else 1.0
+    out[at + 22] = _squash(pending / mean)
+    out[at + 23] = held / fast_bytes
+    out[at + 24] = soft / fast_bytes
+    out[at + 25] = access / len(tables.access)
     following = tables.access[access].next
     for use in range(USES_AHEAD):
         if following < 0:
             break
         t = tables.access[following].instruction
         clock = tables.instruction[t].clock_s - tables.instruction[now].clock_s
-        out[26 + 3 * use] = _squash(t - now)
-        out[27 + 3 * use] = _squash(clock / mean)
-        out[28 + 3 * use] = _squash(tables.access[following].benefit / mean)
+        out[at + 26 + 3 * use] = _squash(t - now)
+        out[at + 27 + 3 * use] = _squash(clock / mean)
+        out[at + 28 + 3 * use] = _squash(tables.access[following].benefit / mean)
         following = tables.access[following].next
 
 
 @routine
-def _others(tables: Tables, state: State, access: int, now: int, out: np.ndarray) -> None:
+def _others(tables: Tables, state: State, access: int, now: int, out: np.ndarray, at: int) -> None:
     """Fills the part of the other accesses of instruction `now`."""
     row = 0
     for other in range(tables.instruction[now].first_access, tables.instruction[now + 1].first_access):
@@ -221,17 +224,17 @@ def _others(tables: Tables, state: State, access: int, now: int, out: np.ndarray
             continue
         if row == OTHERS:
             break
-        out[6 * row] = tables.buffer[owner].aligned / tables.limits.fast_bytes
-        out[6 * row + 1] = _squash(tables.access[other].benefit / tables.rates.mean_s)
-        out[6 * row + 2] = 1.0 if other < access else 0.0
-        out[6 * row + 3] = 1.0 if other < access and state.access_fast[other] else 0.0
-        out[6 * row + 4] = 0.0 if tables.access[other].kind == OPERAND else 1.0
-        out[6 * row + 5] = state.buffer[owner].resident
+        out[at + 6 * row] = tables.buffer[owner].aligned / tables.limits.fast_bytes
+        out[at + 6 * row + 1] = _squash(tables.access[other].benefit / tables.rates.mean_s)
+        out[at + 6 * row + 2] = 1.0 if other < access else 0.0
+        out[at + 6 * row + 3] = 1.0 if other < access and state.access_fast[other] else 0.0
+        out[at + 6 * row + 4] = 0.0 if tables.access[other].kind == OPERAND else 1.0
+        out[at + 6 * row + 5] = state.buffer[owner].resident
         row += 1
 
 
 @routine
-def _holders(tables: Tables, state: State, access: int, now: int, out: np.ndarray) -> None:
+def _holders(tables: Tables, state: State, access: int, now: int, out: np.ndarray, at: int) -> None:
     """Fills the part of the largest residents."""
     largest = np.empty(HOLDERS, np.int64)
     sizes = np.empty(HOLDERS, np.int64)
@@ -249,12 +252,12 @@ def _holders(tables: Tables, state: State, access: int, now: int, out: np.ndarra
         largest[row], sizes[row] = owner, size
     for row in range(rows):
         owner, size = largest[row], sizes[row]
-        out[5 * row] = size / tables.limits.fast_bytes
-        out[5 * row + 4] = 1.0 if state.buffer[owner].release >= now else 0.0
+        out[at + 5 * row] = size / tables.limits.fast_bytes
+        out[at + 5 * row + 4] = 1.0 if state.buffer[owner].release >= now else 0.0
         following = _next_access(tables, state, owner, access)
         if following >= 0:
             t = tables.access[following].instruction
             clock = tables.instruction[t].clock_s - tables.instruction[now].clock_s
-            out[5 * row + 1] = _squash(clock / tables.rates.mean_s)
-            out[5 * row + 2] = _squash(tables.access[following].benefit / tables.rates.mean_s)
-            out[5 * row + 3] = _squash(tables.access[following].ahead / tables.rates.mean_s)
+            out[at + 5 * row + 1] = _squash(clock / tables.rates.mean_s)
+            out[at + 5 * row + 2] = _squash(tables.access[following].benefit / tables.rates.mean_s)
+            out[at + 5 * row + 3] = _squash(tables.access[following].ahead / tables.rates.mean_s)

@@ -101,6 +101,7 @@ def describe(program: "Program", found: "Bound") -> dict[str, Any]:
         "production": us(found.production_s),
         "gap": found.gap,
         "optimal": found.optimal,
+        "cut_short": found.cut_short,
         "seconds": found.seconds,
         "columns": found.size[0],
         "rows": found.size[1],
@@ -124,6 +125,8 @@ def _print(program: "Program", found: "Bound") -> None:
     table.add_row(f"best of these{proved}", _us(found.mapping_s))
     console = stdout_console()
     console.print(table)
+    if found.cut_short:
+        console.print("The limit of time ended it: with more --seconds the bound may be tighter.")
     console.print(
         "Dropped, so that it stays a bound: offsets and alignment, the order of copies, limits on copies in flight, "
         "and what docs/bounds.md lists."
