@@ -217,6 +217,14 @@ def _run(solver: "highspy.Highs", stop: Stop | None = None, leave: bool = False)
             solver.cancelSolve()
 
 
+class _Silent(highspy.Highs):
+    """HiGHS without its greeting: from 1.16 on, its constructor writes two lines to standard output."""
+
+    def enableCallbacks(self) -> None:  # the constructor's last step
+        self.setOptionValue("output_flag", False)
+        super().enableCallbacks()
+
+
 def _solver(linear: LinearProgram, seconds: float, integer: bool) -> "highspy.Highs":
     cost, low, high, row_low, row_high = linear.arrays()
     matrix = linear.matrix()
@@ -231,7 +239,7 @@ def _solver(linear: LinearProgram, seconds: float, integer: bool) -> "highspy.Hi
     if integer:
         kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
         model.integrality_ = [kinds[i] for i in linear.integer]
-    solver = highspy.Highs()
+    solver = _Silent()
     solver.setOptionValue("output_flag", False)
     solver.setOptionValue("threads", 1)
     solver.setOptionValue("time_limit", max(0.0, seconds - _LAST_STEP_S * len(cost)))

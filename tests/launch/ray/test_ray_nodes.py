@@ -114,7 +114,8 @@ def test_a_job_on_three_nodes_loses_one_is_stopped_and_goes_on(tmp_path: Path) -
         saved = counters(run_dir)
         assert saved["step"] > 0
         assert (last_checkpoint(run_dir) / "replay").exists()  # Ray tells every process of a job to end.
-        assert saved["restarts"]["actor"] == 1
+        # Once more where Ray puts the next one on the node that it does not yet know to be lost.
+        assert saved["restarts"]["actor"] >= 1
 
         # From a shell on a node, as it goes without jobs.
         goal = str(saved["step"] + 6)

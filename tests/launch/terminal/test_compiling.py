@@ -30,11 +30,16 @@ def test_lines_outside_a_terminal(tmp_path: Path) -> None:
 def interrupted(cache: Path, *arguments: str, signals: int) -> tuple[int, str, float]:
     """Runs a command in a terminal, presses Ctrl-C so often once it compiles; returns status, text, and the seconds
     that it then took to end."""
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.environ["NUMBA_CACHE_DIR"] = str(cache)
-        os.execv(_COMMAND[0], [*_COMMAND, *arguments])
-    process, text, pressed, end = psutil.Process(pid), b"", 0.0, time.monotonic() + _WAIT_S
+    terminal, its_end = pty.openpty()
+    # A program of its own takes the terminal: to fork here, beside other tests' threads, is not safe.
+    take = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+    command = [sys.executable, "-c", take, *_COMMAND, *arguments]
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
+    started = subprocess.Popen(
+        command, stdin=its_end, stdout=its_end, stderr=its_end, env=environment, start_new_session=True
+    )
+    os.close(its_end)
+    process, text, pressed, end = psutil.Process(started.pid), b"", 0.0, time.monotonic() + _WAIT_S
     family: list[psutil.Process] = []
     while time.monotonic() < end:
         if select.select([terminal], [], [], 0.1)[0]:
@@ -49,13 +54,13 @@ def interrupted(cache: Path, *arguments: str, signals: int) -> tuple[int, str, f
             for _ in range(signals):
                 os.write(terminal, b"\x03")
                 time.sleep(0.01)
-    _, status = os.waitpid(pid, 0)
+    status = started.wait()
     os.close(terminal)
     seconds = time.monotonic() - pressed
     assert family
     _, alive = psutil.wait_procs(family, timeout=10)
     assert not alive
-    return os.waitstatus_to_exitcode(status), text.decode(), seconds
+    return status, text.decode(), seconds
 
 
 def test_ctrl_c_ends_all_at_once_in_one_line(tmp_path: Path) -> None:
