@@ -5,9 +5,9 @@ The temperature falls geometrically. Its unit is the difference in seconds that 
 
 import numpy as np
 
-from .common.starts import best_starts
 from .common.task import Task
 from .common.walk import Search, Walk
+from .starts.plans import best_starts
 from .xla.solver import xla_mappings
 
 SEARCH = Search(waits=True, gives_up=True, uniform=0.3, single=0.45, pair=0.15, forward=0.2)

@@ -12,8 +12,8 @@ from ..env.game import kernels
 from ..env.game.moves import NUM_MOVES
 from ..env.game.options import ANY_OFFSET
 from .common.plan import TO_THE_END, Plan, PlanGame, preference_for
-from .common.starts import best_starts
 from .common.task import Task
+from .starts.plans import best_starts
 from .xla.solver import xla_mappings
 
 _XLA_SHARE, _START_SHARE = 0.06, 0.2

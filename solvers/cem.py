@@ -12,8 +12,8 @@ from ..env.game.state import State
 from ..env.game.tables import Tables
 from ..env.program.program import OPERAND
 from .common.plan import preference_of
-from .common.starts import good_starts
 from .common.task import Task
+from .starts.plans import good_starts
 
 NUM_FEATURES = 11
 # Rows of weights: for an operand, of being fast; for a result, of `NO_COPY` and of `COPY`. HBM scores 0.

@@ -2,9 +2,9 @@
 
 from .anneal import SEARCH
 from .common.plan import random_plan
-from .common.starts import good_starts, random_rule_plan
 from .common.task import Task
 from .common.walk import Walk
+from .starts.plans import good_starts, random_rule_plan
 
 # A climb ends after so many games per free access without improvement.
 _PATIENCE = 0.5

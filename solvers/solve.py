@@ -18,7 +18,7 @@ from .cem import cem
 from .common.budget import Budget, Progress
 from .common.fill import gather
 from .common.task import Task
-from .greedy.solver import greedy
+from .greedy import greedy
 from .restarts import random_play, random_restarts
 from .xla.solver import xla
 

@@ -16,6 +16,8 @@ FILL = ("solvers.common.fill", "env.packing.problem", "env.packing.best_fit", *S
 BOUND = (*PHYSICS, *FILL)
 PLANS = (*FILL, "solvers.common.plan:play_until", *GAME)
 RULES = ("solvers.common.greedy_rules", "solvers.common.plan:plan_of_line")
+# Stays chosen by knapsacks and prices.
+STAYS = ("solvers.starts.knapsack", "solvers.starts.prices")
 # Annealing over plans from the best of greedy rules.
 WALK = ("solvers.common.walk", *RULES, *PLANS)
 # XLA's algorithm judges by the simulator; the game is only set up, for its tables.
@@ -27,7 +29,7 @@ GUIDED = (
     "solvers.learned.walk",
     "solvers.learned.decisions",
     "solvers.common.counterfactual:_plan_outcomes",
-    "solvers.greedy.solver",
+    *STAYS,
     "env.game.kernels:observe",
     *WALK,
 )
@@ -47,13 +49,13 @@ EVALUATE = (*GAME, *RULES, "env.game.kernels:observe,play_moves")
 DIAGNOSE = (*TRAIN, "solvers.common.plan:preference_for")
 
 SOLVERS: dict[str, tuple[str, ...]] = {
-    "anneal": (*DECODE, *WALK),
+    "anneal": (*DECODE, *STAYS, *WALK),
     "cem": (*PLANS, "solvers.cem"),
-    "beam": (*DECODE, *PLANS, *RULES, "solvers.beam", "solvers.common.plan:preference_for"),
+    "beam": (*DECODE, *STAYS, *PLANS, *RULES, "solvers.beam", "solvers.common.plan:preference_for"),
     "restarts": WALK,
     "milp": PLANS,
     "egrl": PLANS,
-    "greedy": (*PLANS, *RULES, "solvers.greedy.solver"),
+    "greedy": (*PLANS, *RULES, *STAYS),
     "random": PLANS,
     "xla": XLA,
     "flags": XLA,

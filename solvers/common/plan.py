@@ -107,6 +107,12 @@ def is_constant(tables: Tables, access: int) -> bool:
     return tables.buffer[owner].is_input == 1 and tables.buffer[owner].last_result < 0
 
 
+def constant_accesses(tables: Tables) -> NDArray[np.bool_]:
+    """Returns `[A]` whether the program never writes the buffer of each access (`is_constant`)."""
+    buffer = tables.buffer[tables.access["buffer"]]
+    return np.asarray((buffer["is_input"] == 1) & (buffer["last_result"] < 0))
+
+
 @routine
 def play_on(tables: Tables, state: State, options: Options, plan: np.ndarray, moves: np.ndarray, until: int) -> int:
     """Plays by `plan[A]` from where the game stands to the first access that is `until` or later, or to the game's end;

@@ -70,6 +70,7 @@ class Task:
       best_s: judged seconds of the best offer.
       best_plan: its plan; None if there is none.
       doing: the present phase, for the progress display.
+      moves_made: `[A]` the moves of the last game played by `play`.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class Task:
         self.doing = ""
         self._mapping: Mapping | None = None
         self._progress, self._stop = progress, stop
-        self._moves = np.zeros(len(self.tables.access), np.int8)
+        self.moves_made = np.zeros(len(self.tables.access), np.int8)
 
     @property
     def msa_shares(self) -> tuple[float, ...]:
@@ -219,7 +220,7 @@ class Task:
 
     def play(self, plan: Plan) -> float:
         """Plays a game by `plan`, offers it, and returns its judged seconds."""
-        play_plan(self.plan_game, plan, self._moves)
+        play_plan(self.plan_game, plan, self.moves_made)
         return self.finished(plan)
 
     def finished(self, plan: Plan) -> float:
@@ -258,7 +259,7 @@ class Task:
         """Returns the mapping of the best offer, with its free memory filled; None if there was no offer."""
         if self._mapping is None and self.best_plan is not None:
             self.use(self.best_tables)
-            play_plan(self.plan_game, self.best_plan, self._moves)
+            play_plan(self.plan_game, self.best_plan, self.moves_made)
             self.game.take_over()
             if not abs(self.game.latency_s - self.best_s) <= 1e-9 * self.best_s:
                 raise RuntimeError(

@@ -8,8 +8,8 @@ import numpy as np
 
 from ...learner.egrl.config import GraphNetworkConfig, SacConfig
 from ...learner.egrl.gradient_learner import GradientLearner
-from ..common.starts import good_starts
 from ..common.task import Task
+from ..starts.plans import good_starts
 from .play import Player, ReplayBuffer, RewardConfig
 from .population import EvolutionConfig, Population, draw
 from .tensors import HBM, NUM_FEATURES, NUM_HOMES

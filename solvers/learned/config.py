@@ -9,7 +9,7 @@ class GuidedConfig:
 
     Attributes:
       start_share: for following the best mappings in the game, and as much again for greedy lines.
-      knapsack_share: for filling fast memory by benefit, as `greedy` does.
+      portfolio_share: for stays chosen by knapsacks and prices.
       order_min_share, order_max_share: for the search over XLA's buffer orders; `OrderStop` decides between them.
       climb_share: for short climbs from several starts.
       policy_max_share: at most this share of the time spent so far may go to querying the policy.
@@ -22,7 +22,7 @@ class GuidedConfig:
     """
 
     start_share: float = 0.06
-    knapsack_share: float = 0.06
+    portfolio_share: float = 0.06
     order_min_share: float = 0.1
     order_max_share: float = 0.5
     climb_share: float = 0.08

@@ -1,18 +1,17 @@
-"""The walks that the solver `guided` starts from: followed mappings, greedy lines, knapsacks and XLA's orders."""
+"""The walks that the solver `guided` starts from: followed mappings, greedy lines, stays and XLA's orders."""
 
 import itertools
 
 from ...env.physics.objective import ROBUST
 from ...env.program.mapping import Mapping
 from ..common.follow import PATIENCE, SLACKS, hints_of_mapping, plan_of_mapping, without_times
-from ..common.starts import Start, best_starts
 from ..common.task import PlanTables, Task
-from ..greedy.solver import random_knapsacks
+from ..starts.plans import Start, best_starts, portfolio_starts
 from .config import GuidedConfig
 from .orders import search_orders
 
-# Most starts by following one mapping, and by knapsacks.
-_MAX_FOLLOWED, _MAX_KNAPSACKS = 2, 2
+# Most starts by following one mapping, and by choosing stays.
+_MAX_FOLLOWED, _MAX_CHOSEN = 2, 2
 
 
 def find_starts(task: Task, config: GuidedConfig) -> list[Start]:
@@ -22,8 +21,8 @@ def find_starts(task: Task, config: GuidedConfig) -> list[Start]:
     if production is not None:
         task.offer_mapping(production)
         starts += _following(task, production, min(1.0, task.spent + 0.5 * config.start_share))
-    starts += best_starts(task, min(1.0, task.spent + config.start_share))
-    starts += random_knapsacks(task, min(1.0, task.spent + config.knapsack_share), _MAX_KNAPSACKS)
+    starts += portfolio_starts(task, min(1.0, task.spent + config.portfolio_share), _MAX_CHOSEN)
+    starts += best_starts(task, min(1.0, task.spent + config.start_share), portfolio=False)
     mapping = search_orders(task, config)
     if mapping is not None:
         starts += _following(task, mapping, min(1.0, task.spent + 0.5 * config.start_share))

@@ -8,9 +8,9 @@ from mallocmuzero.env.workloads import load
 from mallocmuzero.solvers.cem import play_policy
 from mallocmuzero.solvers.common.budget import Budget
 from mallocmuzero.solvers.common.plan import play_plan
-from mallocmuzero.solvers.common.starts import random_rule_plan
 from mallocmuzero.solvers.common.task import Task
 from mallocmuzero.solvers.restarts import random_play
+from mallocmuzero.solvers.starts.plans import random_rule_plan
 
 PROGRAM = "resnet50-b32-v4"
 LOOPS = "lstm-train-b64-s32"

@@ -10,9 +10,9 @@ from mallocmuzero.solvers.anneal import SEARCH
 from mallocmuzero.solvers.common.budget import Budget
 from mallocmuzero.solvers.common.follow import hints_of_mapping, plan_of_mapping
 from mallocmuzero.solvers.common.plan import random_plan
-from mallocmuzero.solvers.common.starts import good_starts
 from mallocmuzero.solvers.common.task import Task
 from mallocmuzero.solvers.common.walk import PLAIN, Search, Walk
+from mallocmuzero.solvers.starts.plans import good_starts
 
 PROGRAM = "resnet50-b32-v4"
 

@@ -19,8 +19,8 @@ from mallocmuzero.env.workloads import load
 from mallocmuzero.solvers.common.budget import CLOCKS, PROCESSOR, WALL, Budget
 from mallocmuzero.solvers.common.fill import fill
 from mallocmuzero.solvers.common.plan import WAIT, random_plan
-from mallocmuzero.solvers.common.starts import best_starts, good_starts
 from mallocmuzero.solvers.common.task import Task
+from mallocmuzero.solvers.starts.plans import best_starts, good_starts
 
 PROGRAM = "resnet50-b32-v4"
 LOOPS = "lstm-train-b64-s32"

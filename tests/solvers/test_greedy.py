@@ -11,7 +11,9 @@ from mallocmuzero.env.workloads import load
 from mallocmuzero.solvers.common.budget import Budget, Status
 from mallocmuzero.solvers.common.plan import CROSS_PROGRAM_FETCH
 from mallocmuzero.solvers.common.task import Task
-from mallocmuzero.solvers.greedy.solver import greedy, look_ahead, make_stays, plan_of_stays, take
+from mallocmuzero.solvers.greedy import greedy, look_ahead
+from mallocmuzero.solvers.starts.knapsack import take
+from mallocmuzero.solvers.starts.stays import Stays, make_stays, plan_of_stays
 
 # `w` is read at both ends; `a` bridges them. All three fit, but not together with `x`.
 PROGRAM = make_program(
@@ -61,7 +63,9 @@ def test_a_knapsack_fits_and_nothing_more_does(data) -> None:
     last = np.minimum(first + draw.integers(0, steps, count), steps - 1)
     size, free = draw.integers(1, 50, count), draw.integers(0, 100, steps).astype(float)
     order = draw.permutation(count)
-    chosen = take(order, first, last, size, free)
+    nothing = np.zeros(count)
+    stays = Stays(np.zeros(0, np.int64), first, last, size, nothing, nothing, np.zeros(0, np.int8))
+    chosen = take(order, stays, free)
     used = np.zeros(steps)
     for stay in np.flatnonzero(chosen):
         used[first[stay] : last[stay] + 1] += size[stay]
@@ -74,9 +78,9 @@ def test_a_knapsack_fits_and_nothing_more_does(data) -> None:
 def test_one_input_at_most_prefers_to_come_across() -> None:
     task = task_of(load("resnet50-b32-v4"))
     stays = make_stays(task.tables, 0.1)
-    plan = plan_of_stays(task, stays, np.ones(len(stays.size), bool))
+    plan = plan_of_stays(task.tables, stays, np.ones(len(stays.size), bool))
     assert len(np.unique(task.tables.access["buffer"][plan == CROSS_PROGRAM_FETCH])) == 1
-    nothing = plan_of_stays(task, stays, np.zeros(len(stays.size), bool))
+    nothing = plan_of_stays(task.tables, stays, np.zeros(len(stays.size), bool))
     assert (nothing == DROP).all()
 
 

@@ -1,4 +1,4 @@
-"""Plans to start a search from: everything fast, greedy rules, and mappings that are followed."""
+"""Plans to start a search from: everything fast, the portfolio, greedy rules, and mappings that are followed."""
 
 import itertools
 from collections.abc import Iterable
@@ -8,10 +8,11 @@ import numpy as np
 
 from ...env.game.moves import COPY
 from ...env.program.mapping import Mapping
-from .follow import hints_of_mapping, plan_of_mapping, without_times
-from .greedy_rules import GRID, Rule, play_rule
-from .plan import Plan, plan_of_line
-from .task import PlanTables, Task
+from ..common.follow import hints_of_mapping, plan_of_mapping, without_times
+from ..common.greedy_rules import GRID, Rule, play_rule
+from ..common.plan import Plan, plan_of_line
+from ..common.task import PlanTables, Task
+from .portfolio import RULES, Knapsack, Portfolio, Rounded, random_knapsack
 
 
 class Start(NamedTuple):
@@ -38,9 +39,9 @@ def good_starts(task: Task, share: float = 1.0) -> list[Plan]:
     return [plan for _, _, plan in found]
 
 
-def best_starts(task: Task, share: float, given: Iterable[Mapping] = ()) -> list[Start]:
-    """Plays everything-fast, `given` mappings and greedy rules, each with every clock, until `share` of the budget is
-    spent.
+def best_starts(task: Task, share: float, given: Iterable[Mapping] = (), portfolio: bool = True) -> list[Start]:
+    """Plays everything-fast, the portfolio unless it is left out, `given` mappings and greedy rules, each with every
+    clock, until `share` of the budget is spent.
 
     Returns:
       The best plan of each clock, the best first.
@@ -48,14 +49,22 @@ def best_starts(task: Task, share: float, given: Iterable[Mapping] = ()) -> list
     everything = np.full(len(task.tables.access), COPY, np.int8)
     rules = (GRID[number] for number in task.generator.permutation(len(GRID)).tolist())
     found: dict[int, Start] = {}
-    for start in itertools.chain([everything], given, rules):
+    portfolios: dict[float, Portfolio] = {}
+    for start in itertools.chain([everything], RULES if portfolio else (), given, rules):
         if isinstance(start, Mapping):
             followed, hints = plan_of_mapping(task.game.program, start), hints_of_mapping(task.game.program, start)
         for number, msa_share in enumerate(task.msa_shares):
             if found and (task.spent >= share or task.done):
                 break
             task.use(task.tables_with(msa_share))
-            if isinstance(start, Rule):
+            if isinstance(start, Knapsack | Rounded):
+                if msa_share not in portfolios:
+                    portfolios[msa_share] = Portfolio(task.tables, task.game.program.reserved)
+                chosen = portfolios[msa_share].plan(start)
+                if chosen is None:
+                    continue
+                plan, seconds = chosen, task.play(chosen)
+            elif isinstance(start, Rule):
                 plan = rule_plan(task, start)
                 seconds = task.finished(plan)
             elif isinstance(start, Mapping):
@@ -75,6 +84,32 @@ def best_starts(task: Task, share: float, given: Iterable[Mapping] = ()) -> list
     ordered = [found[number] for number in sorted(found, key=lambda number: (found[number].seconds, number))]
     task.use(ordered[0].plan_tables)
     return ordered
+
+
+def portfolio_starts(task: Task, share: float, most: int) -> list[Start]:
+    """Plays the portfolio with every clock, then random knapsacks, until `share` of the budget is spent.
+
+    Returns:
+      The best `most` plans, the best first.
+    """
+    portfolios: dict[float, Portfolio] = {}
+    found: list[Start] = []
+    further = (
+        (random_knapsack(task.generator), float(task.generator.choice(task.msa_shares))) for _ in itertools.count()
+    )
+    for rule, msa_share in itertools.chain(itertools.product(RULES, task.msa_shares), further):
+        if task.done or task.spent >= share:
+            break
+        task.use(task.tables_with(msa_share))
+        if msa_share not in portfolios:
+            portfolios[msa_share] = Portfolio(task.tables, task.game.program.reserved)
+        plan = portfolios[msa_share].plan(rule)
+        if plan is None:
+            if not len(task.free):
+                break
+            continue
+        found.append(Start(task.play(plan), task.plan_tables, plan))
+    return sorted(found, key=lambda start: start.seconds)[:most]
 
 
 def rule_plan(task: Task, rule: Rule) -> Plan:

@@ -1,1 +1,0 @@
-"""Greedy rules and knapsacks."""
