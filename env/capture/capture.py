@@ -36,6 +36,7 @@ def capture(
     variants_s: float = math.inf,
     archive: Archive | None = None,
     assigned_only: bool = False,
+    with_module: bool = True,
     progress: Callable[[str], None] = print,
 ) -> Program:
     """Compiles `function` for a TPU and writes the program with XLA's production mapping to `output`.
@@ -57,8 +58,8 @@ def capture(
         gets neither variants nor cycles.
       archive: finished compilations are taken from it and added to it; None for no archive.
       assigned_only: compile only until memory is assigned, in seconds instead of minutes. The program has all that the
-        cost model `msa` needs, and no figure of the code generator, which does not run; the file goes without the
-        lowered module. Not with `passes`.
+        cost model `msa` needs, and no figure of the code generator, which does not run. Not with `passes`.
+      with_module: the file gets the lowered module too, so that `impose` needs no source.
       progress: takes one line at a time.
 
     Returns:
@@ -105,7 +106,7 @@ def capture(
         }
         assembly = Assembly(made, GENERATIONS[target], name, family or name, provenance=provenance)
         compilations.drop(made)
-        lowered = None if assigned_only else compilations.module()
+        lowered = compilations.module() if with_module else None
         with_variants = passes > 0 and Variants(compilations, assembly, passes, progress, until).run()
     program = assembly.program(variants=with_variants)
     write_program(program, output, lowered)

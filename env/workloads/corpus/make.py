@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ...capture.capture import capture
+from ...capture.variants import PASSES
 from ...errors import FormatError, UserError
 from ...program.live import live_pressure
 from ...program.program import Program
@@ -48,7 +49,27 @@ def make(manifest: Manifest, seed: int, python: Path, time_limit_s: float) -> st
     return f"{entry['name']}: {entry['accesses']} accesses, pressure {entry['pressure']}"
 
 
-def _captured(drawn: Architecture, python: Path, time_limit_s: float) -> dict[str, Any]:
+def add_cycles(manifest: Manifest, seed: int, python: Path, time_limit_s: float, passes: int = PASSES) -> str:
+    """Captures a program of the corpus again, to the end, with variants and cycle table; returns one line on it.
+
+    If that fails, the program stays as it is.
+
+    Args:
+      manifest: has the program, and gets its new entry.
+      seed: of the architecture.
+      python: interpreter with jax and libtpu.
+      time_limit_s: seconds after which one compilation is given up.
+      passes: see `capture`.
+    """
+    try:
+        entry = _captured(draw(seed), python, time_limit_s, passes)
+    except (UserError, FormatError) as error:
+        return f"stays without cycles: {_TEMPORARY.sub('', str(error))}"
+    manifest.add(entry)
+    return f"{entry['name']}: cycles"
+
+
+def _captured(drawn: Architecture, python: Path, time_limit_s: float, passes: int = 0) -> dict[str, Any]:
     """Captures the program into the corpus and returns its entry of the manifest.
 
     Raises:
@@ -62,6 +83,7 @@ def _captured(drawn: Architecture, python: Path, time_limit_s: float) -> dict[st
         "target": drawn.target,
         "part": part_of(drawn.seed),
         "description": drawn.description,
+        "cycles": passes > 0,
         "sha256": "",
     }
     workload = corpus_workload(entry)
@@ -76,7 +98,9 @@ def _captured(drawn: Architecture, python: Path, time_limit_s: float) -> dict[st
             family=workload.family,
             working_folder=MODELS_PARENT,
             time_limit_s=time_limit_s,
-            assigned_only=True,
+            passes=passes,
+            assigned_only=passes == 0,
+            with_module=False,
             progress=lambda line: None,
         )
         _check(program, made.stat().st_size)

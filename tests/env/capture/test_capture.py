@@ -58,7 +58,15 @@ def test_a_working_compiler(tmp_path: Path):
 def test_a_compiler_that_stops_once_memory_is_assigned(tmp_path: Path):
     python, output = recorded(tmp_path), tmp_path / "small.json.gz"
     whole = capture("models:my_step", "v5e", output, python=python, progress=lambda line: None)
-    quick = capture("models:my_step", "v5e", output, python=python, assigned_only=True, progress=lambda line: None)
+    quick = capture(
+        "models:my_step",
+        "v5e",
+        output,
+        python=python,
+        assigned_only=True,
+        with_module=False,
+        progress=lambda line: None,
+    )
     assert [request["through"] for request in requests(tmp_path)] == ["code", "lowering", "assignment"]
     assert quick.sha256 == whole.sha256
     assert read_module(output) is None

@@ -47,6 +47,25 @@ def test_the_command_goes_on_where_it_was(folder: Path, monkeypatch: pytest.Monk
     assert asked == ["assignment"] * 3
 
 
+def test_the_first_programs_get_cycles(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    manifest = run(monkeypatch, tmp_path, recorded(tmp_path), "--programs", "2", "--cycles", "1")
+    assert [entry["cycles"] for entry in manifest.programs.values()] == [True, False]
+    first, second = (workloads.load(folder / f"corpus-000{seed}.json.gz") for seed in range(2))
+    assert first.cycles is not None
+    assert first.variants
+    assert (second.cycles, second.variants) == (None, ())
+
+
+def test_a_program_stays_as_it_is_if_its_cycles_cannot_be_had(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    manifest = Manifest(tmp_path / "manifest.json")
+    making.make(manifest, 0, recorded(tmp_path), 60.0)
+    said = making.add_cycles(manifest, 0, recorded(tmp_path, 'error = "oops"'), 60.0)
+    assert said == "stays without cycles: models.generated:seed_0: oops"
+    assert not manifest.programs[0]["cycles"]
+
+
 def test_what_fails_is_left_out_and_tried_again(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     again = 'error = "the TPU compiler refused: oops" if sys.argv[2].endswith("_0") else None'
     manifest = run(monkeypatch, tmp_path, recorded(tmp_path, again), "--programs", "1")
