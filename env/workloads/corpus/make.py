@@ -83,7 +83,7 @@ def _captured(drawn: Architecture, python: Path, time_limit_s: float, passes: in
         "target": drawn.target,
         "part": part_of(drawn.seed),
         "description": drawn.description,
-        "cycles": passes > 0,
+        "cycles": False,
         "sha256": "",
     }
     workload = corpus_workload(entry)
@@ -107,6 +107,7 @@ def _captured(drawn: Architecture, python: Path, time_limit_s: float, passes: in
         write_atomically(workload.path, made.read_bytes())
     return {
         **entry,
+        "cycles": program.cycles is not None,
         "accesses": program.num_accesses,
         "pressure": round(live_pressure(program), 3),
         "sha256": program.sha256,

@@ -47,13 +47,16 @@ def test_the_command_goes_on_where_it_was(folder: Path, monkeypatch: pytest.Monk
     assert asked == ["assignment"] * 3
 
 
-def test_the_first_programs_get_cycles(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_first_programs_are_compiled_to_the_end_on_demand(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     manifest = run(monkeypatch, tmp_path, recorded(tmp_path), "--programs", "2", "--cycles", "1")
-    assert [entry["cycles"] for entry in manifest.programs.values()] == [True, False]
+    asked = [json.loads(line)[1]["through"] for line in (tmp_path / "requests.txt").read_text().splitlines()]
+    assert asked[:4] == ["assignment", "assignment", "code", "code"]
     first, second = (workloads.load(folder / f"corpus-000{seed}.json.gz") for seed in range(2))
-    assert first.cycles is not None
-    assert first.variants
-    assert (second.cycles, second.variants) == (None, ())
+    assert (len(first.variants), second.variants) == (8, ())
+    # The recorded compilation shows no cycles.
+    assert [entry["cycles"] for entry in manifest.programs.values()] == [False, False]
 
 
 def test_a_program_stays_as_it_is_if_its_cycles_cannot_be_had(
