@@ -99,7 +99,7 @@ def _captured(drawn: Architecture, python: Path, time_limit_s: float, passes: in
             working_folder=MODELS_PARENT,
             time_limit_s=time_limit_s,
             passes=passes,
-            assigned_only=passes == 0,
+            quick=passes == 0,
             with_module=False,
             progress=lambda line: None,
         )

@@ -63,15 +63,15 @@ def test_a_compiler_that_stops_once_memory_is_assigned(tmp_path: Path):
         "v5e",
         output,
         python=python,
-        assigned_only=True,
+        quick=True,
         with_module=False,
         progress=lambda line: None,
     )
     assert [request["through"] for request in requests(tmp_path)] == ["code", "lowering", "assignment"]
     assert quick.sha256 == whole.sha256
     assert read_module(output) is None
-    with pytest.raises(UserError, match="`passes` needs the code generator"):
-        capture("models:my_step", "v5e", output, python=python, assigned_only=True, passes=1)
+    with pytest.raises(UserError, match="variants need the code generator"):
+        capture("models:my_step", "v5e", output, python=python, quick=True, passes=1)
 
 
 def test_what_the_worker_says_is_passed_on(tmp_path: Path):
