@@ -8,7 +8,7 @@ from ..env.errors import UserError
 from ..env.program.program import Program
 from ..env.program.program_file import read_module
 from ..env.program.target import TOPOLOGIES
-from ..env.workloads import MODELS_PARENT, all_names, workload
+from ..env.workloads import MODELS_PARENT, is_workload, workload
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Source:
 def program_path(name_or_path: str | Path) -> Path:
     """Returns the file of a program, given as the name of a workload or as a path."""
     name = str(name_or_path)
-    return workload(name).path if name in all_names() else Path(name_or_path)
+    return workload(name).path if is_workload(name) else Path(name_or_path)
 
 
 def find_source(program: Program, path: Path | None = None, folder: Path | None = None) -> Source:
@@ -54,7 +54,7 @@ def find_source(program: Program, path: Path | None = None, folder: Path | None 
     provenance = program.provenance
     versions: dict[str, str] = {key: str(provenance[key]) for key in ("jax", "libtpu") if key in provenance}
     module = read_module(path) if path is not None and folder is None else None
-    if program.name in all_names():
+    if is_workload(program.name):
         entry = workload(program.name)
         if entry.sha256 == program.sha256:
             found = MODELS_PARENT if folder is None else folder

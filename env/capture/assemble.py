@@ -76,6 +76,7 @@ class Assembly:
         self.pairs = CyclePairs(self._extraction)
         counts = self.pairs.add(compiled, self._space)
         self._cycles = {"program": counts["cycles"], "other_instructions": counts["other_cycles"]}
+        self._generated = bool(counts["instructions"] or counts["other_cycles"])
 
     def _verified(self, production: Production) -> tuple[Mapping | None, dict[str, int]]:
         program = self._extraction.program
@@ -126,7 +127,8 @@ class Assembly:
             default compilation alone tells nothing of other placements.
         """
         self._compiler["inexpressible"] = self._inexpressible
-        self._compiler["cycles"] = self._cycles
+        if self._generated:
+            self._compiler["cycles"] = self._cycles
         program = replace(
             self._extraction.program,
             production=self._production,

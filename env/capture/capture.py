@@ -13,7 +13,7 @@ from ..program.target import GENERATIONS, TOPOLOGIES
 from .assemble import Assembly
 from .compilation_files import work_folder
 from .compilations import Archive, Compilations
-from .compiler import CODE, TIME_LIMIT_S, Compiler
+from .compiler import ASSIGNMENT, CODE, TIME_LIMIT_S, Compiler
 from .environment import managed_python
 from .variants import Variants
 
@@ -35,6 +35,8 @@ def capture(
     passes: int = 0,
     variants_s: float = math.inf,
     archive: Archive | None = None,
+    quick: bool = False,
+    with_module: bool = True,
     progress: Callable[[str], None] = print,
 ) -> Program:
     """Compiles `function` for a TPU and writes the program with XLA's production mapping to `output`.
@@ -55,6 +57,9 @@ def capture(
       variants_s: seconds after which no further compilation should end. If not even the first of them fits, the program
         gets neither variants nor cycles.
       archive: finished compilations are taken from it and added to it; None for no archive.
+      quick: compile only until memory is assigned, in seconds instead of minutes. The program has all that the
+        cost model `msa` needs, and no figure of the code generator, which does not run. Not with `passes`.
+      with_module: the file gets the lowered module too, so that `impose` needs no source.
       progress: takes one line at a time.
 
     Returns:
@@ -69,6 +74,8 @@ def capture(
         raise UserError(f"{function!r} is no PKG.MODULE:FUNCTION, e.g. my_model:training_step")
     if target not in TOPOLOGIES:
         raise UserError(f"no target is called {target!r}; the targets are {', '.join(TOPOLOGIES)}")
+    if quick and passes:
+        raise UserError("variants need the code generator, which a quick capture leaves out; ask for one of the two")
     if not output.parent.is_dir():
         raise UserError(f"{output}: there is no folder {output.parent}; make it first")
     name = name or attribute.replace("_", "-")
@@ -85,12 +92,12 @@ def capture(
             time_limit_s=time_limit_s,
         )
 
-    with work_folder(keep) as folder, new_compiler(folder) as compiler, new_compiler(folder) as quick:
+    with work_folder(keep) as folder, new_compiler(folder) as compiler, new_compiler(folder) as assigner:
         progress(f"compiling {function} for {target} with {interpreter}; large models take minutes")
         compilations = Compilations(
-            folder, compiler, quick, options=options, archive=archive, keep=keep is not None, progress=progress
+            folder, compiler, assigner, options=options, archive=archive, keep=keep is not None, progress=progress
         )
-        made, versions = compilations.make(DEFAULT, {}, CODE, dumps=True)
+        made, versions = compilations.make(DEFAULT, {}, ASSIGNMENT if quick else CODE, dumps=True)
         provenance = {
             "function": function,
             "topology": TOPOLOGIES[target],
@@ -99,7 +106,7 @@ def capture(
         }
         assembly = Assembly(made, GENERATIONS[target], name, family or name, provenance=provenance)
         compilations.drop(made)
-        lowered = compilations.module()
+        lowered = compilations.module() if with_module else None
         with_variants = passes > 0 and Variants(compilations, assembly, passes, progress, until).run()
     program = assembly.program(variants=with_variants)
     write_program(program, output, lowered)

@@ -8,6 +8,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
+from ..program.live import live_bytes
 from ..program.mapping import Mapping
 from ..program.program import Program
 from ..program.target import Target
@@ -61,16 +62,8 @@ def category(program: Program) -> NDArray[np.int64]:
 
 def _live_bytes(program: Program) -> NDArray[np.float64]:
     """Returns `[3, T]` bytes of the buffers between their first and last access, by category."""
-    first = np.full(program.num_buffers, program.num_instructions)
-    last = np.full(program.num_buffers, -1)
-    np.minimum.at(first, program.access_buffer, program.access_instruction)
-    np.maximum.at(last, program.access_buffer, program.access_instruction)
-    used = last >= 0
-    change = np.zeros((3, program.num_instructions + 1))
     kind = category(program)
-    np.add.at(change, (kind[used], first[used]), program.size[used])
-    np.add.at(change, (kind[used], last[used] + 1), -program.size[used])
-    return np.cumsum(change, axis=1)[:, :-1]
+    return np.stack([live_bytes(program, kind == number) for number in range(len(CATEGORIES))])
 
 
 def _peaks(values: NDArray[np.float64], every: int) -> NDArray[np.float64]:

@@ -4,17 +4,26 @@ import json
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from ..errors import UserError
 from ..program.program import Program
 from ..program.program_file import read_program
 
 SPLITS = ("train", "validation", "heldout", "control")
+# Programs of generated models, to learn from: no split of the benchmark.
+CORPUS = "corpus"
 _FOLDER = Path(__file__).parent
 MANIFEST = _FOLDER / "manifest.json"
 PROGRAMS_FOLDER = _FOLDER / "programs"
+CORPUS_MANIFEST = _FOLDER / "corpus" / "manifest.json"
+CORPUS_FOLDER = _FOLDER / "corpus" / "programs"
 # The worker imports `models` from here: model code runs in the capture environment, which lacks this package.
 MODELS_PARENT = _FOLDER
+_NO_CORPUS = (
+    "the corpus is not here, because installed packages leave it out; work in a clone of the repository, or give the "
+    "path of a program file"
+)
 
 
 @dataclass(frozen=True)
@@ -24,13 +33,14 @@ class Workload:
     Attributes:
       name: name of the workload and of its program file.
       family: model family.
-      split: one of `SPLITS`; all workloads of a family are in the same split.
+      split: one of `SPLITS`, or `CORPUS`; all workloads of a family are in the same split.
       target: hardware generation that it is compiled for.
       module: module of the package `models`.
       function: function of the module that returns the model's function and arguments.
       description: one line for people.
       source: origin of the model's code: a package, or a publication.
       sha256: hash of the program's problem; empty until it is captured.
+      part: `train` or `validation` in the corpus; empty elsewhere.
     """
 
     name: str
@@ -42,6 +52,7 @@ class Workload:
     description: str
     source: str
     sha256: str = ""
+    part: str = ""
 
     @property
     def reference(self) -> str:
@@ -51,7 +62,7 @@ class Workload:
     @property
     def path(self) -> Path:
         """The committed program file."""
-        return PROGRAMS_FOLDER / f"{self.name}.json.gz"
+        return (CORPUS_FOLDER if self.split == CORPUS else PROGRAMS_FOLDER) / f"{self.name}.json.gz"
 
 
 @cache
@@ -60,29 +71,87 @@ def _manifest() -> dict[str, Workload]:
     return {entry["name"]: Workload(**entry) for entry in document["workloads"]}
 
 
+@cache
+def _corpus() -> dict[str, Workload]:
+    """Returns the workloads of the corpus by name; none in a checkout that has no corpus yet."""
+    if not CORPUS_MANIFEST.exists():
+        return {}
+    document = json.loads(CORPUS_MANIFEST.read_text(encoding="utf-8"))
+    return {entry["name"]: corpus_workload(entry) for entry in document["programs"]}
+
+
+def corpus_workload(entry: dict[str, Any]) -> Workload:
+    """Returns the workload of an entry of the corpus's manifest."""
+    return Workload(
+        name=entry["name"],
+        family=f"generated-{entry['kind']}",
+        split=CORPUS,
+        target=entry["target"],
+        module="generated",
+        function=f"seed_{entry['seed']}",
+        description=entry["description"],
+        source="drawn from a seed",
+        sha256=entry["sha256"],
+        part=entry["part"],
+    )
+
+
 def names() -> list[str]:
-    """Returns the names of the captured workloads, in the order of the manifest."""
+    """Returns the names of the benchmark's captured workloads, in the order of the manifest."""
     return [name for name, entry in _manifest().items() if entry.path.exists()]
 
 
+def corpus_names(part: str | None = None) -> list[str]:
+    """Returns the names of the corpus's programs, in the order of its manifest, which is random.
+
+    Args:
+      part: only those of this part, `train` or `validation`.
+
+    Raises:
+      UserError: there is no corpus here.
+    """
+    found = [name for name, entry in _corpus().items() if part in (None, entry.part) and entry.path.exists()]
+    if not found:
+        raise UserError(f"{CORPUS_FOLDER}: {_NO_CORPUS}")
+    return found
+
+
+def names_of(split: str | None) -> list[str]:
+    """Returns the names of the captured workloads of a split, or of the whole benchmark.
+
+    Raises:
+      UserError: there is no such split.
+    """
+    if split == CORPUS:
+        return corpus_names()
+    if split is not None and split not in SPLITS:
+        raise UserError(f"no split is called {split!r}; the splits are {', '.join((*SPLITS, CORPUS))}")
+    return [name for name in names() if split in (None, _manifest()[name].split)]
+
+
 def all_names() -> list[str]:
-    """Returns the names of all workloads of the manifest, captured or not, in its order."""
+    """Returns the names of all workloads of the benchmark, captured or not, in the order of the manifest."""
     return list(_manifest())
 
 
+def is_workload(name: str) -> bool:
+    """Returns whether a workload of the benchmark or of the corpus is called so."""
+    return name in _manifest() or name in _corpus()
+
+
 def workload(name: str) -> Workload:
-    """Returns the workload `name`.
+    """Returns the workload `name`, of the benchmark or of the corpus.
 
     Raises:
       UserError: there is no such workload.
     """
-    if name not in _manifest():
+    if not is_workload(name):
         raise UserError(f"no workload is called {name!r}; the names are {', '.join(all_names())}")
-    return _manifest()[name]
+    return _manifest().get(name) or _corpus()[name]
 
 
 def split(name: str) -> str:
-    """Returns the split of a workload: one of `SPLITS`.
+    """Returns the split of a workload: one of `SPLITS`, or `CORPUS`.
 
     Raises:
       UserError: there is no such workload.
@@ -91,14 +160,17 @@ def split(name: str) -> str:
 
 
 def load(name_or_path: str | Path) -> Program:
-    """Reads a program: a committed workload by its name, or any program file by its path.
+    """Reads a program: a committed workload or program of the corpus by its name, or any program file by its path.
 
     Raises:
       UserError: it is neither a workload nor a file, or a workload that is not captured.
       FormatError: the file is not a program file.
     """
-    if str(name_or_path) in _manifest():
-        path = _manifest()[str(name_or_path)].path
+    if is_workload(str(name_or_path)):
+        entry = workload(str(name_or_path))
+        path = entry.path
+        if not path.exists() and entry.split == CORPUS:
+            raise UserError(f"{path}: {_NO_CORPUS}")
         if not path.exists():
             raise UserError(
                 f"{path}: workload {str(name_or_path)!r} is not captured yet; "

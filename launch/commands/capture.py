@@ -31,6 +31,11 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "of flags, and the code generator's cycles, which the objectives `cycles` and `robust` need",
     )
     parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="end the compilation once memory is assigned, after a tenth of the time: enough for the objective `msa`",
+    )
+    parser.add_argument(
         "--complete",
         action="store_true",
         help="only add to FILE, a program of an earlier capture, what it lacks: the lowered module, with which "
@@ -67,5 +72,6 @@ def run(arguments: argparse.Namespace) -> int:
         family=arguments.family,
         keep=arguments.keep,
         passes=PASSES if arguments.variants else 0,
+        quick=arguments.quick,
     )
     return 0

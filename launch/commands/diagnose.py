@@ -53,9 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise UserError(f"--{name} is {value}; it must be at least {least}")
     names = arguments.workload
     if arguments.split is not None:
-        names = [name for name in workloads.names() if workloads.split(name) == arguments.split]
-        if not names:
-            raise UserError(f"no split is called {arguments.split!r}; the splits are {', '.join(workloads.SPLITS)}")
+        names = workloads.names_of(arguments.split)
     agent = load_agent(arguments.agent)
     programs = [workloads.load(name) for name in names]
     compile_kernels(needs.DIAGNOSE)

@@ -39,9 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     names = arguments.workload
     if arguments.split is not None:
-        names = [name for name in workloads.names() if workloads.split(name) == arguments.split]
-        if not names:
-            raise UserError(f"no split is called {arguments.split!r}; the splits are {', '.join(workloads.SPLITS)}")
+        names = workloads.names_of(arguments.split)
     if arguments.simulations is not None and arguments.simulations < 1:
         raise UserError(f"--simulations is {arguments.simulations}; it must be at least 1")
     programs = [workloads.load(name) for name in names]

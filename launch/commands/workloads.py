@@ -18,7 +18,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="list the benchmark programs",
         description="Lists the benchmark programs: decisions, latencies of XLA's mappings, bounds.",
     )
-    parser.add_argument("--split", metavar="S", help="only those of this split: train, validation, heldout or control")
+    parser.add_argument(
+        "--split", metavar="S", help="only those of this split: train, validation, heldout, control or corpus"
+    )
     add_json_option(parser)
     parser.set_defaults(run=run)
 
@@ -26,15 +28,14 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command."""
     from ...env import workloads
-    from ...env.errors import UserError
     from ..start import needs
     from ..terminal.compiling import compile_kernels
 
-    if arguments.split is not None and arguments.split not in workloads.SPLITS:
-        raise UserError(f"no split is called {arguments.split!r}; the splits are {', '.join(workloads.SPLITS)}")
+    names = workloads.names_of(arguments.split)
     compile_kernels(needs.PLAY)
-    names = [name for name in workloads.names() if arguments.split in (None, workloads.split(name))]
-    entries = [describe(workloads.load(name), workloads.split(name)) for name in names]
+    entries = [
+        describe(workloads.load(name), workloads.split(name), workloads.workload(name).part or None) for name in names
+    ]
     if arguments.json is not None:
         write_json(entries, arguments.json)
     if arguments.json != "-":
@@ -42,8 +43,14 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def describe(program: "Program", split: str | None) -> dict[str, Any]:
-    """Returns one entry of the JSON list (docs/json.md)."""
+def describe(program: "Program", split: str | None, part: str | None = None) -> dict[str, Any]:
+    """Returns one entry of the JSON list (docs/json.md).
+
+    Args:
+      program: the program.
+      split: its split, or None for a program that is no workload.
+      part: its part of the corpus, or None elsewhere.
+    """
     from ...env.game.game import MallocGame, play_line
     from ...env.physics.cost import MODELS
     from ...env.workloads.known_bounds import known
@@ -57,9 +64,13 @@ def describe(program: "Program", split: str | None) -> dict[str, Any]:
         "name": program.name,
         "family": program.family,
         "split": split,
+        "part": part,
         "target": program.target.name,
         "instructions": program.num_instructions,
+        "accesses": program.num_accesses,
         "buffers": program.num_buffers,
+        "loops": len(program.loop_trips),
+        "chips": 1,
         "decisions": game.decisions,
         "fast_share": None if served is None or not moved else float(served / moved),
         "latency_us": {model: {**latencies_us(program, model), **_bound(best_known, model, MICRO)} for model in MODELS},

@@ -1,4 +1,4 @@
-"""The models behind the benchmark programs, one file per family.
+"""The models behind the benchmark programs, one file per family, and the generated ones of the corpus.
 
 These files run in the capture environment (jax, flax, transformers, keras, ... with the versions of
 `env/capture/packages.json`), where the rest of this package is not installed: they import only each other, relatively.

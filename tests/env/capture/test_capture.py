@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from compiler_cases import interpreter, real_python, recorded
+from compiler_cases import interpreter, real_python, recorded, requests
 
 from mallocmuzero.env.capture import worker
 from mallocmuzero.env.capture.capture import capture
@@ -53,6 +53,25 @@ def test_a_working_compiler(tmp_path: Path):
     assert (program.cycles, program.variants) == (None, ())
     with pytest.raises(UserError, match="is not empty"):
         capture("models:my_step", "v5e", output, python=python, keep=keep, progress=said.append)
+
+
+def test_a_compiler_that_stops_once_memory_is_assigned(tmp_path: Path):
+    python, output = recorded(tmp_path), tmp_path / "small.json.gz"
+    whole = capture("models:my_step", "v5e", output, python=python, progress=lambda line: None)
+    quick = capture(
+        "models:my_step",
+        "v5e",
+        output,
+        python=python,
+        quick=True,
+        with_module=False,
+        progress=lambda line: None,
+    )
+    assert [request["through"] for request in requests(tmp_path)] == ["code", "lowering", "assignment"]
+    assert quick.sha256 == whole.sha256
+    assert read_module(output) is None
+    with pytest.raises(UserError, match="variants need the code generator"):
+        capture("models:my_step", "v5e", output, python=python, quick=True, passes=1)
 
 
 def test_what_the_worker_says_is_passed_on(tmp_path: Path):

@@ -13,6 +13,7 @@ from mallocmuzero.env.physics.objective import resolve
 from mallocmuzero.env.physics.simulator import simulate
 from mallocmuzero.env.program.mapping import Mapping
 from mallocmuzero.env.program.mapping_file import write_mapping
+from mallocmuzero.launch.commands.workloads import describe
 
 
 def result_of(*arguments: str) -> tuple[int, Any]:
@@ -27,6 +28,7 @@ def test_workloads() -> None:
     assert [entry["name"] for entry in entries] == workloads.names()
     for entry in entries:
         assert {"name", "family", "split", "target", "instructions", "buffers", "decisions", "latency_us"} <= set(entry)
+        assert {"accesses", "loops", "chips", "part"} <= set(entry)
         assert set(entry["latency_us"]) == set(MODELS)
         for model in entry["latency_us"]:
             latency = entry["latency_us"][model]
@@ -38,11 +40,23 @@ def test_workloads() -> None:
             if latency["production"] is not None:  # which may be slower than all in HBM: XLA's plan waits for copies
                 assert floor <= latency["production"] <= latency["production_cold"] * (1 + 1e-9)
                 assert latency["production_waits"] >= 0
+    assert {entry["name"]: entry["loops"] for entry in entries}["lstm-train-b64-s32"] == 2
     (program,) = [entry for entry in entries if entry["name"] == WORKLOAD]
     assert program["latency_us"]["msa"]["production"] == pytest.approx(3266.5, abs=0.1)  # microseconds
     assert result_of("workloads", "--split", "heldout")[1] == [
         entry for entry in entries if entry["split"] == "heldout"
     ]
+
+
+def test_a_program_of_the_corpus_is_described_like_any_other() -> None:
+    name = workloads.corpus_names("validation")[0]
+    entry = describe(workloads.load(name), workloads.split(name), workloads.workload(name).part)
+    assert (entry["name"], entry["split"], entry["part"], entry["chips"]) == (name, "corpus", "validation", 1)
+    assert entry["accesses"] >= 40
+    latency = entry["latency_us"]["msa"]
+    assert latency["floor"] < latency["production"]
+    assert (latency["bound"], latency["production_tuned"]) == (None, None)
+    assert set(entry["latency_us"]["cycles"].values()) == {None}
 
 
 def test_verify_passes_the_production_mapping(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""How alike the corpus is to the families that are held out: docs/corpus.md."""

@@ -1,0 +1,67 @@
+"""Makes the corpus: `python -m mallocmuzero.env.workloads.corpus [--programs N] [--python PATH]`.
+
+Goes through the seeds from 0 on and compiles the architecture that each stands for until memory is assigned, seconds
+each, until the manifest has N programs. What is done is not done again, so the command may be ended at any time. With
+`--no-loops` it passes over the seeds whose program may have a loop, for a later run to take. With `--again` it also
+tries the seeds once more whose program could not be captured, e.g. with a newer reading of loops. With `--cycles N` the
+first N programs then get a cycle table and variants, which takes a dozen compilations each, three or more to the end.
+"""
+
+import argparse
+import sys
+import time
+from itertools import count
+from pathlib import Path
+
+from ...capture.environment import managed_python
+from ...errors import UserError
+from ..models.generated.drawing import draw
+from .make import add_cycles, make
+from .manifest import read_manifest
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the command and returns its exit status."""
+    parser = argparse.ArgumentParser(prog="corpus", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--programs", type=int, default=400, metavar="N", help="programs in all; by default 400")
+    parser.add_argument("--again", action="store_true", help="try the seeds again whose program cannot be captured yet")
+    parser.add_argument(
+        "--cycles", type=int, default=0, metavar="N", help="then give the first N programs cycles and variants"
+    )
+    parser.add_argument("--no-loops", action="store_true", help="pass over seeds whose program may have a loop")
+    parser.add_argument(
+        "--python", type=Path, help="interpreter with jax and libtpu; by default one is made, once, and kept"
+    )
+    parser.add_argument(
+        "--time-limit", type=float, default=180.0, metavar="SECONDS", help="of one compilation; by default 180"
+    )
+    options = parser.parse_args(arguments)
+    manifest = read_manifest()
+    begun = time.monotonic()
+
+    def say(line: str) -> None:
+        print(f"[{time.monotonic() - begun:7.0f} s] {line}", flush=True)
+
+    try:
+        python = options.python or managed_python(say)
+    except UserError as error:
+        print(f"corpus: {error}", file=sys.stderr)
+        return 2
+    if options.again:
+        for seed in [seed for seed, entry in manifest.left_out.items() if not entry["final"]]:
+            say(f"seed {seed}: {make(manifest, seed, python, options.time_limit)}")
+    for seed in count():
+        if len(manifest.programs) >= options.programs:
+            break
+        known = seed in manifest.programs or seed in manifest.left_out
+        if not (known or (options.no_loops and draw(seed).loops)):
+            say(f"seed {seed}: {make(manifest, seed, python, options.time_limit)}")
+    for seed in sorted(manifest.programs)[: options.cycles]:
+        if not manifest.programs[seed]["cycles"]:
+            say(f"seed {seed}: {add_cycles(manifest, seed, python, options.time_limit)}")
+    say(f"{len(manifest.programs)} programs, {len(manifest.left_out)} seeds left out")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
