@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..env.capture.capture import capture
@@ -14,6 +14,7 @@ from ..env.program.mapping import Mapping as ProgramMapping
 from ..env.program.program_file import read_module, write_program
 from ..solvers.common.budget import Budget
 from ..solvers.solve import DEFAULT_SOLVER, SOLVERS, Solvers, solve
+from ..solvers.stand_in import why_missing, with_stand_in
 from .candidates import grid_candidates, translated_candidates
 from .confirm import Confirmation, confirm
 from .real_compiler import real_compiler
@@ -37,6 +38,8 @@ class Tuned:
       versions: of jax and libtpu.
       decodes: number of sets of options that our own decoder tried.
       seconds: wall time by step: `capture`, `solve`, `translate`, `confirm`.
+      missing: why the compiler's default mapping could not be read back; None if it was. The default of the
+        confirmation is then the mapping of XLA's algorithm.
     """
 
     confirmation: Confirmation
@@ -46,6 +49,7 @@ class Tuned:
     versions: dict[str, str]
     decodes: int
     seconds: dict[str, float] = field(default_factory=dict)
+    missing: str | None = None
 
 
 def tune(
@@ -105,13 +109,16 @@ def tune(
             time_limit_s=max(1.0, until - clock()),
             progress=progress,
         )
-        if program.production is None:
-            raise UserError(
-                f"{function}: XLA's own mapping cannot be read back, so that there is nothing to compare with"
+        missing = why_missing(program)
+        if missing is not None:
+            progress(
+                f"{missing}. What is said of XLA's default below is said of the mapping of XLA's algorithm (solver "
+                "xla), which may be another one; the compiler is asked about every set of options all the same"
             )
+            program = with_stand_in(program)
         done("capture")
         judge = make_judge(program, objective)
-        _say_judge(judge, progress)
+        _say_judge(judge, progress, missing)
         progress(f"mapping it with {solver}")
         solution = solve(
             program,
@@ -145,13 +152,26 @@ def tune(
             versions = dict(source.versions)
         done("confirm")
         if program_output is not None:
-            write_program(confirmation.program, program_output, read_module(path))
-    return Tuned(confirmation, source, judge.objective, solution.mapping, versions, translations[0].decodes, seconds)
+            found = confirmation.program
+            write_program(
+                found if missing is None else replace(found, production=None), program_output, read_module(path)
+            )
+    return Tuned(
+        confirmation=confirmation,
+        source=source,
+        objective=judge.objective,
+        wanted=solution.mapping,
+        versions=versions,
+        decodes=translations[0].decodes,
+        seconds=seconds,
+        missing=missing,
+    )
 
 
-def _say_judge(judge: Judge, progress: Callable[[str], None]) -> None:
-    """Reports the latencies to beat: of XLA's default, and of the best of the flag grid."""
+def _say_judge(judge: Judge, progress: Callable[[str], None], missing: str | None) -> None:
+    """Reports the latencies to beat: of XLA's default, or its stand-in, and of the best of the flag grid."""
     tuned = judge.tuned()
     assert judge.production_s is not None
     best = "" if tuned is None else f", best of the flag grid {judge.seconds(tuned) / judge.production_s:.2%} of that"
-    progress(f"XLA's default: {judge.production_s * 1e6:,.2f} us ({judge.objective}){best}")
+    name = "XLA's default" if missing is None else "XLA's algorithm"
+    progress(f"{name}: {judge.production_s * 1e6:,.2f} us ({judge.objective}){best}")

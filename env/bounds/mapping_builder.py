@@ -150,7 +150,7 @@ class MappingBuilder:
         """
         for _ in range(_SHEDDINGS):
             mapping = self.mapping()
-            group = groups(mapping)
+            group = groups(mapping, self._program)
             packing, _ = packing_of(self._program, mapping, self._target, group)
             placed = best_fit(packing)
             out = np.flatnonzero(placed.offsets + packing.size > packing.capacity)

@@ -11,6 +11,7 @@ The pipeline, in order:
    values that share memory, and `extract` builds the `Program` of instructions, accesses and buffers.
 4. Read back production. `production` turns MSA's allocations into a `Mapping`; `cycle_pairs` collects the code
    generator's cycles.
-5. Assemble and write. `assemble` joins 2 to 4, `variants` adds compilations under other flags, `capture` runs all of it
-   and writes the program file. `complete` adds to files of earlier captures what they lack.
+5. Assemble and write. `assemble` joins 2 to 4; `printed_estimate` tells how far off the compiler's own estimates are;
+   `variants` adds compilations under other flags, `capture` runs all of it and writes the program file. `complete`
+   adds to files of earlier captures what they lack.
 """

@@ -7,6 +7,8 @@ from .hlo import Position, Use, parse_path
 
 _USE = re.compile(r"([\w.\-]+), operand (\d+)(?: (\{[\d,]*\}))?")
 _DEFINED = re.compile(r"defined at ([\w.\-]+)(?: (\{[\d,]*\}))?")
+# What another allocation did, seen from within a loop or from behind it: it issues no copy of its own.
+_MIRRORS = ("MirroredAllocation", "Parent Allocation")
 _MEMORY = re.compile(r" in (alt|def)(?: \(off: (-?\d+)(?:, size: (-?\d+))?\))?")
 
 
@@ -53,6 +55,7 @@ def parse_allocation(text: str) -> Allocation | None:
     replaced = re.search(r"sync_mem_op: ([\w.\-]+)", head)
     start_name = re.search(r"existing copy_start: ([\w.\-]+)", head)
     source_memory = _MEMORY.search(source)
+    mirrors = text.startswith(_MIRRORS)
     return Allocation(
         kind=head[: memory.start()],
         fast=memory.group(1) == "alt",
@@ -60,8 +63,12 @@ def parse_allocation(text: str) -> Allocation | None:
         position=(defined[-1][0], parse_path(defined[-1][1])),
         start=times["start_time"],
         end=times["end_time"],
-        copy_start=times.get("copy_start_after_time", times.get("first_slice_copy_start_after_time")),
-        copy_done=times.get("copy_done_before_time", times.get("last_slice_copy_done_before_time")),
+        copy_start=None
+        if mirrors
+        else times.get("copy_start_after_time", times.get("first_slice_copy_start_after_time")),
+        copy_done=None
+        if mirrors
+        else times.get("copy_done_before_time", times.get("last_slice_copy_done_before_time")),
         start_name=_name(start_name),
         source_fast=bool(source_memory and source_memory.group(1) == "alt"),
         replaces=_name(replaced),

@@ -21,6 +21,7 @@ from .cycle_pairs import CyclePairs
 from .extract import Extraction, extract
 from .hlo import read_module
 from .log import CompilerLog, read_log
+from .printed_estimate import estimates_off
 from .production import Production, read_production
 from .worker import COMPILED_FILE, LOG_FILE
 
@@ -69,6 +70,8 @@ class Assembly:
         production = read_production(self._extraction, compiled, log)
         self._production, self._inexpressible = self._verified(production)
         self._compiler = _compiler(self._extraction, production, log)
+        program = replace(self._extraction.program, compiler=self._compiler)
+        self._compiler["estimates_off"] = estimates_off(program, production.mapping)
         self._variants: list[tuple[CompilerOptions, Mapping | None, dict[str, int]]] = [
             ({}, self._production, self._inexpressible)
         ]
@@ -185,6 +188,9 @@ def _compiler(extraction: Extraction, production: Production, log: CompilerLog) 
         "estimate_with_copies_s": log.estimates["with"],
         "left_out_s": extraction.left_out_s,
         "step_s": production.step_s,
+        "step_trips": production.step_trips,
+        "allocated_operands": production.allocated_operands,
+        "results_counted_again": production.results_counted_again,
         "reported": dict(sorted(log.counts.items())),
         "read_back": dict(sorted(production.counts.items())),
         "sequence": production.sequence,

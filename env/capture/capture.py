@@ -15,6 +15,7 @@ from .compilation_files import work_folder
 from .compilations import Archive, Compilations
 from .compiler import ASSIGNMENT, CODE, TIME_LIMIT_S, Compiler
 from .environment import managed_python
+from .printed_estimate import TOLERANCE
 from .variants import Variants
 
 _NO_OPTIONS: Mapping[str, str] = {}
@@ -121,6 +122,7 @@ def _summary(program: Program, output: Path) -> list[str]:
         f"of XLA's mapping not expressible: {reason}, {count} times"
         for reason, count in program.compiler["inexpressible"].items()
     ]
+    lines += _doubts(program.compiler["estimates_off"])
     if program.production is None:
         lines.append("XLA's mapping is left out: it cannot be told without breaking the rules")
     if program.cycles is not None:
@@ -133,4 +135,16 @@ def _summary(program: Program, output: Path) -> list[str]:
     lines.append(
         f"wrote {output}: {program.num_instructions} instructions, {program.num_buffers} buffers, {size:.0f} KiB"
     )
+    return lines
+
+
+def _doubts(off: Mapping[str, float | None]) -> list[str]:
+    """Returns a line for every printed estimate that does not come out of what was read back."""
+    lines = []
+    for name, share in off.items():
+        words = f"the compiler's printed estimate {name.replace('_', ' ')}"
+        if share is None:
+            lines.append(f"{words} cannot be emulated: its events do not fit the mapping that was read back")
+        elif abs(share) > TOLERANCE:
+            lines.append(f"{words} does not come out of what was read back, by {share:+.2%}: take latencies with care")
     return lines

@@ -17,6 +17,7 @@ from .loops import flatten
 
 # Entries of `Production.sequence` that are no copy's number.
 RUN, ISSUE, STEP, SKIP = -1, -2, -3, -4
+_SLICED = "Sliced Copy Allocation"
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,12 @@ class Production:
     Attributes:
       mapping: the production mapping.
       sequence: the events that MSA's simulator goes through: `RUN` runs the next instruction of the program, `ISSUE`
-        issues the next copy, `STEP` runs once an instruction that the program leaves out, `SKIP` passes over an
-        instruction that a copy replaces, and a number from 0 waits for the copy of that number.
-      step_s: seconds of a `STEP`.
+        issues the next copy, `STEP` runs an instruction that the program leaves out, `SKIP` passes over an instruction
+        that a copy replaces, and a number from 0 waits for the copy of that number.
+      step_s: seconds of one pass of a `STEP`.
+      step_trips: passes of each `STEP`, in their order.
+      allocated_operands: operand accesses that MSA's allocations list as their uses.
+      results_counted_again: result accesses whose value a sliced prefetch fetches, one for each such prefetch.
       counts: copies by kind.
       inexpressible: count, by reason, of what a `Mapping` cannot express.
       unallocated: buffers that MSA listed and then left in HBM without an allocation.
@@ -52,6 +56,9 @@ class Production:
     mapping: Mapping
     sequence: list[int]
     step_s: float
+    step_trips: list[int]
+    allocated_operands: list[int]
+    results_counted_again: list[int]
     counts: dict[str, int]
     inexpressible: dict[str, int]
     unallocated: list[int]
@@ -77,7 +84,15 @@ class _Reader:
     def __init__(self, extraction: Extraction, module: Module, log: CompilerLog) -> None:
         self.extraction, self.module, self.log = extraction, module, log
         self.program = extraction.program
-        self.compiled: dict[str, Instruction] = flatten(module).instructions
+        flattened = flatten(module)
+        self.compiled: dict[str, Instruction] = flattened.instructions
+        # The root of a loop's body is a tuple, which the compiler may make anew, under another name.
+        bodies = {loop.instruction.name: loop.body.root for loop in flattened.loops}
+        self.roots = {
+            loop.body.root.name: bodies[loop.instruction.name]
+            for loop in extraction.values.flattened.loops
+            if loop.instruction.name in bodies
+        }
         self.order = {name: index for index, name in enumerate(self.compiled)}
         self.index = {name: index for index, name in enumerate(self.program.instruction_names)}
         replaced = {allocation.replaces for allocation in log.allocations}
@@ -96,12 +111,16 @@ class _Reader:
         self.residencies: list[tuple[int, ...]] = []
         self.copies: list[tuple[int, tuple[int, ...]]] = []
         self.step_s = 0.0
+        self.step_trips: list[int] = []
+        self.allocated_operands: set[int] = set()
+        self.counted_again: list[int] = []
         self.allocated: set[int] = set()
         self.counts: Counter[str] = Counter()
         self.inexpressible: Counter[str] = Counter()
 
     def read(self) -> Production:
         for allocation in self.log.allocations:
+            self._list_uses(allocation)
             buffer = self._buffer(allocation.position)
             if buffer is None:
                 self.inexpressible[f"allocation of an unknown value ({allocation.kind})"] += 1
@@ -115,7 +134,7 @@ class _Reader:
                     self._reside(allocation, buffer, allocation.start)
             elif allocation.kind == "Copy Allocation":
                 self._copy(allocation, buffer)
-            elif allocation.kind == "Sliced Copy Allocation":
+            elif allocation.kind == _SLICED:
                 self._sliced(allocation, buffer)
             else:
                 self.inexpressible[f"{allocation.kind} as a copy"] += 1
@@ -123,6 +142,9 @@ class _Reader:
         self._compare_memory_spaces()
         columns = self.program.access_buffer[self.fast], self.program.access_instruction[self.fast]
         used = set(zip(*(column.tolist() for column in columns), strict=True))
+        for _, (buffer, direction, start, end, *_) in self.copies:
+            if direction == WRITE_BACK:  # It reads its source until it is complete.
+                used |= {(buffer, instruction) for instruction in range(start, end)}
         residencies = merge_residencies(_table(self.residencies, len(RESIDENCY_FIELDS)))
         mapping = Mapping(
             program_sha256=self.program.sha256,
@@ -132,9 +154,26 @@ class _Reader:
             origin={"solver": "xla"},
         )
         unallocated = [b for b in np.flatnonzero(self.program.fast_allowed).tolist() if b not in self.allocated]
+        sequence = self._sequence()
         return Production(
-            mapping, self._sequence(), self.step_s, dict(self.counts), dict(self.inexpressible), unallocated
+            mapping=mapping,
+            sequence=sequence,
+            step_s=self.step_s,
+            step_trips=self.step_trips,
+            allocated_operands=sorted(self.allocated_operands),
+            results_counted_again=sorted(self.counted_again),
+            counts=dict(self.counts),
+            inexpressible=dict(self.inexpressible),
+            unallocated=unallocated,
         )
+
+    def _list_uses(self, allocation: Allocation) -> None:
+        """Notes what the compiler's estimates price as fast for the sake of an allocation."""
+        uses = (self.extraction.access_of.get(use) for use in allocation.uses)
+        self.allocated_operands |= {access for access in uses if access is not None}
+        result = self.extraction.result_of.get(allocation.position)
+        if allocation.fast and allocation.kind == _SLICED and result is not None:
+            self.counted_again.append(result)
 
     def _buffer(self, position: Position) -> int | None:
         values = self.extraction.values
@@ -186,7 +225,8 @@ class _Reader:
                 skip(self.copies[copy_of[source]][1][3])
                 sequence.append(copy_of[source])
             elif elapsed > 0:
-                sequence += [STEP] * max(1, self.log.trips.get(name, 1))
+                sequence.append(STEP)
+                self.step_trips.append(max(1, self.log.trips.get(name, 1)))
                 self.step_s = min(self.step_s or elapsed, elapsed)
         skip(self.program.num_instructions)
         return sequence
@@ -309,7 +349,7 @@ class _Reader:
     def _slices(self, allocation: Allocation) -> list[Slice]:
         """Returns the slices of a sliced prefetch, found from an instruction that uses the joined slices."""
         for name, number, path in allocation.uses:
-            user = self.compiled.get(name)
+            user = self.compiled.get(name, self.roots.get(name))
             if user is None or number >= len(user.operands):
                 continue
             joined = self._forwarded(user.operands[number], path)

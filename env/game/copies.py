@@ -37,6 +37,7 @@ def book(tables: Tables, state: State, owner: int, start: int, due: int) -> floa
     state.copy[row].direction = PREFETCH
     state.copy[row].start = start
     state.copy[row].end = due
+    state.copy[row].again = 0
     state.step[start + 1].issued = min(state.step[start + 1].issued, due)
     left = tables.buffer[owner].size / tables.rates.hbm
     for i in range(start + 1, due):
@@ -66,6 +67,7 @@ def book_cross_program(tables: Tables, state: State, owner: int, t: int) -> None
     state.copy[row].direction = CROSS_PROGRAM
     state.copy[row].start = -1
     state.copy[row].end = due
+    state.copy[row].again = 0
 
 
 @routine
@@ -91,6 +93,7 @@ def queue_write_back(tables: Tables, state: State, owner: int, t: int, due: int 
     state.copy[row].direction = WRITE_BACK
     state.copy[row].start = t
     state.copy[row].end = due
+    state.copy[row].again = 0
     tail = state.now.queue_tail
     state.queue[tail].seconds = tables.buffer[owner].size / tables.rates.hbm
     state.queue[tail].copy = row

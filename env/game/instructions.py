@@ -8,7 +8,7 @@ from .clock import idle_seconds
 from .copies import book, drain, finish_write_back, is_due, pop_write_back, queue_write_back, wait, wait_once
 from .offsets import overlap
 from .records import FAST_AND_OUT, NEVER
-from .residencies import end_residency, record_residency
+from .residencies import begin_residency, end_residency, record_residency, reserve_return
 from .state import State
 from .tables import Tables
 from .windows import find_window
@@ -39,6 +39,12 @@ def _finish_instruction(tables: Tables, state: State, t: int) -> None:
         wait_once(tables, state, t + 1, state.queue[state.now.queue_head].seconds)
         pop_write_back(tables, state, t + 1)
         pending -= 1
+    if tables.instruction[t].ends_loop:
+        _hold_to_the_end(tables, state, t)
+    if state.now.owed > 0:
+        # What a loop that ends here holds may lie where an enclosing loop needs its own next.
+        _bring_back(tables, state, t, True)
+        _bring_back(tables, state, t, False)
     cross = state.now.cross
     if cross >= 0 and t + 1 == tables.limits.instructions:
         if state.buffer[cross].resident:
@@ -58,7 +64,7 @@ def _finish_instruction(tables: Tables, state: State, t: int) -> None:
         owner = state.holders[slot]
         last = state.buffer[owner].touched
         if state.buffer[owner].write_back < 0 and tables.access[last].next < 0 and owner != cross:
-            if state.buffer[owner].release > t:  # held over a loop
+            if max(state.buffer[owner].release, tables.access[last].until) > t:  # held over a loop
                 state.now.ending = 1
                 slot += 1
                 continue
@@ -79,6 +85,67 @@ def _write_out(tables: Tables, state: State, t: int) -> None:
         if state.access_fast[first if first >= 0 else last] == FAST_AND_OUT:
             queue_write_back(tables, state, owner, t, NEVER)
             state.buffer[owner].release = NEVER
+
+
+@routine
+def _bring_back(tables: Tables, state: State, t: int, with_body: bool) -> None:
+    """Fetches again what a loop holds and needs right after instruction `t`, where its place was taken.
+
+    `with_body`: what is due when the loop's body ends with `t`; else what is due at the next instruction.
+    """
+    row = 0
+    while row < state.now.owed:
+        owner = state.owed[row]
+        last = state.buffer[owner].touched
+        until, returning = tables.access[last].until, tables.returning[last]
+        if returning.back != t + 1 or (returning.back > until) != with_body:
+            row += 1
+            continue
+        state.now.owed -= 1
+        for following in range(row, state.now.owed):
+            state.owed[following] = state.owed[following + 1]
+        reserve_return(tables, state, owner, -1)
+        slot = 0
+        while slot < state.now.holders:  # dead, but perhaps not written back
+            other = state.holders[slot]
+            if overlap(tables, state, owner, other):
+                finish_write_back(tables, state, other, t + 1)
+                end_residency(state, other, state.buffer[other].release)
+            else:
+                slot += 1
+        earliest = max(returning.back_from, state.buffer[owner].gone, t + 1 - tables.limits.window)
+        for i in range(earliest + 1, t + 1):
+            ended = state.step[i].ended
+            while ended >= 0:
+                low, mine = state.residency[ended].offset, state.buffer[owner].offset
+                other = state.residency[ended].buffer
+                if low < mine + tables.buffer[owner].aligned and mine < low + tables.buffer[other].aligned:
+                    earliest = i
+                ended = state.residency[ended].next
+        need = tables.buffer[owner].size / tables.rates.hbm
+        _, wide, near_start, _ = find_window(tables, state, need, t + 1, earliest)
+        start = min(wide if wide > -2 else near_start, returning.back_by)
+        left = book(tables, state, owner, start, t + 1)
+        state.copy[state.now.copies - 1].again = 1
+        if with_body:
+            wait(tables, state, t, left)
+        else:
+            wait_once(tables, state, t + 1, left)
+        begin_residency(tables, state, owner, state.buffer[owner].offset, start + 1)
+        state.buffer[owner].release = until
+        if tables.access[last].next < 0:
+            state.now.ending = 1
+
+
+@routine
+def _hold_to_the_end(tables: Tables, state: State, t: int) -> None:
+    """Keeps what was held over the loop that ends with instruction `t` up to there."""
+    for slot in range(state.now.holders):
+        owner = state.holders[slot]
+        last = state.buffer[owner].touched
+        if state.buffer[owner].returns and tables.access[last].until == t:
+            state.buffer[owner].release = t
+            state.buffer[owner].returns = 0
 
 
 @routine

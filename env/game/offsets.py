@@ -15,6 +15,11 @@ def victim_cost(tables: Tables, state: State, owner: int, now: int, after: int) 
     # `after` is the access to decide; the next access of `owner` follows its last decided one.
     following = -1
     last = state.buffer[owner].touched
+    if state.buffer[owner].returns:  # it costs HBM time in every pass
+        until = tables.returning[last].back_by
+        clock = tables.instruction[until].clock_s - tables.instruction[now].clock_s
+        need = tables.buffer[owner].size / tables.rates.hbm * tables.instruction[until].weight
+        return need / max(clock, 0.1 * tables.rates.mean_s)
     if last >= 0:
         following = tables.access[last].next
         while following >= 0 and following < after:
@@ -23,6 +28,18 @@ def victim_cost(tables: Tables, state: State, owner: int, now: int, after: int) 
         return 0.0
     clock = tables.instruction[tables.access[following].instruction].clock_s - tables.instruction[now].clock_s
     return (tables.access[following].benefit + 1e-12) / max(clock, 0.1 * tables.rates.mean_s)
+
+
+@routine
+def _lives_until(tables: Tables, owner: int) -> int:
+    """Returns the last instruction at which `owner` may be in fast memory."""
+    return int(tables.access[tables.buffer[owner].last].until)
+
+
+@routine
+def _lives_too_long(tables: Tables, state: State, owner: int, other: int) -> bool:
+    """Returns whether `owner` lives longer than the place of `other`, which a loop holds, may be taken."""
+    return bool(_lives_until(tables, owner) > tables.returning[state.buffer[other].touched].back_by)
 
 
 @routine
@@ -57,6 +74,7 @@ def overwritten(
     """
     end = offset + tables.buffer[owner].aligned
     lost, wait = 0.0, 0.0
+    returns = state.now.owed
     for slot in range(state.now.holders):
         other = state.holders[slot]
         low = state.buffer[other].offset
@@ -66,6 +84,11 @@ def overwritten(
             continue
         if state.buffer[other].release >= first:
             wait = max(wait, seconds_until_out(tables, state, other, now) if first == now else np.inf)
+        elif state.buffer[other].returns:
+            returns += 1
+            if returns > tables.limits.prefetches or _lives_too_long(tables, state, owner, other):
+                wait = np.inf
+            lost += victim_cost(tables, state, other, now, access)
         else:
             lost += victim_cost(tables, state, other, now, access)
     return lost, wait
@@ -105,6 +128,13 @@ def free_after(tables: Tables, state: State, owner: int, offset: int | np.int64,
         low = state.buffer[other].offset
         if other != owner and low < end and offset < low + tables.buffer[other].aligned:
             start = max(start, state.buffer[other].release)
+            if state.buffer[other].returns and _lives_too_long(tables, state, owner, other):
+                return now
+    for row in range(state.now.owed):
+        other = state.owed[row]
+        low = state.buffer[other].offset
+        if low < end and offset < low + tables.buffer[other].aligned and _lives_too_long(tables, state, owner, other):
+            return now
     cross = state.now.cross
     if cross >= 0 and cross != owner and lives_to_end(tables, owner):
         low = state.buffer[cross].offset
@@ -242,10 +272,14 @@ def find_offset(
     lost[0] = 0.0
     hard[0] = 0
     k = 0
+    returns = state.now.owed
     for slot in range(state.now.holders):
         other = state.holders[slot]
         if other != owner:
             held = state.buffer[other].release >= first
+            if not held and state.buffer[other].returns:
+                returns += 1
+                held = returns > tables.limits.prefetches or _lives_too_long(tables, state, owner, other)
             cost = 0.0
             if held and may_wait:
                 cost = seconds_until_out(tables, state, other, now) / tables.rates.mean_s
@@ -337,7 +371,8 @@ def _left(tables: Tables, state: State, owner: int, first: int, now: int) -> int
     """Fills `space.left` with the bytes of residencies that ended within `first..now`, disjoint and by offset, and
     returns their number.
 
-    The bytes of the cross-program prefetch are among them if `owner` would obstruct it at the end of the program.
+    The bytes of the cross-program prefetch are among them if `owner` would obstruct it at the end of the program, and
+    those of what a loop fetches again if it would obstruct that.
     """
     space = state.space
     left, found = space.left, space.found
@@ -349,6 +384,14 @@ def _left(tables: Tables, state: State, owner: int, first: int, now: int) -> int
         found[0].low = low
         found[0].high = low + tables.buffer[cross].aligned
         n = 1
+    for row in range(state.now.owed):
+        other = state.owed[row]
+        if _lives_too_long(tables, state, owner, other):
+            low = state.buffer[other].offset
+            space.key[n] = low
+            found[n].low = low
+            found[n].high = low + tables.buffer[other].aligned
+            n += 1
     for t in range(first, now + 1):
         ended = state.step[t].ended
         while ended >= 0:

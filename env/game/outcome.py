@@ -59,7 +59,8 @@ def make_scoring(judge: Judge) -> Scoring:
     """Returns the objective of a judge."""
     program = judge.program
     accesses, buffers, steps = program.num_accesses, program.num_buffers, program.num_instructions
-    most = accesses + 1
+    # Each access books one copy at most, and one more that brings back what a loop holds.
+    most = accesses + 1 + (accesses if len(program.loop_trips) else 0)
     lengths = {
         "access_of": most,
         "prefetch_of": accesses,
@@ -157,10 +158,7 @@ def list_copies(tables: Tables, state: State, scoring: Scoring) -> None:
     for access in range(len(tables.access)):
         prefetch_of[access] = -1
         owner, t = tables.access[access].buffer, tables.access[access].instruction
-        while _leaves_loop(state, row, t):
-            needed[row] = 0
-            pending[state.copy[row].buffer] = row
-            row += 1
+        row = _pass_over(state, scoring, row, t)
         mine = row < count and state.copy[row].buffer == owner
         if tables.access[access].kind == OPERAND:
             due = tables.access[access].due
@@ -178,10 +176,7 @@ def list_copies(tables: Tables, state: State, scoring: Scoring) -> None:
                 access_of[row] = access
                 pending[owner] = row
                 row += 1
-    while _leaves_loop(state, row, tables.limits.instructions):
-        needed[row] = 0
-        pending[state.copy[row].buffer] = row
-        row += 1
+    _pass_over(state, scoring, row, tables.limits.instructions)
     for owner in range(len(tables.buffer)):
         if tables.buffer[owner].is_output and pending[owner] >= 0:
             needed[pending[owner]] = 1
@@ -205,6 +200,24 @@ def list_copies(tables: Tables, state: State, scoring: Scoring) -> None:
     schedule.now.copies = copies
     if len(scoring.loops.parent) == 0:
         _relax(tables, state, scoring)
+
+
+@routine
+def _pass_over(state: State, scoring: Scoring, row: int, until: int) -> int:
+    """Goes through the copies from `row` on that no access has booked, up to instruction `until`; returns the next.
+
+    They are the write-backs of carried buffers after a loop, and the prefetches that bring back what a loop holds.
+    """
+    while True:
+        if _leaves_loop(state, row, until):
+            scoring.needed[row] = 0
+            scoring.pending[state.copy[row].buffer] = row
+        elif row < state.now.copies and state.copy[row].again and state.copy[row].end <= until:
+            if scoring.pending[state.copy[row].buffer] >= 0:
+                scoring.needed[scoring.pending[state.copy[row].buffer]] = 1
+        else:
+            return row
+        row += 1
 
 
 @routine

@@ -71,4 +71,9 @@ def _serve_fast(tables: Tables, state: State, access: int, owner: int, t: int) -
     after = run_seconds(tables, t, state.step[t].fast_bytes, state.step[t].key, state.step[t].saving_s)
     state.now.reward += (before - after) * tables.instruction[t].weight
     state.access_fast[access] = FAST
-    state.buffer[owner].release = tables.access[access].until
+    # HBM keeps what a loop only reads: its place may be taken, and it is fetched again.
+    until = tables.access[access].until
+    returns = until > t and tables.returning[access].back >= 0
+    returns = returns and state.buffer[owner].valid <= t and state.now.cross != owner
+    state.buffer[owner].returns = 1 if returns else 0
+    state.buffer[owner].release = tables.returning[access].let_go if returns else until

@@ -42,6 +42,15 @@ ACCESS = _record(
 HINTS = "hint", "since", "out"
 CARRIED, READ_LATER, WRITTEN_OUT = 1, 2, 3
 
+# The return of what a loop holds and only reads, per access:
+# let_go     the last instruction at which a pass of the holding loop needs it before its next access there: from then
+#            on its place may be taken; `until` where it may not
+# back       the instruction before which it is fetched again, to the same place, if its place was taken: that of its
+#            next access in the pass, or the one after the loop's last (before the body ends); -1 where it may not be
+# back_from  the earliest `start` of that prefetch
+# back_by    its latest `start`: what takes the place is gone by then
+RETURN = _record("let_go back back_from back_by")
+
 # An instruction, or the end of the program.
 # first_access  its first access
 # outer         the first instruction of the outermost loop around it, or itself
@@ -49,6 +58,7 @@ CARRIED, READ_LATER, WRITTEN_OUT = 1, 2, 3
 # writes_back   a write-back may be issued right after it
 # key           its key in the cycle table with nothing fast
 # writes_out    it is the last of a loop after which carried buffers may be written back
+# ends_loop     it is the last of a loop
 # compute_s     seconds of computing
 # bytes         bytes moved
 # weight        executions: the product of the trip counts around it
@@ -59,7 +69,7 @@ CARRIED, READ_LATER, WRITTEN_OUT = 1, 2, 3
 # entered       waits per execution of the program for a copy due at it: `weight`, or the number of times that the loop
 #               it begins is entered
 INSTRUCTION = _record(
-    "first_access outer drains writes_back key writes_out",
+    "first_access outer drains writes_back key writes_out ends_loop",
     "compute_s bytes weight clock_s all_hbm_s live cycles_s least_s most_s entered",
 )
 
@@ -99,7 +109,8 @@ IN_HBM, FAST, FAST_AND_OUT = range(3)
 # release     the last instruction that must still find it in fast memory if it is evicted now
 # gone        the last instruction of its previous residency, or -1
 # source      the earliest `start` of a prefetch of its value in HBM
-HOLDING = _record("resident offset start touched valid write_back release gone source")
+# returns     a loop holds it, but its place may be taken: it is fetched again
+HOLDING = _record("resident offset start touched valid write_back release gone source returns")
 
 # prefetches  prefetches in flight
 # issued      earliest due instruction of the prefetches issued right before it (row 0: `start = -1`), or NEVER
@@ -112,9 +123,9 @@ HOLDING = _record("resident offset start touched valid write_back release gone s
 STEP = _record("prefetches issued ended key", "fast_bytes idle_s wait_s saving_s")
 
 # Residencies and copies are in the order of their making; `next` is the next residency that ends with the same
-# instruction, or -1.
+# instruction, or -1. `again`: the prefetch brings back what a loop holds.
 RESIDENCY = _record("buffer start end offset next")
-COPY = _record("buffer direction start end")
+COPY = _record("buffer direction start end again")
 
 # A pending write-back: its row of `State.copy`, and the HBM seconds left of it.
 PENDING = _record("copy", "seconds")
@@ -137,8 +148,10 @@ UNTOUCHED = 64
 # ending       a resident may have no further use: one was touched last, or its write-back is complete
 # cross        the buffer of the cross-program prefetch, or -1
 # untouched    rows of `State.untouched`
+# owed         rows of `State.owed`
 # reward       weighted seconds saved by the moves so far
 NOW = _record(
-    "access final holders residencies copies queue_head queue_tail decisions evictions stalled ending cross untouched",
+    "access final holders residencies copies queue_head queue_tail decisions evictions stalled ending cross untouched "
+    "owed",
     "reward",
 )

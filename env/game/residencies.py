@@ -16,6 +16,7 @@ def begin_residency(tables: Tables, state: State, owner: int, offset: int | np.i
     state.buffer[owner].resident = 1
     state.buffer[owner].offset = offset
     state.buffer[owner].start = first
+    state.buffer[owner].returns = 0
     slot = state.now.holders
     while slot > 0 and state.buffer[state.holders[slot - 1]].offset > state.buffer[owner].offset:
         state.holders[slot] = state.holders[slot - 1]
@@ -63,10 +64,25 @@ def evict(tables: Tables, state: State, owner: int, offset: int | np.int64) -> N
         other = state.holders[slot]
         begins = state.buffer[other].offset
         if begins < high and begins + tables.buffer[other].size > low:
+            owes = state.buffer[other].returns
             end_residency(state, other, state.buffer[other].release)
             state.now.evictions += 1
+            if owes:
+                state.owed[state.now.owed] = other
+                state.now.owed += 1
+                reserve_return(tables, state, other, 1)
         else:
             slot += 1
+
+
+@routine
+def reserve_return(tables: Tables, state: State, owner: int, change: int) -> None:
+    """Counts, or no longer counts, the prefetch that brings `owner` back before a loop's body ends as in flight during
+    the last instruction. One that is due at an instruction can be issued right before it."""
+    last = state.buffer[owner].touched
+    until = tables.access[last].until
+    if tables.returning[last].back > until:
+        state.step[until].prefetches += change
 
 
 @routine

@@ -42,6 +42,7 @@ def reset(tables: Tables, state: State) -> None:
         holding.release = 0
         holding.gone = -1
         holding.source = -1
+        holding.returns = 0
     for t in range(len(tables.instruction)):
         step = state.step[t]
         step.prefetches = 0
@@ -66,6 +67,7 @@ def reset(tables: Tables, state: State) -> None:
     now.ending = 0
     now.cross = -1
     now.untouched = 1
+    now.owed = 0
     now.reward = 0.0
     state.untouched[0].low = tables.limits.reserved
     state.untouched[0].high = tables.limits.fast_bytes

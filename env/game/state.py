@@ -34,7 +34,7 @@ class Space(Struct):
 
 
 def _space(tables: Tables) -> Space:
-    residents, residencies = len(tables.buffer) + 1, len(tables.access) + 2
+    residents, residencies = len(tables.buffer) + 1, most_copies(tables) + 1 + len(tables.buffer)
     return Space(
         resident=np.zeros(residents, GAP),
         lost=np.zeros(residents),
@@ -57,6 +57,7 @@ class State(Struct):
       copy: `[C]`.
       queue: `[C]` the pending write-backs, first in, first out.
       untouched: `[UNTOUCHED]` unused gaps, sorted by offset.
+      owed: `[N + 1]` buffers that a loop holds and whose place was taken: they are fetched again.
       now: one record.
       space: not a part of the state proper: no copy of a state has it.
     """
@@ -69,8 +70,15 @@ class State(Struct):
     copy: Rows = rows(COPY)
     queue: Rows = rows(PENDING)
     untouched: Rows = rows(GAP)
+    owed: NDArray[np.int64] = rows(np.int64)
     now: Any = one(NOW)
     space: Space = part(Space)
+
+
+def most_copies(tables: Tables) -> int:
+    """Returns the most residencies and the most copies that a game can have: one for each access, one for each fetch of
+    what a loop holds, and one at the end of the program."""
+    return len(tables.access) + int((tables.returning["back"] >= 0).sum()) + 1
 
 
 def _arrays(tables: Tables) -> dict[str, NDArray[Any]]:
@@ -81,11 +89,11 @@ def _arrays(tables: Tables) -> dict[str, NDArray[Any]]:
         "buffer": np.zeros(buffers, HOLDING),
         "step": np.zeros(steps, STEP),
         "holders": np.zeros(buffers + 1, np.int64),
-        # Each access begins at most one residency and one copy.
-        "residency": np.zeros(accesses + 1, RESIDENCY),
-        "copy": np.zeros(accesses + 1, COPY),
+        "residency": np.zeros(most_copies(tables), RESIDENCY),
+        "copy": np.zeros(most_copies(tables), COPY),
         "queue": np.zeros(accesses + 1, PENDING),
         "untouched": np.zeros(UNTOUCHED, GAP),
+        "owed": np.zeros(buffers + 1, np.int64),
         "now": np.zeros(1, NOW),
     }
 

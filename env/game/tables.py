@@ -24,6 +24,7 @@ from .records import (
     NEVER,
     RATES,
     READ_LATER,
+    RETURN,
     WRITTEN_OUT,
 )
 
@@ -35,6 +36,7 @@ class Tables(Struct):
       access: `[A]`.
       instruction: `[T + 1]`, the last for the end of the program.
       buffer: `[N]`.
+      returning: `[A]` the return of what a loop holds.
       limits, rates: one record each.
       following: `[A + 1]` the first access from each one on (`A`: none) whose buffer a plan may place. Games by plan
         skip all others, which stay in HBM.
@@ -45,6 +47,7 @@ class Tables(Struct):
     access: Rows = rows(ACCESS)
     instruction: Rows = rows(INSTRUCTION)
     buffer: Rows = rows(BUFFER)
+    returning: Rows = rows(RETURN)
     limits: Any = one(LIMITS)
     rates: Any = one(RATES)
     following: NDArray[np.int64] = rows(np.int64)
@@ -92,6 +95,7 @@ def build_tables(
     instruction["drains"][steps] = 1
     instruction["drains"][program.loop_first] = 1
     instruction["drains"][program.loop_last] = 1
+    instruction["ends_loop"][program.loop_last] = 1
     instruction["writes_back"] = 1
     instruction["writes_back"][program.loop_last] = 0
 
@@ -140,6 +144,7 @@ def build_tables(
     largest_of_buffer = np.bincount(program.access_buffer, weights=largest, minlength=buffers)
     all_hbm_s = all_hbm @ program.weight
     buffer["trivial"] = largest_of_buffer < trivial_share * all_hbm_s
+    returning = _returns(program, held_over, access, (buffer["played"] == 1) & (buffer["trivial"] == 0))
     buffer["cross"] = buffer["played"] & buffer["is_input"] & (buffer["last_result"] < 0) & ~buffer["trivial"] & 1
     refetch = _earliest_starts(program)[steps]
     mean = instruction["clock_s"][steps] / max(steps, 1)
@@ -170,6 +175,7 @@ def build_tables(
         access=access,
         instruction=instruction,
         buffer=buffer,
+        returning=returning,
         limits=limits,
         rates=rates,
         following=_next_placeable(access, buffer),
@@ -357,6 +363,51 @@ def _add_prefetches(program: Program, held_over: NDArray[np.int64], access: Rows
         access["earliest"][index] = before[loop]
         outside = _loop_weight(program, parent)
         access["once"][index] = outside / program.weight[step[index]] if program.weight[step[index]] > 0 else 1.0
+
+
+def _returns(program: Program, held_over: NDArray[np.int64], access: Rows, may: NDArray[np.bool_]) -> Rows:
+    """Returns `[A]` of what a loop holds and only reads, from when its place may be taken, and when it comes back.
+
+    Args:
+      program: the program.
+      held_over: `[A]` the loop that holds the buffer of an access, or -1.
+      access: the accesses.
+      may: `[N]` the buffers for which that is worth the while.
+    """
+    owner, step = program.access_buffer, program.access_instruction
+    returning = np.zeros(program.num_accesses, RETURN)
+    returning["let_go"], returning["back"] = access["until"], -1
+    for index in np.flatnonzero((held_over >= 0) & (access["carried"] == 0) & may[owner]).tolist():
+        loop = int(held_over[index])
+        first, last = int(program.loop_first[loop]), int(program.loop_last[loop])
+        _, end = _inside(program, loop, int(step[index]))
+        following = int(access["next"][index])
+        while following >= 0 and step[following] <= end:
+            following = int(access["next"][following])
+        if following >= 0 and step[following] <= last:
+            back, _ = _inside(program, loop, int(step[following]))
+            latest = back - 1
+        else:
+            back, latest = last + 1, last - 1
+        begin = back
+        while begin > first and program.loop[begin - 1] == loop:
+            begin -= 1
+        if begin == back and (back > last or program.loop[back - 1] == loop):
+            continue  # the body ends with an inner loop
+        earliest = max(begin - 1, first)
+        if end < latest and earliest <= latest:
+            returning[index] = (end, back, earliest, latest)
+    return returning
+
+
+def _inside(program: Program, loop: int, t: int) -> tuple[int, int]:
+    """Returns first and last instruction of the outermost loop inside `loop` around instruction `t`; else `t` twice."""
+    inner = int(program.loop[t])
+    if inner == loop:
+        return t, t
+    while program.loop_parent[inner] != loop:
+        inner = int(program.loop_parent[inner])
+    return int(program.loop_first[inner]), int(program.loop_last[inner])
 
 
 def _loop_weight(program: Program, loop: int) -> float:

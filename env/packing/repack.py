@@ -51,7 +51,7 @@ def repack(
       seconds, nodes: limits of the exact packer.
     """
     target = program.target if target is None else target
-    group = groups(mapping)
+    group = groups(mapping, program)
     packing, exactly = packing_of(program, mapping, target, group)
     packed: Packed | None = None
     offsets = None
@@ -73,11 +73,15 @@ def repack(
     return Repacked(repacked, "", packed)
 
 
-def groups(mapping: Mapping) -> NDArray[np.int64]:
+def groups(mapping: Mapping, program: Program | None = None) -> NDArray[np.int64]:
     """Returns `[R]` the group of each residency; the residencies of a group must share an offset.
 
-    They are of one buffer at one offset, and follow each other without a gap, overlap in time (slices), or are the two
-    ends of a cross-program prefetch.
+    They are of one buffer at one offset, and follow each other without a gap, overlap in time (slices), are the two
+    ends of a cross-program prefetch, or hold the buffer at the beginning and at the end of a loop's body.
+
+    Args:
+      mapping: the mapping.
+      program: its program; None for one without loops.
     """
     number = np.arange(len(mapping.residencies))
     crossing = {int(buffer) for buffer in mapping.copies[mapping.copies[:, 1] == CROSS_PROGRAM, 0]}
@@ -94,7 +98,21 @@ def groups(mapping: Mapping) -> NDArray[np.int64]:
     for key, (tail, _) in last.items():
         if key[0] in crossing:
             number[number == tail] = number[first[key]]
+    if program is not None:
+        _join_over_loops(mapping, program, number)
     return np.unique(number, return_inverse=True)[1].astype(np.int64).reshape(-1)
+
+
+def _join_over_loops(mapping: Mapping, program: Program, number: NDArray[np.int64]) -> None:
+    """Gives what holds a buffer at the beginning and at the end of a loop's body, at one offset, one number."""
+    buffers, starts, ends, offsets = mapping.residencies[:, :4].T
+    for begin, end in zip(program.loop_first.tolist(), program.loop_last.tolist(), strict=True):
+        rows = np.flatnonzero((starts <= end) & (end <= ends)).tolist()
+        at_end = {(int(buffers[row]), int(offsets[row])): row for row in rows}
+        for row in np.flatnonzero((starts <= begin) & (begin <= ends)).tolist():
+            other = at_end.get((int(buffers[row]), int(offsets[row])))
+            if other is not None and number[other] != number[row]:
+                number[number == number[other]] = number[row]
 
 
 def packing_of(
@@ -104,7 +122,7 @@ def packing_of(
 
     It is not if some residencies are slices: those are packed as if each buffer were whole.
     """
-    group = groups(mapping) if group is None else group
+    group = groups(mapping, program) if group is None else group
     rows = mapping.residencies
     count = int(group.max(initial=-1)) + 1
     size, floor = np.zeros(count, np.int64), np.zeros(count, np.int64)
@@ -120,7 +138,7 @@ def packing_of(
 
 def slices_of(program: Program, mapping: Mapping, target: Target, group: NDArray[np.int64] | None = None) -> Slices:
     """Returns the packing problem of a mapping with its slices: an item per group, a slice per residency."""
-    group = groups(mapping) if group is None else group
+    group = groups(mapping, program) if group is None else group
     order = np.argsort(group, kind="stable")
     rows = mapping.residencies[order]
     floor = [program.reserved[start : end + 1].max() for start, end in rows[:, 1:3].tolist()]

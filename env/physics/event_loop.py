@@ -203,11 +203,13 @@ class Loops(Struct):
       loop: `[T + 1]` the innermost loop of each instruction and of the end of the program, -1 outside all loops.
       parent: `[L]` the enclosing loop, or -1.
       trips: `[L]` executions of the body.
+      last: `[L]` the last instruction of the body.
     """
 
     loop: NDArray[np.int64] = rows(np.int64)
     parent: NDArray[np.int64] = rows(np.int64)
     trips: NDArray[np.float64] = rows(np.float64)
+    last: NDArray[np.int64] = rows(np.int64)
 
 
 def loops_of(program: Program) -> Loops:
@@ -219,7 +221,7 @@ def loops_of(program: Program) -> Loops:
         while innermost >= 0:
             trips[innermost] = min(trips[innermost], least)
             innermost = int(parent[innermost])
-    return Loops(loop=loop, parent=parent, trips=trips)
+    return Loops(loop=loop, parent=parent, trips=trips, last=program.loop_last.astype(np.int64))
 
 
 @kernel(Loops, Schedule)
@@ -231,13 +233,14 @@ def weigh_copies(loops: Loops, schedule: Schedule) -> None:
 
 @routine
 def copy_trips(loops: Loops, start: int, end: int) -> float:
-    """Returns the executions of a copy from `start` to `end`: the trips of the innermost loop around both."""
-    outer = loops.loop[end]
-    while outer >= 0:
-        inner = loops.loop[start] if start >= 0 else -1
-        while inner >= 0 and inner != outer:
-            inner = loops.parent[inner]
-        if inner >= 0:
-            return loops.trips[outer]
-        outer = loops.parent[outer]
+    """Returns the executions of a copy from `start` to `end`: the trips of the innermost loop in which it runs.
+
+    It starts after an instruction of that loop, and ends before one or with the body.
+    """
+    loop = loops.loop[start] if start >= 0 else -1
+    while loop >= 0:
+        last = loops.last[loop]
+        if end <= last or (start < last and end == last + 1):
+            return loops.trips[loop]
+        loop = loops.parent[loop]
     return 1.0

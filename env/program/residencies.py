@@ -44,9 +44,9 @@ def fit_to_loops(
     inexpressible: Counter[str],
     used: Set[tuple[int, int]],
 ) -> NDArray[np.int64]:
-    """Makes every residency lie inside a loop, outside it, or over all of it, as a `Mapping` requires.
+    """Makes residencies lie inside a loop, outside it, over all of it, or at both its borders, as a `Mapping` requires.
 
-    XLA breaks this rule in two cases:
+    XLA breaks this rule in one case, and frees memory in another:
 
     - It may free a loop-carried value in the middle of the body, between its last use and the next iteration's value.
       Here the residency covers the whole loop, unless another residency needs the bytes in between.
@@ -82,6 +82,8 @@ def fit_to_loops(
             meanwhile = at_time.within(whole[1], whole[2])
             if not any(_clash(whole, other) for other in meanwhile if not _same_place(row, other)):
                 at_time.prolong(row, whole[1], whole[2])
+            elif _is_held(row, same_place, first) and _is_held(row, same_place, last):
+                continue
             elif row[1] < first and not any((row[0], t) in used for t in range(first, min(row[2], last) + 1)):
                 row[2] = first - 1
             else:
@@ -115,6 +117,16 @@ class _ByTime:
         """Gives a row another interval; it may also be shortened in place."""
         row[1:3] = start, end
         self._enter(self._number[id(row)], row)
+
+
+def _is_held(row: Row, same_place: list[Row], instruction: int) -> bool:
+    """Returns whether all bytes of a row lie at its place while `instruction` runs."""
+    reached = row[4]
+    for low, high in sorted((other[4], other[5]) for other in same_place if other[1] <= instruction <= other[2]):
+        if low > reached:
+            break
+        reached = max(reached, high)
+    return reached >= row[5]
 
 
 def _same_place(row: Row, other: Row) -> bool:

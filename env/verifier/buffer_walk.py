@@ -40,6 +40,8 @@ class BufferWalk:
         Of several offsets, it is the one at which a residency begins right after the start.
         """
         last = min(copy.end, self._program.num_instructions - 1)
+        if self._loops.ended_by(copy.start, copy.end) >= 0:
+            last = copy.end - 1
         found = self._resident.covering(
             min(copy.start + 1, last), last, self._resident.segments_of(copy.low, copy.high)
         )
@@ -96,7 +98,7 @@ class BufferWalk:
                 continue
             inner = self._loops.child(loop, event.loop)
             end = index
-            while end < len(events) and events[end].key <= 2 * self._loops.last[inner] + 1:
+            while end < len(events) and self._loops.is_within(events[end].loop, inner):
                 end += 1
             state = self._loop(events[index:end], state, inner)
             index = end
@@ -120,16 +122,24 @@ class BufferWalk:
         return end
 
     def _meet(self, entry: State, end: State, loop: int) -> State:
-        """Returns the state in which a place is current if it is so both at `entry` and at the loop's end."""
+        """Returns the state in which a place is current if it is so both at `entry` and at the loop's end.
+
+        Bytes stay from the end of the body to its start where they are resident at the same offset at both.
+        """
         start = entry.copy()
         first, last = self._loops.first[loop], self._loops.last[loop]
         for segment, stale in enumerate(end.hbm):
             if start.hbm[segment] is None and stale is not None:
                 start.hbm[segment] = stale._replace(loop=loop)
-        for index, (stale, interval) in enumerate(zip(end.fast, self._resident.intervals, strict=True)):
-            if start.fast[index] is None and not (interval.first <= first and last <= interval.last):
+        for index, interval in enumerate(self._resident.intervals):
+            if start.fast[index] is not None:
+                continue
+            before = self._resident.at(interval.offset, interval.segment, last)
+            if before < 0 or not interval.first <= first <= interval.last:
                 start.fast[index] = Stale(_LOOP_END, loop=loop)
-            elif start.fast[index] is None and stale is not None:
+                continue
+            stale = end.fast[before]
+            if stale is not None:
                 start.fast[index] = stale._replace(loop=loop)
         return start
 

@@ -46,8 +46,10 @@ class Event(NamedTuple):
     """An access, or one end of a copy. The first three fields order events.
 
     Attributes:
-      key: `2 t + 1` is instruction `t`, `2 t + 2` the gap after it.
-      late: 1 for the end of a copy: in one gap, copies are issued before others complete.
+      key: `2 t + 1` is instruction `t`, `2 t + 2` the gap after it. The end of a loop's body still belongs to its last
+        instruction.
+      late: 1 for the end of a copy: in one gap, copies are issued before others complete. Where several bodies end
+        together, the more the outer the loop.
       number: number of the copy; 0 for an access.
       loop: innermost loop around it, or -1.
       action: the effect.
@@ -97,6 +99,26 @@ class LoopNest:
             a, b = (self.parent[a], b) if a > b else (a, self.parent[b])
         return a
 
+    def ended_by(self, start: int, end: int) -> int:
+        """Returns the loop with whose body a copy ends, or -1: it starts in the body and is due right after it."""
+        loop = self.of_instruction[start] if start >= 0 else -1
+        while loop >= 0 and not (start < self.last[loop] and end == self.last[loop] + 1):
+            loop = self.parent[loop]
+        return loop
+
+    def is_within(self, loop: int, outer: int) -> bool:
+        """Returns whether `loop` is `outer` or lies inside it. A parent has a smaller number than its child."""
+        while loop > outer:
+            loop = self.parent[loop]
+        return loop == outer
+
+    def depth(self, loop: int) -> int:
+        """Returns the number of loops around and including `loop`."""
+        found = 0
+        while loop >= 0:
+            loop, found = self.parent[loop], found + 1
+        return found
+
     def child(self, loop: int, inner: int) -> int:
         """Returns the loop directly inside `loop` that holds `inner`."""
         while self.parent[inner] != loop:
@@ -122,6 +144,11 @@ def events_of(accesses: list[Access], copies: list[Copy], read_by: list[Copy], l
     ):
         for c in group:
             events.append(Event(2 * c.start + 2, 0, c.number, loops.of_gap[c.start + 1], issue, c))
-            events.append(Event(2 * c.end, 1, c.number, loops.of_gap[c.end], done, c))
+            body = loops.ended_by(c.start, c.end)
+            if body < 0:
+                events.append(Event(2 * c.end, 1, c.number, loops.of_gap[c.end], done, c))
+            else:
+                late = 1 + len(loops.parent) - loops.depth(body)
+                events.append(Event(2 * c.end - 1, late, c.number, body, done, c))
     events.sort(key=lambda event: event[:3])
     return events

@@ -37,7 +37,8 @@ def check_replacement(program: Program, copy: Copy, accesses_of: list[list[Acces
         trouble = f"replaces {report.instruction(target)}, which {trouble}"
         report.add(Kind.REPLACES, f"{words} {trouble}.", target, copy.buffer)
     for first, last in zip(program.loop_first.tolist(), program.loop_last.tolist(), strict=True):
-        if (first <= target <= last) != (first <= copy.start and copy.end <= last):
+        ends_inside = copy.end <= last or (copy.start < last and copy.end == last + 1)
+        if (first <= target <= last) != (first <= copy.start and ends_inside):
             trouble = f"does not run in the same loop as {report.instruction(target)}, which it replaces"
             report.add(Kind.REPLACES, f"{words} {trouble}.", target, copy.buffer)
             break

@@ -59,6 +59,13 @@ class ResidentIntervals:
                 found.append(chosen)
         return found
 
+    def at(self, offset: int, segment: int, instruction: int) -> int:
+        """Returns the interval of a segment at an offset while `instruction` runs, or -1."""
+        for index in self._at[offset][segment]:
+            if self.intervals[index].first <= instruction <= self.intervals[index].last:
+                return index
+        return -1
+
     def offset(self, place: list[int]) -> int:
         """Returns the offset of a place that `covering` found."""
         return self.intervals[place[0]].offset

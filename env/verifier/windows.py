@@ -40,8 +40,11 @@ def check_loop_borders(
 ) -> None:
     """Reports residencies and copies that cross the border of a loop: not inside it, apart from it, nor covering it.
 
-    A copy is inside if it starts after an instruction of the loop and ends before one (`first <= start`,
-    `end <= last`). It is apart if no instruction of the loop runs while it is in flight, from a start before or at the
+    A residency that covers a part of a loop and something outside it must be there at both borders: the same bytes at
+    the same offset while the loop's first and last instructions run. Only the middle of the body may give them up.
+
+    A copy is inside if it starts after an instruction of the loop and ends before one, or with the body
+    (`ends_inside`). It is apart if no instruction of the loop runs while it is in flight, from a start before or at the
     loop's end: `end <= first` or `last <= start`. It covers the loop if it is in flight throughout: `start < first` and
     `last < end`.
     """
@@ -49,15 +52,19 @@ def check_loop_borders(
         start, end = residencies[:, 1], residencies[:, 2]
         apart, inside = (end < first) | (last < start), (first <= start) & (end <= last)
         for row in np.flatnonzero(~(apart | inside | ((start <= first) & (last <= end)))):
+            border = last if start[row] < first else first
+            if _is_held(residencies, residencies[row], border):
+                continue
             report.add(
                 Kind.RESIDENCY_LOOP,
                 f"{report.residency(residencies[row])} covers a part of loop {loop}, which is instructions "
-                f"{first}..{last}, and something outside it.",
+                f"{first}..{last}, and something outside it, but is not there at instruction {border}.",
                 start[row],
                 residencies[row, 0],
             )
         start, end = copies[:, 2], copies[:, 3]
-        apart, inside = (end <= first) | (last <= start), (first <= start) & (end <= last)
+        apart = (end <= first) | (last <= start)
+        inside = (first <= start) & ((end <= last) | ((start < last) & (end == last + 1)))
         for row in np.flatnonzero(~(apart | inside | ((start < first) & (last < end)))):
             report.add(
                 Kind.COPY_LOOP,
@@ -66,6 +73,18 @@ def check_loop_borders(
                 start[row] if first <= start[row] else first,
                 copies[row, 0],
             )
+
+
+def _is_held(residencies: NDArray[np.int64], row: NDArray[np.int64], instruction: int) -> bool:
+    """Returns whether all bytes of a residency lie at its offset while `instruction` runs, in one residency or more."""
+    buffer, start, end, offset, low, high = residencies[:, :6].T
+    there = (buffer == row[0]) & (offset == row[3]) & (start <= instruction) & (instruction <= end)
+    reached = int(row[4])
+    for part_low, part_high in sorted(zip(low[there].tolist(), high[there].tolist(), strict=True)):
+        if part_low > reached:
+            break
+        reached = max(reached, part_high)
+    return reached >= row[5]
 
 
 def check_cross_program(program: Program, copies: NDArray[np.int64], report: Report) -> None:

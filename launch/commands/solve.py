@@ -62,6 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ...env.program.mapping_file import write_mapping
     from ...solvers.common.budget import Budget
     from ...solvers.solve import SOLVERS, Solvers, solve
+    from ...solvers.stand_in import why_missing, with_stand_in
     from ..start.solving import compile_solver
     from ..terminal.stop import StopRequest
 
@@ -73,7 +74,15 @@ def run(arguments: argparse.Namespace) -> int:
     budget = Budget(_SECONDS if unlimited else arguments.seconds, arguments.evaluations)
     program = workloads.load(arguments.program)
     solvers: Solvers = {**SOLVERS, _GUIDED: _LazyGuided(arguments.policy)}
-    compile_solver(arguments.solver, solvers, program, arguments.objective)
+    missing = why_missing(program)
+    if missing is not None:
+        # The first line of the table's output; with `--json -` standard output is JSON alone.
+        line = f"{missing}. It is compared with the mapping of XLA's algorithm (solver xla) instead"
+        print(line, file=sys.stderr if arguments.json == "-" else sys.stdout, flush=True)
+        compile_solver(arguments.solver, solvers, program, arguments.objective, "xla")
+        program = with_stand_in(program)
+    else:
+        compile_solver(arguments.solver, solvers, program, arguments.objective)
     with StopRequest() as stop, _Progress() as progress:
         solution = solve(
             program,
@@ -87,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
             solvers=solvers,
         )
     write_mapping(solution.mapping, program, arguments.output)
-    result = describe(program, solution)
+    result = describe(program, solution, missing)
     if arguments.json is not None:
         write_json(result, arguments.json)
     if arguments.json != "-":
@@ -111,21 +120,30 @@ class _LazyGuided:
         self._solver(task)
 
 
-def describe(program: "Program", solution: "Solution") -> dict[str, Any]:
-    """Returns the JSON object of a solution: docs/json.md."""
+def describe(program: "Program", solution: "Solution", missing: str | None = None) -> dict[str, Any]:
+    """Returns the JSON object of a solution: docs/json.md.
+
+    Args:
+      program: the program; with a stand-in for production where that is missing.
+      solution: the solution.
+      missing: why production is missing; None if it is not.
+    """
     from ...env.physics.objective import latencies, make_judge
 
     judge = make_judge(program, solution.objective)
     production_s, tuned = judge.production_s, judge.tuned()
     tuned_s = None if tuned is None else judge.seconds(tuned)
     by_model = latencies(program, solution.mapping)
+    compared_us = None if production_s is None else production_s * 1e6
     return {
         "program": program.name,
         "solver": solution.solver,
         "seed": solution.seed,
         "objective": solution.objective,
         "latency_us": solution.judged_s * 1e6,
-        "production_us": None if production_s is None else production_s * 1e6,
+        "production_us": compared_us if missing is None else None,
+        "production_missing": missing,
+        "xla_algorithm_us": None if missing is None else compared_us,
         "production_tuned_us": None if tuned_s is None else tuned_s * 1e6,
         "floor_us": judge.floor_s() * 1e6,
         "model_us": {model: None if seconds is None else seconds * 1e6 for model, seconds in by_model.items()},
@@ -143,18 +161,20 @@ def _print_table(result: dict[str, Any]) -> None:
 
     table = Table(title=f"{result['program']}: simulated latency, steady; objective {result['objective']}")
     table.add_column("mapping", no_wrap=True)
-    for heading in ("latency us", "of production"):
+    known = result["production_missing"] is None
+    for heading in ("latency us", "of production" if known else "of XLA's algorithm"):
         table.add_column(heading, justify="right", no_wrap=True)
-    production = result["production_us"]
+    compared = result["production_us"] if result["production_missing"] is None else result["xla_algorithm_us"]
     for name, key in (
         ("production", "production_us"),
+        ("XLA's algorithm", "xla_algorithm_us"),
         ("production, best flags", "production_tuned_us"),
         (f"{result['solver']} (verified)", "latency_us"),
         ("floor", "floor_us"),
     ):
         figure = result[key]
         if figure is not None:
-            table.add_row(name, f"{figure:,.2f}", f"{100 * figure / production:.2f} %" if production else "-")
+            table.add_row(name, f"{figure:,.2f}", f"{100 * figure / compared:.2f} %" if compared else "-")
     stdout_console().print(table)
     models = ", ".join(f"{us:.2f} us ({model})" for model, us in result["model_us"].items() if us is not None)
     print(f"{models}; {result['evaluations']:,} games in {result['seconds']:.1f} s")

@@ -83,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
         progress=say,
     )
     options = {**tuned.source.options, **tuned.confirmation.options}
-    result: dict[str, Any] = report(tuned.confirmation, tuned.wanted) | {
+    result: dict[str, Any] = report(tuned.confirmation, tuned.wanted, tuned.missing) | {
         "function": arguments.function,
         "target": arguments.target,
         "solver": arguments.solver,

@@ -12,8 +12,8 @@ DECODES = "order-search"
 _GUIDED = "guided"
 
 
-def compile_solver(solver: str, solvers: Solvers, program: Program, objective: str | None) -> None:
-    """Compiles a solver, which `solve` then finds ready, if it can solve the program.
+def compile_solver(solver: str, solvers: Solvers, program: Program, objective: str | None, *also: str) -> None:
+    """Compiles a solver, which `solve` then finds ready, if it can solve the program; and others that are run beside.
 
     Raises:
       UserError: there is no such solver, or the objective is not known.
@@ -21,7 +21,7 @@ def compile_solver(solver: str, solvers: Solvers, program: Program, objective: s
     known(solver, solvers)
     resolve(program, objective)
     with Compiling() as compiling:
-        compile_solvers(compiling, solvers, solver)
+        compile_solvers(compiling, solvers, solver, *also)
 
 
 def compile_solvers(compiling: Compiling, solvers: Solvers, *names: str) -> None:

@@ -11,12 +11,14 @@ if TYPE_CHECKING:
 _WIDTHS = (34, 14, 14)
 
 
-def report(confirmation: "Confirmation", wanted: "ProgramMapping") -> dict[str, Any]:
+def report(confirmation: "Confirmation", wanted: "ProgramMapping", missing: str | None = None) -> dict[str, Any]:
     """Returns the report as a JSON object. Latencies are in microseconds, by cost model.
 
     Args:
       confirmation: the compiler's answers.
       wanted: the mapping that the options were to bring about.
+      missing: why the default's mapping could not be read back, so that the default of the confirmation is the mapping
+        of XLA's algorithm; None if it was read.
     """
     from ...roundtrip.comparison import gains, in_us, realised
 
@@ -29,6 +31,7 @@ def report(confirmation: "Confirmation", wanted: "ProgramMapping") -> dict[str, 
     return {
         "program": program.name,
         "program_sha256": program.sha256,
+        "production_missing": missing,
         "default_us": default,
         "promised_us": promised,
         "decoded_us": None if foreseen is None else in_us(program, foreseen),
@@ -96,11 +99,14 @@ def verdict(before: Mapping[str, float | None], after: Mapping[str, float | None
 
 def show(result: dict[str, Any]) -> None:
     """Prints the report that `report` returned, completed by the command."""
+    compared = default_name(result["production_missing"])
+    if result["production_missing"] is not None:
+        print(f"{result['production_missing']}. It is compared with {compared} (solver xla) instead")
     models = [model for model, latency in result["default_us"].items() if latency is not None]
     print(f"{result['program']}: simulated latency, steady, us")
     _row("", *models)
     for name, key in (
-        ("XLA's default", "default_us"),
+        (compared, "default_us"),
         ("promised by the mapping", "promised_us"),
         ("foreseen of the options", "decoded_us"),
         ("confirmed by the compiler", "confirmed_us"),
@@ -112,7 +118,7 @@ def show(result: dict[str, Any]) -> None:
     _row("of the gain promised", *("" if share is None else f"{100 * share:.0f} %" for share in shares))
     realised, default = result["realised"], result["realised_by_default"]
     print(
-        "of the mapping realised (by XLA's default): "
+        f"of the mapping realised (by {compared}): "
         + ", ".join(f"{what} {100 * realised[what]:.1f} % ({100 * default[what]:.1f} %)" for what in realised)
     )
     for tried in result["candidates"]:
@@ -126,7 +132,12 @@ def show(result: dict[str, Any]) -> None:
     if result["kept"] is None:
         print("XLA's default stays: nothing that was tried is better, and the options say nothing")
     else:
-        print(f"against XLA's default: {result['verdict']}")
+        print(f"against {compared}: {result['verdict']}")
+
+
+def default_name(missing: str | None) -> str:
+    """Returns the name of the mapping that gains are over."""
+    return "XLA's default" if missing is None else "XLA's algorithm"
 
 
 def _row(name: str, *cells: str) -> None:

@@ -24,6 +24,7 @@ def random_mapping(program: Program, rng: random.Random) -> Mapping:
         else:
             residencies += placed
             copies += moves
+    _let_go_in_loops(program, access_fast, residencies, copies, rng)
     table = np.array(residencies, np.int64).reshape(-1, len(RESIDENCY_FIELDS))
     moved = np.array(copies, np.int64).reshape(-1, len(COPY_FIELDS))
     if rng.random() < 0.5:
@@ -103,6 +104,29 @@ def _place(
         else:
             placed.append([buffer, start, end, offset, 0, size])
     return placed
+
+
+def _let_go_in_loops(
+    program: Program, access_fast: np.ndarray, residencies: list[list[int]], copies: list[list[int]], rng: random.Random
+) -> None:
+    """Gives up some residencies in the middle of a loop's body, and fetches most of them again before it ends."""
+    for row in list(residencies):
+        buffer, start, end, offset, low, high = row
+        for first, last in zip(program.loop_first.tolist(), program.loop_last.tolist(), strict=True):
+            if not (start <= first and last <= end and last - first >= 2) or rng.random() < 0.4:
+                continue
+            left, back = sorted(rng.sample(range(first, last + 1), 2))
+            if back == left + 1:
+                continue
+            row[2] = left
+            residencies.append([buffer, back, end, offset, low, high])
+            between = (program.access_instruction > left) & (program.access_instruction < back)
+            access_fast[(program.access_buffer == buffer) & between] = False
+            if rng.random() < 0.8:
+                copies.append([buffer, PREFETCH, back - 1, rng.choice([back, last, last + 1]), low, high, buffer, -1])
+            if rng.random() < 0.5:
+                copies.append([buffer, WRITE_BACK, rng.randint(first, left), left + 1, low, high, buffer, -1])
+            break
 
 
 def _spoil(

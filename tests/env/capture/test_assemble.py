@@ -139,5 +139,8 @@ def test_a_residency_that_a_loop_cuts():
     assert fit_to_loops(np.array(carried), program, found, set()).tolist() == [[0, first - 1, last, 0, 0, 64]]
     assert not found
     between = [1, first + 2, first + 2, 0, 0, 64]
-    fit_to_loops(np.array([*carried, between]), program, found, {(0, last)})
+    both = fit_to_loops(np.array([*carried, between]), program, found, {(0, last)})
+    assert both.tolist() == [carried[0], between, carried[1]]
+    assert not found
+    fit_to_loops(np.array([carried[0], between]), program, found, {(0, first)})
     assert found["residency that a loop's border cuts"] > 0

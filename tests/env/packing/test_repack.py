@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import TARGET, make_mapping, make_program, programs
+from scanned_cases import load_scanned
 
 from mallocmuzero.env.game.game import MallocGame
 from mallocmuzero.env.packing.repack import groups, packing_of, repack
@@ -43,6 +44,20 @@ def test_production_is_repacked(name: str) -> None:
     assert verify(program, program.target, repacked.mapping) == []
     before = simulate(program, program.target, program.production).latency_s
     assert simulate(program, program.target, repacked.mapping).latency_s == before
+
+
+@pytest.mark.parametrize("name", ["vit-train-v5e", "mixer-train-v5e", "encdec-train-v5e"])
+def test_what_a_loop_gives_up_and_fetches_again_keeps_one_offset(name: str) -> None:
+    program = load_scanned(name)
+    production = program.production
+    assert production is not None
+    found: dict[tuple[int, int, int], int] = {}
+    for group, row in zip(groups(production, program).tolist(), production.residencies.tolist(), strict=True):
+        for loop, (first, last) in enumerate(zip(program.loop_first, program.loop_last, strict=True)):
+            if any(row[1] <= border <= row[2] for border in (first, last)):
+                assert found.setdefault((loop, row[0], row[3]), group) == group
+    repacked = repack(program, production, seconds=None, nodes=20_000)
+    assert "not legal" not in repacked.reason
 
 
 def test_both_ends_of_a_cross_program_prefetch_keep_one_offset() -> None:

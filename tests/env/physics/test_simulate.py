@@ -110,6 +110,10 @@ def test_loop_trips_weigh_time_and_waits() -> None:
     assert timeline.waited_s == pytest.approx(10.0)
     before = make_mapping(looped, [("c", "w")], [("w", 0, 2, 0)], [copy("w", PREFETCH, -1, 1)])
     assert simulate(looped, looped.target, before).waited_s == pytest.approx(1.0 - 0.9)
+    # Given up after `b` and fetched again by the end of the body, in every pass.
+    again = make_mapping(looped, [], [("w", 2, 2, 0)], [copy("w", PREFETCH, 1, 3)])
+    assert simulate(looped, looped.target, again).waited_s == pytest.approx(10 * 1.0)
+    assert simulate(looped, looped.target, again).wait_s[3] == pytest.approx(1.0)
 
 
 def test_an_instruction_is_never_faster_than_its_compute_time() -> None:

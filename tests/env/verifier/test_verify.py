@@ -550,8 +550,43 @@ CASES = [
     ),
     Case(
         "copy leaves a loop", LOOP, Kind.COPY_LOOP, "middle", "w",
-        {"residencies": [("w", 2, 5, 0)], "copies": [prefetch("w", 3, 5)]},
+        {"residencies": [("w", 2, 6, 0)], "copies": [prefetch("w", 3, 6)]},
         {"residencies": [("w", 5, 5, 0)], "copies": [prefetch("w", 4, 5)]},
+    ),
+    Case(
+        "given up in the middle of a loop's body, and not fetched again before it ends", LOOP, Kind.LOOP_CONTENT,
+        "head", "w",
+        {"residencies": [("w", 2, 2, 0), ("w", 4, 4, 0)], "copies": [prefetch("w", 1, 2)], "fast": [("head", "w")]},
+        {
+            "residencies": [("w", 2, 2, 0), ("w", 4, 4, 0)],
+            "copies": [prefetch("w", 1, 2), prefetch("w", 3, 5)],
+            "fast": [("head", "w")],
+        },
+    ),
+    Case(
+        "fetched again to another place", LOOP, Kind.LOOP_CONTENT, "head", "w",
+        {
+            "residencies": [("w", 2, 2, 0), ("w", 4, 4, 16)],
+            "copies": [prefetch("w", 1, 2), prefetch("w", 3, 5)],
+            "fast": [("head", "w")],
+        },
+        {
+            "residencies": [("w", 2, 2, 16), ("w", 4, 5, 16)],
+            "copies": [prefetch("w", 1, 2), prefetch("w", 3, 5)],
+            "fast": [("head", "w"), ("after", "w")],
+        },
+    ),
+    Case(
+        "enters a loop at one place and leaves it at another", LOOP, Kind.RESIDENCY_LOOP, "ready", "w",
+        {
+            "residencies": [("w", 1, 2, 0), ("w", 4, 4, 16)],
+            "copies": [prefetch("w", 0, 2), prefetch("w", 3, 5)],
+        },
+        {
+            "residencies": [("w", 1, 2, 0), ("w", 4, 4, 0)],
+            "copies": [prefetch("w", 0, 2), prefetch("w", 3, 5)],
+            "fast": [("head", "w")],
+        },
     ),
     Case(
         "copy starts before the first instruction of a loop", LOOP, Kind.COPY_LOOP, "head", "w",

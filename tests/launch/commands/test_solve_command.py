@@ -1,13 +1,18 @@
 """`mallocmuzero solve`: writes a mapping that `verify` accepts, and says what it comes to."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from guided_cases import NETWORK, PARAMS
 from launch_cases import WORKLOAD, call
 
+from mallocmuzero.env.physics.objective import make_judge
+from mallocmuzero.env.program.program_file import write_program
+from mallocmuzero.env.workloads import load
 from mallocmuzero.learner.checkpoints.policy_file import write_policy
+from mallocmuzero.solvers.xla.decoder import Decoder
 
 
 def test_solves_writes_and_compares(tmp_path: Path) -> None:
@@ -29,6 +34,33 @@ def test_solves_writes_and_compares(tmp_path: Path) -> None:
     assert status == 0
     assert "production" in text
     assert f"wrote {path}" in text
+
+
+def test_without_production_it_says_so_and_compares_with_the_algorithm(tmp_path: Path) -> None:
+    path, mapping = tmp_path / "unread.json.gz", tmp_path / "mapping.json.gz"
+    tiny = load("tiny")
+    compiler = {**tiny.compiler, "inexpressible": {"violation: overlap": 2}}
+    write_program(replace(tiny, production=None, compiler=compiler), path, None)
+    arguments = ("solve", str(path), "--solver", "restarts", "--evaluations", "200", "--objective", "msa")
+    status, text, _ = call(*arguments, "-o", str(mapping))
+    assert status == 0
+    first = text.splitlines()[0]
+    assert "XLA's own mapping could not be read back: violation: overlap (2)." in first
+    assert "compared with the mapping of XLA's algorithm (solver xla)" in first
+    assert "of XLA's algorithm" in text
+    assert "of production" not in text
+    status, text, errors = call(*arguments, "-o", str(mapping), "--json", "-")
+    assert status == 0
+    assert errors.splitlines()[0] == first
+    result = json.loads(text)
+    assert result["production_us"] is None
+    assert "overlap" in result["production_missing"]
+    judge = make_judge(tiny, "msa")
+    assert result["xla_algorithm_us"] == pytest.approx(1e6 * judge.judge(Decoder(tiny, tiny.target).decode()))
+    assert result["floor_us"] <= result["latency_us"]
+    status, text, _ = call("solve", "tiny", *arguments[2:], "-o", str(mapping), "--json", "-")
+    known = json.loads(text)
+    assert (known["production_missing"], known["xla_algorithm_us"]) == (None, None)
 
 
 def test_bad_options(tmp_path: Path) -> None:

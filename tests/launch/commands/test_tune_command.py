@@ -51,6 +51,30 @@ def test_all_in_one(tmp_path: Path) -> None:
     assert sum(request["options"] == {BANDWIDTH: "0.5"} for request in asked) >= 1  # the grid is captured
 
 
+def test_a_default_that_cannot_be_read_is_asked_about_all_the_same(tmp_path: Path) -> None:
+    options, figures, program = (tmp_path / name for name in ("options.json", "report.json", "program.json.gz"))
+    # One buffer at the place of another, but where the compiler is given options.
+    spoil = """
+if not options or set(options) <= {"xla_dump_to", "xla_dump_hlo_as_text"}:
+    log = made / "log.txt"
+    at = "alt (off: 25165824, size: 4194304), start_time:8"
+    log.write_text(log.read_text().replace(at, at.replace("25165824", "0")))
+"""
+    python = str(recorded(tmp_path, spoil))
+    status, printed, errors = call(
+        *("tune", "models:my_step", "--target", "v5e", "--minutes", "0.3", "--solver", "order-search"),
+        *("--python", python, "-o", str(options), "--json", str(figures), "--program-output", str(program)),
+    )
+    assert status == 0, errors
+    assert "XLA's own mapping could not be read back: violation: overlap (1)" in errors
+    assert "XLA's own mapping could not be read back: violation: overlap (1)" in printed.splitlines()[0]
+    assert "XLA's algorithm" in printed
+    result = json.loads(figures.read_text(encoding="utf-8"))
+    assert "overlap" in result["production_missing"]
+    assert any(tried["confirmed_us"] is not None for tried in result["candidates"]) or "no time" in errors
+    assert read_program(program).production is None
+
+
 def test_without_time_for_the_grid_it_is_asked_about_afterwards(tmp_path: Path) -> None:
     said: list[str] = []
     slow = "if request['through'] == 'code':\n    time.sleep(1.0)"
