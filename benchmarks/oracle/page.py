@@ -15,6 +15,8 @@ from ..common.versions import is_current
 from .measure import RESULTS, key_of
 from .tell import WAYS
 
+_CUT_WAYS = WAYS[3:]
+_BEST_CUT = "the best cut"
 PAGE = ROOT / "docs" / "oracle.md"
 MAKER = "benchmarks/oracle/page.py"
 
@@ -25,10 +27,11 @@ def table(records: list[Record], objective: str) -> list[str]:
         (record for record in records if record["objective"] == objective and record["ways"]),
         key=lambda record: (record["split"], record["program"]),
     )
-    lines = [f"| `{objective}` | split | label | {' | '.join(WAYS)} |", "|---|---|--:|" + "--:|" * len(WAYS)]
+    heads = (*WAYS, _BEST_CUT)
+    lines = [f"| `{objective}` | split | label | {' | '.join(heads)} |", "|---|---|--:|" + "--:|" * len(heads)]
     for record in told:
-        cells = " | ".join(f"{100 * record['ways'][way]:.2f}" for way in WAYS)
-        lines.append(f"| `{record['program']}` | {record['split']} | {100 * record['label']:.2f} | {cells} |")
+        cells = " | ".join(f"{100 * ratio:.2f}" for ratio in _ratios(record))
+        lines.append(f"| `{record['program']}` | {record['split']} | {cells} |")
     for split in ("train", "validation", "heldout", "control"):
         mine = [record for record in told if record["split"] == split]
         if mine:
@@ -39,9 +42,14 @@ def table(records: list[Record], objective: str) -> list[str]:
 
 
 def _means(title: str, records: list[Record]) -> str:
-    columns = [[record["label"] for record in records], *([record["ways"][way] for record in records] for way in WAYS)]
-    cells = " | ".join(f"{100 * np.exp(np.mean(np.log(column))):.2f}" for column in columns)
-    return f"| {title} | | {cells} |"
+    means = 100.0 * np.exp(np.log([_ratios(record) for record in records]).mean(axis=0))
+    return f"| {title} | | {' | '.join(f'{mean:.2f}' for mean in means)} |"
+
+
+def _ratios(record: Record) -> list[float]:
+    """Returns the label, each way, and the best of the cuts, in production's latency."""
+    ways: dict[str, float] = record["ways"]
+    return [record["label"], *(ways[way] for way in WAYS), min(ways[way] for way in _CUT_WAYS)]
 
 
 def render(page: str, records: list[Record]) -> str:
