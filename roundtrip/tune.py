@@ -73,7 +73,7 @@ def tune(
 
     Args:
       function: `PKG.MODULE:FUNCTION`; see `capture`.
-      target: a key of `TOPOLOGIES`.
+      target: a generation, or a topology of one; see `capture`.
       minutes: time for all steps together.
       python: interpreter with jax, libtpu and the packages that the function needs.
       solver: a name in `solvers`.

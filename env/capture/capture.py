@@ -9,7 +9,7 @@ from ..errors import UserError
 from ..program.compiler_flags import DEFAULT
 from ..program.program import Program
 from ..program.program_file import write_program
-from ..program.target import GENERATIONS, TOPOLOGIES
+from ..program.target import find_target
 from .assemble import Assembly
 from .compilation_files import work_folder
 from .compilations import Archive, Compilations
@@ -43,8 +43,9 @@ def capture(
     """Compiles `function` for a TPU and writes the program with XLA's production mapping to `output`.
 
     Args:
-      function: `PKG.MODULE:FUNCTION`; takes no argument and returns `(function, arguments)`, see `worker.py`.
-      target: a key of `TOPOLOGIES`.
+      function: `PKG.MODULE:FUNCTION`; takes no argument, or the devices of the topology, and returns `(function,
+        arguments)`, see `worker.py`.
+      target: a generation, or a topology of one; see `find_target`.
       output: the program file.
       python: interpreter with jax, libtpu and the packages that the function needs; None for a managed environment.
       name: name of the workload; None for the function's, with dashes.
@@ -73,10 +74,9 @@ def capture(
     module, _, attribute = function.partition(":")
     if not module or not attribute:
         raise UserError(f"{function!r} is no PKG.MODULE:FUNCTION, e.g. my_model:training_step")
-    if target not in TOPOLOGIES:
-        raise UserError(f"no target is called {target!r}; the targets are {', '.join(TOPOLOGIES)}")
     if quick and passes:
         raise UserError("variants need the code generator, which a quick capture leaves out; ask for one of the two")
+    generation, topology = find_target(target)
     if not output.parent.is_dir():
         raise UserError(f"{output}: there is no folder {output.parent}; make it first")
     name = name or attribute.replace("_", "-")
@@ -87,7 +87,7 @@ def capture(
         return Compiler(
             interpreter,
             function,
-            TOPOLOGIES[target],
+            topology,
             folder,
             working_folder=working_folder,
             time_limit_s=time_limit_s,
@@ -101,11 +101,11 @@ def capture(
         made, versions = compilations.make(DEFAULT, {}, ASSIGNMENT if quick else CODE, dumps=True)
         provenance = {
             "function": function,
-            "topology": TOPOLOGIES[target],
+            "topology": topology,
             "compiler_options": dict(options),
             **versions,
         }
-        assembly = Assembly(made, GENERATIONS[target], name, family or name, provenance=provenance)
+        assembly = Assembly(made, generation, name, family or name, provenance=provenance)
         compilations.drop(made)
         lowered = compilations.module() if with_module else None
         with_variants = passes > 0 and Variants(compilations, assembly, passes, progress, until).run()

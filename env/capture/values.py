@@ -38,8 +38,18 @@ class Values:
             if instruction.opcode in _REFUSED or instruction.opcode.startswith(_ASYNCHRONOUS):
                 raise UserError(
                     f"{module.path}: instruction {instruction.name!r} is a `{instruction.opcode}`, which capture does "
-                    "not understand yet; write it without `jax.lax.cond`, compile for one device"
+                    "not understand yet; write it without `jax.lax.cond`; for several devices, shard it so that "
+                    "collectives are not asynchronous, or compile for one device"
                 )
+        # Such a collective is hidden in fusions that pass its arrays on: they must not move meanwhile.
+        for computation in module.computations.values():
+            for instruction in computation.instructions.values():
+                if instruction.attribute("custom_call_target") == '"AsyncCollectiveStart"':
+                    raise UserError(
+                        f"{module.path}: instruction {instruction.name!r} begins an asynchronous collective, which "
+                        "capture does not understand yet; shard it so that collectives are not asynchronous, e.g. "
+                        "without splitting weights by the axis of the data, or compile for one device"
+                    )
 
     def resolve(self, name: str, path: ShapeIndex) -> Position:
         """Returns the definition of the array at shape index `path` of instruction `name`."""

@@ -6,8 +6,10 @@ Runs stand-alone, as a file, in an interpreter with jax and libtpu, and imports 
     python worker.py /PATH/TO/module.stablehlo TOPOLOGY FOLDER
 
 FUNCTION takes no argument and returns `(function, arguments)`: a function that `jax.jit` takes, and its arguments,
-which may be abstract (`jax.ShapeDtypeStruct`). It is traced once. Instead of a function, the worker reads a module that
-was lowered before. FOLDER takes `versions.json`.
+which may be abstract (`jax.ShapeDtypeStruct`); it is compiled for one device. A FUNCTION that takes one argument is
+given the devices of the topology, a NumPy array, to make its mesh of; its arguments then have the shardings that it
+gives them, and what is compiled is the program of one partition. It is traced once. Instead of a function, the worker
+reads a module that was lowered before. FOLDER takes `versions.json`.
 
 Each line of standard input is a request for one compilation, as JSON: `folder` (an existing one), `options`, `dump`
 (leave the compiler's dumps), and `through`, the last step:
@@ -23,6 +25,7 @@ answers a request, with `error` (null, or one line) and `cpu_s`. A failure that 
 """
 
 import importlib
+import inspect
 import json
 import os
 import resource
@@ -84,10 +87,21 @@ def load(reference: str) -> Any:
     return function
 
 
-def describe(reference: str) -> tuple[Any, tuple[Any, ...]]:
-    """Calls the user's function and returns the function to compile and its arguments."""
+def takes_devices(function: Any) -> bool:
+    """Returns whether the user's function must be given the devices: it has a parameter without a default."""
     try:
-        described = load(reference)()
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return any(p.kind in positional and p.default is inspect.Parameter.empty for p in parameters)
+
+
+def describe(reference: str, devices: Any = None) -> tuple[Any, tuple[Any, ...]]:
+    """Calls the user's function, with the devices if it takes them; returns the function to compile, its arguments."""
+    try:
+        function = load(reference)
+        described = function(devices) if takes_devices(function) else function()
     except Exception as error:  # noqa: BLE001 -- the user's code
         traceback.print_exc()
         fail(f"{reference}() raised {type(error).__name__}: {error}")
@@ -99,8 +113,8 @@ def describe(reference: str) -> tuple[Any, tuple[Any, ...]]:
     return function, tuple(arguments)
 
 
-def device_of(topology_name: str, folder: str) -> Any:
-    """Returns a device of the topology, and writes the versions of jax and libtpu to `folder`."""
+def devices_of(topology_name: str, folder: str) -> Any:
+    """Returns the devices of the topology, and writes the versions of jax and libtpu to `folder`."""
     try:
         import jax
         import libtpu
@@ -116,19 +130,22 @@ def device_of(topology_name: str, folder: str) -> Any:
     versions = {"jax": jax.__version__, "libtpu": libtpu.__version__, "python": sys.version.split()[0]}
     with open(os.path.join(folder, VERSIONS_FILE), "w", encoding="utf-8") as file:
         json.dump(versions, file)
-    return topology.devices[0]
+    return list(topology.devices)
 
 
-def lower(reference: str, device: Any) -> Any:
-    """Traces the function for a device and returns the result of `jax.jit(...).lower`."""
+def lower(reference: str, devices: Any) -> Any:
+    """Traces the function for the devices that it takes, or the first; returns the result of `jax.jit(...).lower`."""
     import jax
+    import numpy as np
 
-    function, arguments = describe(reference)
-    sharding = jax.sharding.SingleDeviceSharding(device)
+    function, arguments = describe(reference, np.array(devices))
+    alone = jax.sharding.SingleDeviceSharding(devices[0])
+    sharded = takes_devices(load(reference))
 
     def abstract(leaf: Any) -> Any:
         if not hasattr(leaf, "shape"):
             leaf = jax.numpy.asarray(leaf)
+        sharding = getattr(leaf, "sharding", None) if sharded else alone
         return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
 
     try:
@@ -145,6 +162,9 @@ def serialise(lowered: Any) -> bytes:
     stablehlo: Any = importlib.import_module("jaxlib.mlir.dialects.stablehlo")
     # `True` allows the dialect of shardings, which the artifact holds unchanged.
     module = lowered.compiler_ir("stablehlo")
+    partitions = module.operation.attributes["mhlo.num_partitions"] if not isinstance(lowered, Stored) else 1
+    if int(partitions) > 1:
+        raise NotImplementedError(f"it is of {int(partitions)} partitions, which cannot be compiled from a file yet")
     return bytes(mlir.serialize_portable_artifact(module, stablehlo.get_current_version(), True))
 
 
@@ -276,8 +296,8 @@ def main(reference: str, topology_name: str, folder: str) -> None:
     os.environ.update(compiler_settings())
     here = os.path.dirname(os.path.abspath(__file__))  # Its modules must not shadow the user's.
     sys.path[:] = [os.getcwd(), *(entry for entry in sys.path if entry != here)]
-    device = device_of(topology_name, folder)
-    lowered = Stored(reference, device) if os.path.isabs(reference) else lower(reference, device)
+    devices = devices_of(topology_name, folder)
+    lowered = Stored(reference, devices[0]) if os.path.isabs(reference) else lower(reference, devices)
     for line in sys.stdin:
         compile_once(lowered, json.loads(line))
 

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from ..errors import UserError
+
 
 @dataclass(frozen=True)
 class Target:
@@ -46,3 +48,21 @@ GENERATIONS: dict[str, Target] = {target.name: target for target in _GENERATIONS
 
 # The topology given to the ahead-of-time compiler; of larger ones, one device is used.
 TOPOLOGIES: dict[str, str] = {"v4": "v4:2x2x1", "v5e": "v5e:1x1", "v5p": "v5p:2x2x1", "v6e": "v6e:1x1"}
+
+
+def find_target(name: str) -> tuple[Target, str]:
+    """Returns the generation and the topology of a target.
+
+    Args:
+      name: a generation, e.g. `v5e`, or a topology of one that the compiler knows, e.g. `v5e:2x2`.
+
+    Raises:
+      UserError: no generation is called so.
+    """
+    generation, _, shape = name.partition(":")
+    if generation not in GENERATIONS or (":" in name and not shape):
+        raise UserError(
+            f"no target is called {name!r}; the targets are {', '.join(TOPOLOGIES)}, and topologies of them, "
+            "e.g. v5e:2x2"
+        )
+    return GENERATIONS[generation], name if shape else TOPOLOGIES[generation]

@@ -17,9 +17,15 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument(
         "function",
         metavar="PKG.MODULE:FUNCTION",
-        help="a function without arguments that returns (function to compile, its example arguments)",
+        help="a function without arguments that returns (function to compile, its example arguments); one that takes "
+        "an argument is given the devices of the target, to make its mesh of",
     )
-    parser.add_argument("--target", required=True, metavar="GENERATION", help="TPU generation, e.g. v5e")
+    parser.add_argument(
+        "--target",
+        required=True,
+        metavar="GENERATION[:TOPOLOGY]",
+        help="TPU generation, e.g. v5e, or several chips of one, e.g. v5e:2x2",
+    )
     parser.add_argument("-o", "--output", required=True, type=Path, metavar="FILE", help="the program file, .json.gz")
     add_python_option(parser)
     parser.add_argument("--name", help="name of the workload; by default the function's name")
@@ -53,14 +59,12 @@ def run(arguments: argparse.Namespace) -> int:
     from ...env.capture.complete import complete
     from ...env.capture.environment import managed_python
     from ...env.capture.variants import PASSES
-    from ...env.errors import UserError
-    from ...env.program.target import TOPOLOGIES
+    from ...env.program.target import find_target
 
     if arguments.complete:
-        if arguments.target not in TOPOLOGIES:
-            raise UserError(f"no target is called {arguments.target!r}; the targets are {', '.join(TOPOLOGIES)}")
+        _, topology = find_target(arguments.target)
         python = arguments.python or managed_python(print)
-        added = complete(arguments.output, arguments.function, TOPOLOGIES[arguments.target], python)
+        added = complete(arguments.output, arguments.function, topology, python)
         print(f"added to {arguments.output}: {' and '.join(added)}" if added else f"{arguments.output} lacks nothing")
         return 0
     capture(
