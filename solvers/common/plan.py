@@ -107,6 +107,12 @@ def is_constant(tables: Tables, access: int) -> bool:
     return tables.buffer[owner].is_input == 1 and tables.buffer[owner].last_result < 0
 
 
+def placeable_accesses(tables: Tables) -> NDArray[np.bool_]:
+    """Returns `[A]` whether the buffer of each access may be placed and is not trivial."""
+    buffer = tables.buffer[tables.access["buffer"]]
+    return np.asarray((buffer["played"] == 1) & (buffer["trivial"] == 0))
+
+
 def constant_accesses(tables: Tables) -> NDArray[np.bool_]:
     """Returns `[A]` whether the program never writes the buffer of each access (`is_constant`)."""
     buffer = tables.buffer[tables.access["buffer"]]
@@ -198,8 +204,7 @@ def _made(tables: Tables, state: State, access: int) -> int:
 def free_accesses(tables: Tables) -> NDArray[np.int64]:
     """Returns `[F]` the accesses that a plan decides: those of buffers that may be placed and are not trivial, unless
     they are tied to an earlier access."""
-    owner = tables.access["buffer"]
-    free = (tables.buffer["played"][owner] == 1) & (tables.buffer["trivial"][owner] == 0)
+    free = placeable_accesses(tables)
     # A result written in place is tied to its operand, but its write-back is still to decide.
     decided = (tables.access["kind"] == OPERAND) | (tables.access["carried"] > 0)
     return np.flatnonzero(free & ~(decided & (tables.access["tied_to"] >= 0)))

@@ -58,9 +58,7 @@ def best_starts(task: Task, share: float, given: Iterable[Mapping] = (), portfol
                 break
             task.use(task.tables_with(msa_share))
             if isinstance(start, Knapsack | Rounded):
-                if msa_share not in portfolios:
-                    portfolios[msa_share] = Portfolio(task.tables, task.game.program.reserved)
-                chosen = portfolios[msa_share].plan(start)
+                chosen = _chosen_plan(task, portfolios, msa_share, start)
                 if chosen is None:
                     continue
                 plan, seconds = chosen, task.play(chosen)
@@ -101,15 +99,22 @@ def portfolio_starts(task: Task, share: float, most: int) -> list[Start]:
         if task.done or task.spent >= share:
             break
         task.use(task.tables_with(msa_share))
-        if msa_share not in portfolios:
-            portfolios[msa_share] = Portfolio(task.tables, task.game.program.reserved)
-        plan = portfolios[msa_share].plan(rule)
+        plan = _chosen_plan(task, portfolios, msa_share, rule)
         if plan is None:
             if not len(task.free):
                 break
             continue
         found.append(Start(task.play(plan), task.plan_tables, plan))
     return sorted(found, key=lambda start: start.seconds)[:most]
+
+
+def _chosen_plan(
+    task: Task, portfolios: dict[float, Portfolio], msa_share: float, rule: Knapsack | Rounded
+) -> Plan | None:
+    """Returns the plan of a rule by the clock that `task` uses now, of `msa_share`; keeps its portfolio."""
+    if msa_share not in portfolios:
+        portfolios[msa_share] = Portfolio(task.tables, task.game.program.reserved)
+    return portfolios[msa_share].plan(rule)
 
 
 def rule_plan(task: Task, rule: Rule) -> Plan:

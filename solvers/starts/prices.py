@@ -19,6 +19,7 @@ from ...env.compiled.kernel import kernel, routine
 from ...env.compiled.struct import Struct, array, new_record, one, rows
 from ...env.game.tables import Tables
 from ...env.program.program import OPERAND
+from ..common.plan import placeable_accesses
 
 # Copies run beside other work most of the time.
 COPY_SHARE = 0.3
@@ -103,14 +104,14 @@ def find_prices(tables: Tables, free: NDArray[np.float64], copy_share: float = C
     """
     steps, accesses = len(free), len(tables.access)
     owner = tables.access["buffer"]
-    placeable = np.flatnonzero((tables.buffer["played"][owner] == 1) & (tables.buffer["trivial"][owner] == 0))
+    placeable = np.flatnonzero(placeable_accesses(tables))
     chain = placeable[np.argsort(owner[placeable], kind="stable")]
     buffer, length = np.unique(owner[chain], return_counts=True)
     begin = np.concatenate([[0], np.cumsum(length)]).astype(np.int64)
     benefits = np.maximum(tables.access["benefit"][placeable], 0.0).sum()
     longest = int(length.max(initial=0))
-    entered = np.zeros(len(buffer))  # a copy runs as often as the first access of its buffer
-    entered[:] = tables.instruction["entered"][tables.access["due"][chain[begin[:-1]]]]
+    # A copy runs as often as the first access of its buffer.
+    entered = tables.instruction["entered"][tables.access["due"][chain[begin[:-1]]]]
     paths = _Paths(
         chain=chain,
         begin=begin,

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ...env.game.moves import COPY, DROP, NO_COPY
 from ...env.game.tables import Tables
 from ...env.program.program import OPERAND
-from ..common.plan import CROSS_PROGRAM_FETCH, Plan, constant_accesses
+from ..common.plan import CROSS_PROGRAM_FETCH, Plan, constant_accesses, placeable_accesses
 
 # Ways to cut stays: where a buffer is not used for longer than this share of the program's time.
 CUTS = (1.0, 0.1, 0.02, 0.0)
@@ -41,7 +41,7 @@ def make_stays(tables: Tables, cut: float) -> Stays:
     step = tables.access["instruction"]
     begin = tables.instruction["clock_s"]
     end = begin + tables.instruction["all_hbm_s"]
-    placeable = (tables.buffer["played"][owner] == 1) & (tables.buffer["trivial"][owner] == 0)
+    placeable = placeable_accesses(tables)
     number = np.full(len(owner), -1, np.int64)
     latest: dict[int, int] = {}
     last_step: list[int] = []
