@@ -31,6 +31,7 @@ class LearnerConfig:
       target_rate: fraction of the way to the parameters that it moves: 1 copies them; period 1 and a small rate make a
         moving average.
       policy_weight, value_weight, reward_weight, consistency_weight: factors of the four losses (arXiv 2111.00210).
+      outcome_weight: factor of the loss of predicted outcomes, for networks that choose among candidates.
       observation_dropout: probability that a number of an observation is hidden (0) from the network that learns; it
         keeps a network that sees few programs from memorising them.
       importance_exponent: share of the bias of prioritised sampling that is undone, from 0 (none) to 1 (all).
@@ -55,6 +56,7 @@ class LearnerConfig:
     value_weight: float = 0.25
     reward_weight: float = 1.0
     consistency_weight: float = 2.0
+    outcome_weight: float = 1.0
     observation_dropout: float = 0.0
     importance_exponent: float = 1.0
     reanalyse_fraction: float = 0.0
@@ -72,6 +74,7 @@ class LearnerConfig:
             "value_weight",
             "reward_weight",
             "consistency_weight",
+            "outcome_weight",
         ):
             if not getattr(self, name) >= 0:
                 raise UserError(f"learner: {name} must not be negative, not {getattr(self, name)}")

@@ -14,6 +14,8 @@ from .config import LearnerConfig
 from .networks.network import Network, Params
 from .targets import Targets
 
+# A reward that counts as a gain: a hundredth of a per cent.
+_CLEAR_GAIN = 0.01
 _MASKED_LOGIT = -1e9  # finite, so that a target of zero on a masked move gives a loss of zero, not NaN
 
 
@@ -43,6 +45,7 @@ def unrolled_loss(
     learn that illegal moves get no weight. Steps after an episode's end have no policy loss.
     Value, reward: cross-entropy in the codec's classes. Steps after the end are absorbing: both are trained to zero
     there, after random actions, because the search does not know that the episode is over.
+    Outcome (networks that choose among candidates): see `_outcome_loss`.
     Consistency: 1 - cosine between the projections of the unrolled latent and of the latent of the step's observation.
     Gradients halve at each input of the dynamics; steps after the first weigh `1 / K` (MuZero, appendix G).
 
@@ -61,7 +64,7 @@ def unrolled_loss(
     latents, reward_logits = _unroll(params, network, batch, action_key, steps)
     policy_logits, value_logits = network.predict(params, latents)
     rows = batch.weight.shape[0]
-    chex.assert_shape(latents, (rows, steps + 1, network.config.width))
+    chex.assert_shape(latents, (rows, steps + 1, network.config.latent_size))
     chex.assert_shape([policy_logits, targets.policy], (rows, steps + 1, network.config.num_actions))
     chex.assert_shape([targets.value, targets.valid], (rows, steps + 1))
     chex.assert_shape(targets.reward, (rows, steps))
@@ -72,18 +75,21 @@ def unrolled_loss(
     value_loss = _cross_entropy(network.config.value.encode(targets.value), value_logits)
     reward_loss = _cross_entropy(network.config.reward.encode(targets.reward), reward_logits)
     consistency_loss = _consistency_loss(params, network, batch, latents, targets.valid)
+    outcome_loss = _outcome_loss(params, network, targets, latents)
 
     losses = {  # [B] each
         "policy": jnp.sum(policy_loss * per_step, axis=-1),
         "value": jnp.sum(value_loss * per_step, axis=-1),
         "reward": jnp.mean(reward_loss, axis=-1),
         "consistency": jnp.mean(consistency_loss, axis=-1),
+        "outcome": jnp.sum(outcome_loss * per_step, axis=-1),
     }
     weighted = (
         config.policy_weight * losses["policy"]
         + config.value_weight * losses["value"]
         + config.reward_weight * losses["reward"]
         + config.consistency_weight * losses["consistency"]
+        + config.outcome_weight * losses["outcome"]
     )
     total = jnp.mean(batch.weight * weighted)
 
@@ -146,6 +152,31 @@ def _consistency_loss(
     wanted = jax.lax.stop_gradient(network.project(params, seen, online=False)).reshape(*observed.shape[:2], -1)
     imagined = network.project(params, latents[:, 1:], online=True)
     return (1.0 - _cosine(imagined, wanted)) * valid[:, 1:]
+
+
+def _outcome_loss(params: Params, network: Network, targets: Targets, latents: jax.Array) -> jax.Array:
+    """Returns `[B, K + 1]`, the mean over the candidates whose outcome is known; zero without any.
+
+    A candidate's reward is predicted in a logarithmic scale (Huber loss), and the chance that it is a clear gain by
+    cross-entropy. Gains are rare and matter most: they weigh more.
+    """
+    if not network.config.candidates:
+        return jnp.zeros(latents.shape[:2])
+    predicted = network.outcomes(params, latents)
+    outcome = targets.outcome[..., : network.config.candidates]
+    known = jnp.logical_and(jnp.logical_not(jnp.isnan(outcome)), targets.valid[..., None])
+    outcome = jnp.where(known, outcome, 0.0)
+    gains = outcome > _CLEAR_GAIN
+    error = predicted[..., 0] - compress(outcome)
+    size = jnp.abs(error)
+    regression = jnp.where(size < 1.0, 0.5 * error**2, size - 0.5) * jnp.where(gains, 5.0, 1.0)
+    chance = (jax.nn.softplus(predicted[..., 1]) - gains * predicted[..., 1]) * jnp.where(gains, 2.0, 1.0)
+    return jnp.sum((regression + chance) * known, axis=-1) / jnp.maximum(1, jnp.sum(known, axis=-1))
+
+
+def compress(outcome: jax.Array) -> jax.Array:
+    """Returns rewards in the scale that the outcome head predicts them in, linear below some hundredths."""
+    return 0.5 * jnp.sign(outcome) * jnp.log1p(jnp.abs(outcome) / 0.02)
 
 
 def _cosine(left: jax.Array, right: jax.Array) -> jax.Array:

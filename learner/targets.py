@@ -19,12 +19,14 @@ class Targets(NamedTuple):
     value: `[B, K + 1]` discounted return from each unrolled step on; zero after an episode's end.
     reward: `[B, K]` reward of the transition into unrolled step `k + 1`; zero after an episode's end.
     policy: `[B, K + 1, A]` action weights of the search.
+    outcome: `[B, K + 1, A]` reward of each action, NaN where it is unknown.
     valid: `[B, K + 1]` bool, False after an episode's end, where there is neither a policy nor an observation.
     """
 
     value: jax.Array
     reward: jax.Array
     policy: jax.Array
+    outcome: jax.Array
     valid: jax.Array
 
 
@@ -38,7 +40,7 @@ def make_targets(network: Network, target_params: Params, batch: TrainingBatch, 
         value = jnp.where(valid, jnp.maximum(value, batch.value[:, :last]), value)
     elif config.value_target == STORED:
         value = jnp.where(valid, batch.value[:, :last], value)
-    targets = Targets(value, batch.reward[:, : last - 1], batch.policy[:, :last], valid)
+    targets = Targets(value, batch.reward[:, : last - 1], batch.policy[:, :last], batch.outcome[:, :last], valid)
     return jax.lax.stop_gradient(targets)
 
 

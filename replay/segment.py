@@ -25,6 +25,7 @@ class Step(NamedTuple):
       discount: weight of the rewards that follow; 0 on the last step of an episode and only there.
       policy: `[A]` float32, action weights of the search; they sum to 1.
       value: the search's value of the root.
+      outcome: `[A]` float32, the reward of each move where the real game has told it, else NaN; None for none.
     """
 
     observation: np.ndarray
@@ -34,6 +35,7 @@ class Step(NamedTuple):
     discount: float
     policy: np.ndarray
     value: float
+    outcome: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class Segment:
       discount: `[S]` float32.
       policy: `[S, A]` float32.
       value: `[S]` float32.
+      outcome: `[S, A]` float32, NaN where it is unknown.
       valid: `[S]` bool, False on absorbing rows.
     """
 
@@ -58,6 +61,7 @@ class Segment:
     discount: np.ndarray
     policy: np.ndarray
     value: np.ndarray
+    outcome: np.ndarray
     valid: np.ndarray
 
 
@@ -125,15 +129,17 @@ class SegmentSpec:
             "discount": ((), np.dtype(np.float32)),
             "policy": (actions, np.dtype(np.float32)),
             "value": ((), np.dtype(np.float32)),
+            "outcome": (actions, np.dtype(np.float32)),
             "valid": ((), np.dtype(np.bool_)),
         }
 
     @property
     def absorbing(self) -> dict[str, np.ndarray]:
-        """The row that follows the end of an episode: all moves legal, uniform policy, everything else 0."""
+        """The row that follows the end of an episode: all moves legal, uniform policy, no outcomes, all else 0."""
         row = {name: np.zeros(shape, dtype) for name, (shape, dtype) in self.fields.items()}
         row["legal"][:] = True
         row["policy"][:] = 1 / self.num_actions
+        row["outcome"][:] = np.nan
         return row
 
     def row(self, step: Step) -> dict[str, np.ndarray]:
@@ -144,7 +150,8 @@ class SegmentSpec:
         """
         row = {}
         for name, (shape, dtype) in self.fields.items():
-            value = np.asarray(True if name == "valid" else getattr(step, name), dtype)
+            given = True if name == "valid" else getattr(step, name)
+            value = np.full(shape, np.nan, dtype) if given is None else np.asarray(given, dtype)
             if value.shape != shape:
                 raise ValueError(f"step.{name} has shape {value.shape}, expected {shape}")
             row[name] = value

@@ -11,7 +11,7 @@ from ..env.compiled.struct import Struct, array, rows
 from ..env.game import kernels
 from ..env.game.moves import NUM_MOVES
 from ..env.game.options import ANY_OFFSET
-from .common.plan import TO_THE_END, Plan, PlanGame, preference_for
+from ..env.game.plan import TO_THE_END, Plan, PlanGame, preference_for
 from .common.task import Task
 from .starts.plans import best_starts
 from .xla.solver import xla_mappings

@@ -8,10 +8,10 @@ from ..env.compiled.kernel import kernel, routine, vector
 from ..env.game.kernels import CompiledGame
 from ..env.game.moves import COPY, DROP, NO_COPY, NO_MOVE
 from ..env.game.options import Options
+from ..env.game.plan import preference_of
 from ..env.game.state import State
 from ..env.game.tables import Tables
 from ..env.program.program import OPERAND
-from .common.plan import preference_of
 from .common.task import Task
 from .starts.plans import good_starts
 

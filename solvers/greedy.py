@@ -14,13 +14,13 @@ import itertools
 import numpy as np
 
 from ..env.game.moves import COPY, DROP
+from ..env.game.plan import WAIT, Plan
 from ..env.program.program import OPERAND
-from .common.plan import WAIT, Plan
+from ..env.residency.stays import CUTS, Stays, make_stays, plan_of_stays
 from .common.task import Task
 from .starts.knapsack import POWERS, by_density, free_bytes, take
 from .starts.plans import good_starts
 from .starts.portfolio import RULES, Portfolio
-from .starts.stays import CUTS, Stays, make_stays, plan_of_stays
 
 # Shares of fast memory that a knapsack fills: offsets waste the rest.
 _FILLED = (1.0, 0.85, 0.7)

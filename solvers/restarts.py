@@ -1,7 +1,7 @@
 """The solvers `random`, random plans, and `restarts`, climbs from random greedy plans."""
 
+from ..env.game.plan import random_plan
 from .anneal import SEARCH
-from .common.plan import random_plan
 from .common.task import Task
 from .common.walk import Walk
 from .starts.plans import good_starts, random_rule_plan

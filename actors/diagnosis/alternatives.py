@@ -3,9 +3,9 @@
 from ...env.game.game import MallocGame
 from ...env.game.kernels import judge
 from ...env.game.outcome import make_scoring
+from ...env.game.plan import preference_for
 from ...env.physics.cost import CYCLES, MSA
 from ...solvers.common.line import LineOfPlay
-from ...solvers.common.plan import preference_for
 from ..self_play.programs import ProgramContext
 
 

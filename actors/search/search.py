@@ -87,41 +87,64 @@ class SearchResult(NamedTuple):
 
 
 def search(
-    network: Network, params: Params, key: jax.Array, observations: ArrayLike, legal: ArrayLike, config: SearchConfig
+    network: Network,
+    params: Params,
+    key: jax.Array,
+    observations: ArrayLike,
+    legal: ArrayLike,
+    config: SearchConfig,
+    outcomes: ArrayLike | None = None,
 ) -> SearchResult:
     """Searches from observations `[B, D]` with legal moves `[B, A]` (bool).
+
+    With `outcomes`, `[B, A]` float32, the rewards of moves at the root are the real game's, and the model looks on from
+    there. NaN stands for a move whose reward the model has to tell.
 
     Raises `ValueError` if `legal` is a NumPy array with a row without legal moves. Inside `jax.jit` values cannot be
     checked, and such a row gets action 0.
     """
     _check_legal(legal)
-    return _search(network, params, key, jnp.asarray(observations), jnp.asarray(legal), config)
+    observations, legal = jnp.asarray(observations), jnp.asarray(legal)
+    known = jnp.full(legal.shape, jnp.nan) if outcomes is None else jnp.asarray(outcomes, jnp.float32)
+    return _search(network, params, key, observations, legal, known, config)
 
 
 @functools.partial(jax.jit, static_argnames=("network", "config"))
 def _search(
-    network: Network, params: Params, key: jax.Array, observations: jax.Array, legal: jax.Array, config: SearchConfig
+    network: Network,
+    params: Params,
+    key: jax.Array,
+    observations: jax.Array,
+    legal: jax.Array,
+    outcomes: jax.Array,
+    config: SearchConfig,
 ) -> SearchResult:
-    def expand(params: Any, key: jax.Array, action: Any, latent: jax.Array) -> tuple[mctx.RecurrentFnOutput, jax.Array]:
+    # A node carries its latent state and the known rewards of its moves, which only the root's are.
+    Node = tuple[jax.Array, jax.Array]
+
+    def expand(params: Any, key: jax.Array, action: Any, node: Node) -> tuple[mctx.RecurrentFnOutput, Node]:
         del key
+        latent, known = node
         output = network.recurrent_inference(params, latent, action)
+        told = jnp.take_along_axis(known, action[:, None], axis=-1)[:, 0]
         # No discount of 0 after the last move: the learner trains the states after it to reward 0 and value 0.
         expanded = mctx.RecurrentFnOutput(
-            reward=output.reward,
+            reward=jnp.where(jnp.isnan(told), output.reward, told),
             discount=jnp.full_like(output.reward, config.discount),
             prior_logits=output.policy_logits,
             value=output.value,
         )
-        return expanded, output.latent
+        return expanded, (output.latent, jnp.full_like(known, jnp.nan))
 
-    chex.assert_rank([observations, legal], 2)
+    chex.assert_rank([observations, legal, outcomes], 2)
     chex.assert_equal_shape_prefix([observations, legal], 1)
+    chex.assert_equal_shape([legal, outcomes])
     output = network.initial_inference(params, observations)
     chex.assert_equal_shape([output.policy_logits, legal])
     policy: Any = mctx.gumbel_muzero_policy(
         params,
         key,
-        mctx.RootFnOutput(prior_logits=output.policy_logits, value=output.value, embedding=output.latent),
+        mctx.RootFnOutput(prior_logits=output.policy_logits, value=output.value, embedding=(output.latent, outcomes)),
         expand,
         num_simulations=config.simulations,
         invalid_actions=jnp.logical_not(legal),

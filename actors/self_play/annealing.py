@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from ...env.errors import UserError
+from ...env.game.plan import plan_of_line
 from ...solvers.anneal import SEARCH, scale_of
 from ...solvers.common.budget import Budget
 from ...solvers.common.line import play_to_end
-from ...solvers.common.plan import plan_of_line
 from ...solvers.common.task import Task
 from ...solvers.common.walk import Walk
 from .programs import ProgramContext

@@ -18,8 +18,8 @@ from ...env.game import kernels
 from ...env.game.game import MallocGame
 from ...env.game.moves import NO_MOVE, NUM_MOVES
 from ...env.game.outcome import make_scoring
+from ...env.game.plan import WAIT, PlanGame, nearest
 from ...solvers.common.counterfactual import Rollout, move_outcomes, new_rollout, outcome_ahead
-from ...solvers.common.plan import WAIT, PlanGame, nearest
 
 # Fewer games than this are not worth a thread of their own.
 _GAMES_PER_THREAD = 4

@@ -8,13 +8,17 @@ from typing import Any
 import numpy as np
 
 from ...env.errors import FormatError
-from ...env.game.game import play_line
+from ...env.game.game import MallocGame, play_line
+from ...env.game.moves import NUM_MOVES
+from ...env.game.plan import NUM_PREFERENCES
 from ...env.program.mapping import Mapping
 from ...env.program.mapping_file import read_mapping, write_mapping
 from ...env.program.program import Program
 from ...env.verifier.verify import verify
+from ...solvers.common.budget import Budget
 from ...solvers.common.fill import fill
-from .config import ActorConfig
+from ...solvers.common.task import Task
+from .config import ACCESS, RESIDENCY, ActorConfig
 from .episode import EpisodeResult
 
 
@@ -23,7 +27,7 @@ class BestMapping:
     """The best mapping of one program.
 
     Attributes:
-      mapping: the mapping, verified; its `origin` holds the line of play that made it.
+      mapping: the mapping, verified; its `origin` holds the moves, or the plan, that made it.
       latency_s: simulated seconds in the steady state, by the objective (`objective.Judge`).
       production_s: the same of XLA's own mapping, or None.
       played_s: judged seconds of the game that made it, before free memory was filled; infinite where no game did.
@@ -43,10 +47,13 @@ class BestMappings:
 
     def __init__(self, programs: Iterable[Program], config: ActorConfig) -> None:
         """Begins with the mappings of XLA's algorithm under other orders (`config.orders`) that beat production."""
+        self._config = config
         self._programs = {program.name: program for program in programs}
-        self._games = {name: config.game(program) for name, program in self._programs.items()}
+        # Made when they are first needed: a run may have hundreds of programs.
+        self._games: dict[str, MallocGame] = {}
+        self._tasks: dict[str, Task] = {}
         self._best: dict[str, BestMapping] = {}
-        self._production_s = {name: game.judge.production_s for name, game in self._games.items()}
+        self._judges = {name: config.judge(program) for name, program in self._programs.items()}
         # Judged seconds that a game has to undercut to be replayed.
         self._bar_s: dict[str, float] = {}
         for name, program in self._programs.items():
@@ -73,19 +80,17 @@ class BestMappings:
         known = self._best.get(episode.program)
         if not episode.actions or episode.latency_s >= self._bar_s.get(episode.program, np.inf):
             return False
-        program, game = self._programs[episode.program], self._games[episode.program]
-        play_line(game, episode.actions)
-        made_by = {"solver": "muzero", "moves": "".join(map(str, episode.actions)), "version": episode.version}
-        if not abs(game.latency_s - episode.latency_s) <= 1e-9 * game.latency_s:
+        program, judge = self._programs[episode.program], self._judges[episode.program]
+        played_s, mapping = self._replay(episode, origin or {})
+        if not abs(played_s - episode.latency_s) <= 1e-9 * played_s:
             raise RuntimeError(
-                f"a game on {program.name!r} says {episode.latency_s * 1e6:.3f} us, its line of play replays to "
-                f"{game.latency_s * 1e6:.3f} us"
+                f"a game on {program.name!r} says {episode.latency_s * 1e6:.3f} us, its moves replay to "
+                f"{played_s * 1e6:.3f} us"
             )
-        mapping = fill(game.judge, game.mapping({**made_by, **(origin or {})}))
-        violations = verify(program, game.target, mapping)
+        violations = verify(program, program.target, mapping)
         if violations:
             raise RuntimeError(f"a game on {program.name!r} made an illegal mapping: {violations[0].message}")
-        latency_s = game.judge.judge(mapping)
+        latency_s = judge.judge(mapping)
         if known is not None and latency_s >= known.latency_s:
             if not np.isfinite(known.played_s):
                 self._bar_s[program.name] = episode.latency_s
@@ -93,13 +98,39 @@ class BestMappings:
         self._keep(program.name, mapping, latency_s, episode.latency_s)
         return True
 
+    def _replay(self, episode: EpisodeResult, origin: dict[str, Any]) -> tuple[float, Mapping]:
+        """Plays a finished game again; returns its judged seconds, and its mapping with free memory filled."""
+        made_by = {"solver": "muzero", "version": episode.version, **origin}
+        digits = "".join(map(str, episode.actions))
+        if self._config.decisions == RESIDENCY:
+            task = self._task(episode.program)
+            seconds = task.play(np.array(episode.actions, np.int8))
+            task.game.take_over()
+            mapping = task.game.mapping({**made_by, "plan": digits})
+            return seconds, fill(task.game.judge, mapping)
+        game = self._game(episode.program)
+        play_line(game, episode.actions)
+        return game.latency_s, fill(game.judge, game.mapping({**made_by, "moves": digits}))
+
+    def _game(self, name: str) -> MallocGame:
+        if name not in self._games:
+            self._games[name] = self._config.game(self._programs[name])
+        return self._games[name]
+
+    def _task(self, name: str) -> Task:
+        if name not in self._tasks:
+            program = self._programs[name]
+            game = self._config.game(program)
+            self._tasks[name] = Task(program, None, self._config.objective, Budget(None, 2**62), 0, game=game)
+        return self._tasks[name]
+
     def _begin_with(self, name: str, mapping: Mapping) -> None:
-        latency_s, production_s = self._games[name].judge.judge(mapping), self._production_s[name]
+        latency_s, production_s = self._judges[name].judge(mapping), self._judges[name].production_s
         if production_s is None or latency_s < production_s:
             self._keep(name, mapping, latency_s, np.inf)
 
     def _keep(self, name: str, mapping: Mapping, latency_s: float, played_s: float) -> None:
-        self._best[name] = BestMapping(mapping, latency_s, self._production_s[name], played_s)
+        self._best[name] = BestMapping(mapping, latency_s, self._judges[name].production_s, played_s)
         self._bar_s[name] = played_s
 
     def save(self, folder: Path, names: Iterable[str] | None = None) -> list[Path]:
@@ -125,7 +156,7 @@ class BestMappings:
             violations = verify(program, program.target, mapping)
             if violations:
                 raise FormatError(f"{path}: is not a legal mapping ({violations[0].message}); delete it")
-            latency_s = self._games[name].judge.judge(mapping)
+            latency_s = self._judges[name].judge(mapping)
             known = self._best.get(name)
             if known is None or latency_s < known.latency_s:
                 self._keep(name, mapping, latency_s, self._played_s(name, mapping))
@@ -136,16 +167,26 @@ class BestMappings:
         Left out are games that the rules no longer allow, and those not below the seconds of `below_s`.
         """
         return {
-            name: (best.played_s, [int(move) for move in str(best.mapping.origin["moves"])])
+            name: (best.played_s, [int(digit) for digit in str(best.mapping.origin[self._key])])
             for name, best in self._best.items()
             if best.played_s < below_s.get(name, np.inf)
         }
 
+    @property
+    def _key(self) -> str:
+        """The field of a mapping's origin that holds the line of play: moves, or the plan of the residency game."""
+        return "plan" if self._config.decisions == RESIDENCY else "moves"
+
     def _played_s(self, name: str, mapping: Mapping) -> float:
         """Returns the judged seconds of the game that made a mapping; infinite if the rules no longer allow it."""
-        moves = str(mapping.origin.get("moves", ""))
-        if not moves or not set(moves) <= set("012"):
+        digits = str(mapping.origin.get(self._key, ""))
+        most = NUM_MOVES if self._config.decisions == ACCESS else NUM_PREFERENCES
+        if not digits or not set(digits) <= set("0123456789"[:most]):
             return np.inf
-        game = self._games[name]
-        taken = play_line(game, [int(move) for move in moves])
-        return game.latency_s if "".join(map(str, taken)) == moves else np.inf
+        line = [int(digit) for digit in digits]
+        if self._config.decisions == RESIDENCY:
+            fits = len(line) == self._programs[name].num_accesses
+            return self._task(name).play(np.array(line, np.int8)) if fits else np.inf
+        game = self._game(name)
+        taken = play_line(game, line)
+        return game.latency_s if "".join(map(str, taken)) == digits else np.inf

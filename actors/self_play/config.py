@@ -13,6 +13,11 @@ from ...solvers.order.solver import ordered_mapping
 from .annealing import AnnealingConfig
 from .branch import BranchConfig
 from .programs import ProgramContext
+from .residency_config import ResidencyConfig
+
+# The two games: a decision is the placement of a stay, or of a single access (the game of the paper).
+RESIDENCY, ACCESS = "residency", "access"
+DECISIONS = (RESIDENCY, ACCESS)
 
 
 @dataclass(frozen=True)
@@ -20,6 +25,7 @@ class ActorConfig:
     """Settings of an actor.
 
     Attributes:
+      decisions: the game: `residency` (`env/residency/game.py`) or `access` (`env/game`).
       games: games played at once; one search serves them all.
       threads: threads that play them, at most; 0 for as many as `OMP_NUM_THREADS` (Ray: `ray.actor_threads`) allows, or
         without it as there are cores.
@@ -37,10 +43,12 @@ class ActorConfig:
         Games follow the best of them if its line is better than production's. 0 for production alone.
       place_trivial: the game places the trivial buffers by its own rule; else they stay in HBM while it is played, and
         fill free memory at the end.
-      branch: settings of branches.
-      annealing: settings of the annealing that improves the best lines.
+      branch: settings of branches, which the game `access` is played in.
+      annealing: settings of the annealing that improves the best lines of the game `access`.
+      residency: settings of rounds, which the game `residency` is played in.
     """
 
+    decisions: str = ACCESS
     games: int = 32
     threads: int = 0
     objective: str | None = None
@@ -54,8 +62,13 @@ class ActorConfig:
     place_trivial: bool = False
     branch: BranchConfig = field(default_factory=BranchConfig)
     annealing: AnnealingConfig = field(default_factory=AnnealingConfig)
+    residency: ResidencyConfig = field(default_factory=ResidencyConfig)
 
     def __post_init__(self) -> None:
+        if self.decisions not in DECISIONS:
+            raise UserError(f"actor: decisions must be {RESIDENCY} or {ACCESS}, not {self.decisions!r}")
+        if self.decisions == RESIDENCY and self.place_trivial:
+            raise UserError("actor: place_trivial goes with decisions on accesses; set it to false")
         if self.games < 1:
             raise UserError(f"actor: games must be at least 1, not {self.games}")
         if self.threads < 0:

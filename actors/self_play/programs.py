@@ -13,12 +13,12 @@ from ...env.errors import UserError
 from ...env.game.game import MallocGame
 from ...env.game.kernels import judge
 from ...env.game.outcome import make_scoring
+from ...env.game.plan import TO_THE_END, PlanGame, play_until
 from ...env.program.mapping import Mapping
 from ...env.program.program import Program
 from ...solvers.common.counterfactual import move_outcomes, new_rollout, outcome_ahead
 from ...solvers.common.follow import preferences_of_mapping
 from ...solvers.common.line import LineOfPlay, play_to_end
-from ...solvers.common.plan import TO_THE_END, PlanGame, play_until
 from ...solvers.common.reward_scale import make_scale
 
 # The line that rewards are counted against: the first one, or the best so far.

@@ -13,7 +13,7 @@ from typing import Any
 
 import jax
 
-from mallocmuzero.actors.evaluate.evaluate import Evaluation, evaluate_network
+from mallocmuzero.actors.evaluate.evaluate import Evaluation
 from mallocmuzero.actors.self_play.actor import PlayReport
 from mallocmuzero.actors.self_play.programs import ProgramContext
 from mallocmuzero.env.errors import UserError
@@ -24,7 +24,7 @@ from mallocmuzero.env.workloads import load
 from mallocmuzero.launch.config.config import TrainConfig
 from mallocmuzero.launch.config.overrides import Overrides
 from mallocmuzero.launch.run.directory import RunDirectory
-from mallocmuzero.launch.session.builders import evaluation_search
+from mallocmuzero.launch.session.builders import evaluate_agent, evaluation_search
 from mallocmuzero.launch.session.progress import Progress, View
 from mallocmuzero.launch.session.session import Session
 from mallocmuzero.launch.terminal.stop import StopRequest
@@ -115,8 +115,8 @@ def train_timed(config: TrainConfig, seconds: float) -> Trained:
     session, params = _train(config, program, max(0.0, seconds - searched_s))
     wall_s = time.perf_counter() - begin
     search = evaluation_search(config, SIMULATIONS)
-    (policy,) = evaluate_network(session.network, params, [program], config.actor, None, config.seed)
-    (searched,) = evaluate_network(session.network, params, [program], config.actor, search, config.seed)
+    (policy,) = evaluate_agent(config, session.network, params, [program], None)
+    (searched,) = evaluate_agent(config, session.network, params, [program], search)
     best_s, mapping = _best(session, (policy, searched))
     counters = session.counters
     return Trained(

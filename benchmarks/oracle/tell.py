@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mallocmuzero.env.game.moves import COPY, DROP, NO_COPY
+from mallocmuzero.env.game.plan import CROSS_PROGRAM_FETCH, WAIT, Plan
 from mallocmuzero.env.game.tables import Tables
 from mallocmuzero.env.program.program import OPERAND
-from mallocmuzero.solvers.common.plan import CROSS_PROGRAM_FETCH, WAIT, Plan
+from mallocmuzero.env.residency.stays import CUTS, make_stays
 from mallocmuzero.solvers.common.task import PlanTables, Task
-from mallocmuzero.solvers.starts.stays import CUTS, make_stays
 
 ACCESSES, WRITTEN_BACK, PLAIN = "accesses", "accesses, write-backs", "the same without hints"
 WAYS = (ACCESSES, WRITTEN_BACK, PLAIN, *(f"stays cut at {cut:g}" for cut in CUTS))

@@ -20,12 +20,12 @@ from mallocmuzero.actors.self_play.resize import resize_fast_memory
 from mallocmuzero.env import workloads
 from mallocmuzero.env.game.moves import DROP
 from mallocmuzero.env.program.program import Program
+from mallocmuzero.env.residency.stays import CUTS
 from mallocmuzero.solvers.common.budget import Budget
 from mallocmuzero.solvers.common.task import Task
 from mallocmuzero.solvers.starts.knapsack import POWERS
 from mallocmuzero.solvers.starts.portfolio import Knapsack, Portfolio, Rounded
 from mallocmuzero.solvers.starts.rounding import ORDERS
-from mallocmuzero.solvers.starts.stays import CUTS
 
 SHARES = (1.0, 0.5, 0.25)
 GRID: list[Knapsack | Rounded] = [

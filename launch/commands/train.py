@@ -29,6 +29,11 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument(
         "--objective", metavar="O", help="robust (the default where there is a cycle table), msa or cycles"
     )
+    parser.add_argument(
+        "--game",
+        metavar="residency|access",
+        help="decisions of the agent: where a buffer stays (default), or each access (the game of the paper)",
+    )
     parser.add_argument("--seed", type=int, metavar="K", help="seed of all randomness; by default 0")
     parser.add_argument("--resume", action="store_true", help="continue the run in the run directory")
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings as TOML or JSON")
@@ -74,6 +79,8 @@ def _options(arguments: argparse.Namespace) -> list[tuple[str, dict[str, Any]]]:
     ]
     if arguments.objective is not None:
         options.append(("--objective", {"actor": {"objective": arguments.objective}}))
+    if arguments.game is not None:
+        options.append(("--game", {"actor": {"decisions": arguments.game}}))
     if arguments.address is not None:
         options.append(("--address", {"ray": {"address": arguments.address}}))
     return options

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...actors.search.search import SearchConfig
-from ...actors.self_play.config import ActorConfig
+from ...actors.self_play.config import RESIDENCY, ActorConfig
 from ...env.errors import UserError
 from ...env.game.moves import NUM_MOVES
 from ...env.game.observation import GRID, OBSERVATION_SIZE
+from ...env.residency.game import CANDIDATE_FEATURES, Sizes
 from ...learner.config import LearnerConfig
 from ...learner.networks.network import NetworkConfig
 from ...replay.config import ReplayConfig
@@ -32,6 +33,7 @@ class Schedule:
       checkpoints_kept: checkpoints that are kept, the newest ones.
       evaluate_period: updates between evaluations, or 0 for none before the end.
       evaluate_simulations: simulations per move of the evaluation with search, or 0 to evaluate the policy alone.
+      evaluate_most: programs that an evaluation plays at most; of more, so many, evenly spaced.
       report_seconds: seconds between two lines of the metric file.
     """
 
@@ -41,10 +43,11 @@ class Schedule:
     checkpoints_kept: int = 2
     evaluate_period: int = 500
     evaluate_simulations: int = 8
+    evaluate_most: int = 64
     report_seconds: float = 5.0
 
     def __post_init__(self) -> None:
-        for name in ("publish_period", "slice_moves", "checkpoints_kept"):
+        for name in ("publish_period", "slice_moves", "checkpoints_kept", "evaluate_most"):
             if getattr(self, name) < 1:
                 raise UserError(f"schedule.{name} is {getattr(self, name)}; it must be at least 1")
         for name in ("evaluate_period", "evaluate_simulations"):
@@ -53,6 +56,20 @@ class Schedule:
         for name in ("checkpoint_minutes", "report_seconds"):
             if not getattr(self, name) > 0:
                 raise UserError(f"schedule.{name} is {getattr(self, name)}; it must be above 0")
+
+
+def network_sizes(actor: ActorConfig) -> dict[str, Any]:
+    """Returns the fields of `NetworkConfig` that the game of an actor determines."""
+    if actor.decisions == RESIDENCY:
+        sizes = Sizes(actor.residency.candidates)
+        return {
+            "observation_size": sizes.observation,
+            "num_actions": sizes.actions,
+            "grid": None,
+            "candidates": sizes.candidates,
+            "candidate_size": CANDIDATE_FEATURES,
+        }
+    return {"observation_size": OBSERVATION_SIZE, "num_actions": NUM_MOVES, "candidates": 0, "candidate_size": 0}
 
 
 def _network() -> NetworkConfig:
@@ -70,7 +87,8 @@ class TrainConfig:
     """All settings of a training run; with the seed and the code version they determine it.
 
     Attributes:
-      workloads: names of committed workloads, or paths of program files.
+      workloads: names of committed workloads, or paths of program files. `NAME@SHARE` has that share of the fast
+        memory; a split, or `corpus`, stands for all its programs (`workload_groups.py`).
       seed: seed of all randomness.
       topology: `process` (one process, repeats bit for bit) or `ray`.
       actors: self-play actors; the topology `process` has one.
@@ -114,7 +132,7 @@ class TrainConfig:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise UserError(f"{name} is {value}; it must be above 0")
-        for name, needed in (("observation_size", OBSERVATION_SIZE), ("num_actions", NUM_MOVES)):
+        for name, needed in network_sizes(self.actor).items():
             if getattr(self.network, name) != needed:
                 raise UserError(
                     f"network.{name} is {getattr(self.network, name)}, this version's game has {needed}; leave it out"
@@ -135,8 +153,8 @@ class TrainConfig:
     def segment_spec(self) -> SegmentSpec:
         """The segments that actors write and the learner samples."""
         return SegmentSpec(
-            observation_size=OBSERVATION_SIZE,
-            num_actions=NUM_MOVES,
+            observation_size=self.network.observation_size,
+            num_actions=self.network.num_actions,
             unroll_steps=self.learner.unroll_steps,
             td_steps=self.learner.td_steps,
             period=self.segment_period,

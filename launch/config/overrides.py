@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ...actors.self_play.config import DECISIONS, RESIDENCY, ActorConfig
 from ...env.errors import UserError
-from .config import TrainConfig
+from .config import TrainConfig, network_sizes
+from .defaults import defaults_of
 from .strict import build
+from .workload_groups import expand_groups
 
 
 class Overrides:
@@ -73,21 +76,35 @@ class Overrides:
           UserError: a setting is unknown, or its value cannot be used.
         """
         values: dict[str, Any] = {}
-        _merge(values, _defaults() if base is None else base.to_json())
+        _merge(values, defaults_of(self._game()) if base is None else base.to_json())
         _merge(values, self._values)
+        self._fit_network(values)
+        named = values.get("workloads")
+        if isinstance(named, list | tuple) and all(isinstance(name, str) for name in named):
+            values["workloads"] = expand_groups(named)
         return build(TrainConfig, values, self.source)
+
+    def _game(self) -> str:
+        """Returns the game that these settings choose, or the default one."""
+        actor = self._values.get("actor")
+        game = actor.get("decisions") if isinstance(actor, Mapping) else None
+        return game if game in DECISIONS else RESIDENCY
+
+    def _fit_network(self, values: dict[str, Any]) -> None:
+        """Sets the sizes of the network that the game determines, unless they are given."""
+        network, given = values.get("network"), self._values.get("network", {})
+        if not isinstance(network, dict) or not isinstance(given, Mapping):
+            return  # refused later, by name
+        try:
+            actor = build(ActorConfig, values.get("actor"), self.source, "actor.")
+        except UserError:
+            return  # refused later, with the rest
+        network.update({name: size for name, size in network_sizes(actor).items() if name not in given})
 
     def changed(self, base: TrainConfig, resolved: TrainConfig) -> dict[str, Any]:
         """Returns dotted names and new values of the settings in which `resolved` differs from `base`."""
         old, new = _leaves(base.to_json()), _leaves(resolved.to_json())
         return {name: value for name, value in new.items() if name not in old or old[name] != value}
-
-
-def _defaults() -> dict[str, Any]:
-    # `workloads` has no default: a configuration without it must be an error.
-    values = TrainConfig(workloads=("-",)).to_json()
-    del values["workloads"]
-    return values
 
 
 def _merge(into: dict[str, Any], values: Mapping[str, Any]) -> None:

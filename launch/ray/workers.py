@@ -262,7 +262,8 @@ class EvaluatorWorker:
     def prepare(self) -> None:
         """Compiles the evaluation."""
         prepare(training_kernels(self._config), helped=False)
-        compile_evaluation(self._config, len(self._programs), self._config.schedule.evaluate_simulations)
+        programs = min(len(self._programs), self._config.schedule.evaluate_most)
+        compile_evaluation(self._config, programs, self._config.schedule.evaluate_simulations)
 
     def evaluate(self, publication: Publication) -> tuple[int, list[Evaluation]]:
         """Returns the version of the parameters and their evaluations."""

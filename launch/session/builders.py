@@ -8,8 +8,11 @@ import jax
 import numpy as np
 
 from ...actors.evaluate.evaluate import Evaluation, evaluate_network
+from ...actors.evaluate.residency import evaluate_residency
 from ...actors.search.search import SearchConfig, SearchResult, search
 from ...actors.self_play.actor import SelfPlayActor
+from ...actors.self_play.config import RESIDENCY
+from ...actors.self_play.residency_actor import ResidencyActor
 from ...env.program.program import Program
 from ...learner.checkpoints.checkpoint import Checkpoints
 from ...learner.networks.network import Network, Params
@@ -68,8 +71,10 @@ def make_actor(
     *,
     writers: Sequence[SegmentWriter],
     seed: int,
-) -> SelfPlayActor:
+) -> SelfPlayActor | ResidencyActor:
     """Returns an actor with all its games begun; parameters are still to be set."""
+    if config.actor.decisions == RESIDENCY:
+        return ResidencyActor(programs, network, config.search, config.actor, writers, seed)
     return SelfPlayActor(programs, network, config.search, config.actor, writers, seed, config.segment_spec.length)
 
 
@@ -82,8 +87,25 @@ def evaluate_parameters(
     config: TrainConfig, network: Network, params: Params, programs: list[Program]
 ) -> list[Evaluation]:
     """Returns one point of the learning curve: the policy alone, then with search if the schedule asks for it."""
-    evaluations = evaluate_network(network, params, programs, config.actor, None, config.seed)
+    programs = evaluated_programs(config, programs)
+    evaluations = evaluate_agent(config, network, params, programs, None)
     search = evaluation_search(config, config.schedule.evaluate_simulations)
     if search is not None:
-        evaluations += evaluate_network(network, params, programs, config.actor, search, config.seed)
+        evaluations += evaluate_agent(config, network, params, programs, search)
     return evaluations
+
+
+def evaluated_programs(config: TrainConfig, programs: Sequence[Program]) -> list[Program]:
+    """Returns the programs that an evaluation plays: all, or `schedule.evaluate_most`, evenly spaced."""
+    most = config.schedule.evaluate_most
+    if len(programs) <= most:
+        return list(programs)
+    return [programs[number * len(programs) // most] for number in range(most)]
+
+
+def evaluate_agent(
+    config: TrainConfig, network: Network, params: Params, programs: Sequence[Program], search: SearchConfig | None
+) -> list[Evaluation]:
+    """Evaluates an agent in the game of its configuration: with a search, or the policy alone."""
+    play = evaluate_residency if config.actor.decisions == RESIDENCY else evaluate_network
+    return play(network, params, programs, config.actor, search, config.seed)

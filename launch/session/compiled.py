@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...actors.search.search import SearchConfig, greedy, search
+from ...actors.self_play.config import ACCESS, RESIDENCY
 from ...learner.networks.network import Network, Params
 from ...learner.state import TrainingState
 from ...learner.update import Update
@@ -19,6 +20,8 @@ _UPDATES = 2
 
 def training_kernels(config: TrainConfig) -> tuple[str, ...]:
     """Returns the kernels of a training run."""
+    if config.actor.decisions == RESIDENCY:
+        return needs.RESIDENCY
     return (*needs.TRAIN, *(needs.ANNEAL_LINES if config.actor.annealing.accesses else ()))
 
 
@@ -30,7 +33,8 @@ def compile_play(config: TrainConfig) -> None:
 def compile_evaluation(config: TrainConfig, programs: int, simulations: int) -> None:
     """Compiles the evaluation of so many programs: the policy alone, and with search for simulations above 0."""
     network, params, observations, legal = _inputs(config, programs)
-    jax.block_until_ready(greedy(network, params, observations, legal))
+    if config.actor.decisions == ACCESS:
+        jax.block_until_ready(greedy(network, params, observations, legal))
     found = evaluation_search(config, simulations)
     if found is not None:
         _search(config, programs, found.quiet())
@@ -55,7 +59,9 @@ def compile_topology_process(config: TrainConfig) -> Update:
     """Compiles all that a run in one process calls; returns its update."""
     compile_play(config)
     if config.schedule.evaluate_period:
-        compile_evaluation(config, len(config.workloads), config.schedule.evaluate_simulations)
+        compile_evaluation(
+            config, min(len(config.workloads), config.schedule.evaluate_most), config.schedule.evaluate_simulations
+        )
     return compile_update(config)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.table import Table
 
-from ...actors.evaluate.evaluate import Evaluation, evaluate_mapping, evaluate_network, evaluate_references
+from ...actors.evaluate.evaluate import Evaluation, evaluate_mapping, evaluate_references
 from ...actors.self_play.best_mappings import BestMappings
 from ...env.physics.cost import MODELS, MSA
 from ...env.physics.objective import ROBUST
@@ -20,7 +20,7 @@ from ..run.directory import RunDirectory
 from ..run.json_file import write_json_file
 from ..run.policy import read_policy_of_run
 from ..terminal.console import stdout_console
-from .builders import evaluation_search
+from .builders import evaluate_agent, evaluated_programs, evaluation_search
 from .compiled import compile_evaluation
 from .session import Session
 
@@ -108,8 +108,8 @@ def evaluate_all(
     simulations = _simulations(config, simulations)
     compile_evaluation(config, len(programs), simulations)
     search = evaluation_search(config, simulations)
-    policy = evaluate_network(network, params, programs, config.actor, None, config.seed)
-    searched = evaluate_network(network, params, programs, config.actor, search, config.seed)
+    policy = evaluate_agent(config, network, params, programs, None)
+    searched = evaluate_agent(config, network, params, programs, search)
     evaluations = []
     for program, by_policy, by_search in zip(programs, policy, searched, strict=True):
         agent, judge = [by_policy, by_search], config.actor.judge(program)
@@ -151,12 +151,14 @@ def finish(session: Session, params: Params) -> list[Row]:
       UserError: a file cannot be written.
     """
     run, config = session.run, session.config
-    session.say("evaluating")
-    evaluations = evaluate_all(config, session.network, params, session.programs, best=session.best, simulations=None)
+    programs = evaluated_programs(config, session.programs)
+    some = "" if len(programs) == len(session.programs) else f" {len(programs)} of {len(session.programs)} programs"
+    session.say(f"evaluating{some}")
+    evaluations = evaluate_all(config, session.network, params, programs, best=session.best, simulations=None)
     rows = [row_of(evaluation) for evaluation in evaluations]
     write_json_file(run.evaluation_file, [row.as_json() for row in rows])
     written = []
-    for program in session.programs:
+    for program in programs:
         written += _write_best(run, program, [e for e in evaluations if e.program == program.name])
     console = stdout_console()
     console.print(evaluations_table(rows))

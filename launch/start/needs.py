@@ -14,12 +14,12 @@ SEARCH_PACKING = ("env.packing.exact", "env.packing.slices")
 # Filling the memory that is free in the end.
 FILL = ("solvers.common.fill", "env.packing.problem", "env.packing.best_fit", *SEARCH_PACKING)
 BOUND = (*PHYSICS, *FILL)
-PLANS = (*FILL, "solvers.common.plan:play_until", *GAME)
-RULES = ("solvers.common.greedy_rules", "solvers.common.plan:plan_of_line")
+PLANS = (*FILL, "env.game.plan:play_until", *GAME)
+RULES = ("solvers.common.greedy_rules", "env.game.plan:plan_of_line")
 # Stays chosen by knapsacks and prices.
 STAYS = ("solvers.starts.knapsack", "solvers.starts.prices")
 # Annealing over plans from the best of greedy rules.
-WALK = ("solvers.common.walk", *RULES, *PLANS)
+WALK = ("solvers.common.walk", "env.game.current", *RULES, *PLANS)
 # XLA's algorithm judges by the simulator; the game is only set up, for its tables.
 DECODE = ("solvers.xla.assign",)
 XLA = (*DECODE, *FILL, *PHYSICS, "env.game.kernels:reset,advance")
@@ -37,21 +37,24 @@ GUIDED = (
 TRAIN = (
     "actors.self_play.batch",
     "env.game.kernels:observe,play_moves",
-    "solvers.common.plan:nearest",
+    "env.game.plan:nearest",
     "solvers.common.line",
     "solvers.common.counterfactual:move_outcomes,outcome_ahead",
     *RULES,
     *PLANS,
 )
+# The residency game.
+CHANGES = ("env.residency.position", "env.residency.observation", "env.game.current:begin_game", *STAYS, *PLANS)
+RESIDENCY = (*DECODE, *CHANGES, *RULES, "env.game.kernels:observe,play_moves")
 # What `TRAIN` needs besides where an actor anneals its lines.
-ANNEAL_LINES = ("solvers.common.walk",)
+ANNEAL_LINES = ("solvers.common.walk", "env.game.current")
 EVALUATE = (*GAME, *RULES, "env.game.kernels:observe,play_moves")
-DIAGNOSE = (*TRAIN, "solvers.common.plan:preference_for")
+DIAGNOSE = (*TRAIN, "env.game.plan:preference_for")
 
 SOLVERS: dict[str, tuple[str, ...]] = {
     "anneal": (*DECODE, *STAYS, *WALK),
     "cem": (*PLANS, "solvers.cem"),
-    "beam": (*DECODE, *STAYS, *PLANS, *RULES, "solvers.beam", "solvers.common.plan:preference_for"),
+    "beam": (*DECODE, *STAYS, *PLANS, *RULES, "solvers.beam", "env.game.plan:preference_for"),
     "restarts": WALK,
     "milp": PLANS,
     "egrl": PLANS,

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from ...env.errors import UserError
+from .candidate_modules import CandidateModule
 from .codec import ScalarCodec
 from .modules import MuZeroModule
 
@@ -34,6 +35,11 @@ class NetworkConfig:
       representation_blocks, dynamics_blocks, prediction_blocks: residual blocks in each part. Those of dynamics and
         prediction run once per simulation and set the speed of the search.
       projection_width: width of the heads of the consistency loss, used in training only.
+      candidates: 0 for moves that mean the same in every position; `K` for a choice among `K` candidates, which the
+        observation begins with, and the last action, to stop (`candidate_modules.py`). Grid and blocks are not used
+        then.
+      candidate_size: features of a candidate.
+      candidate_width: width of a candidate in the latent state; `width` is that of what is common to all.
       value: codec of the value head, in units of the episode's return.
       reward: codec of the reward head. Single rewards are far smaller than returns, hence the finer support.
     """
@@ -47,6 +53,9 @@ class NetworkConfig:
     dynamics_blocks: int = 1
     prediction_blocks: int = 1
     projection_width: int = 256
+    candidates: int = 0
+    candidate_size: int = 0
+    candidate_width: int = 48
     value: ScalarCodec = field(default_factory=lambda: ScalarCodec(limit=20.0, scale=0.3))
     reward: ScalarCodec = field(default_factory=lambda: ScalarCodec(limit=5.0, scale=0.01))
 
@@ -57,6 +66,14 @@ class NetworkConfig:
         for name in ("representation_blocks", "dynamics_blocks", "prediction_blocks"):
             if getattr(self, name) < 0:
                 raise UserError(f"network: {name} must not be negative, not {getattr(self, name)}")
+        if self.candidates:
+            if self.num_actions != self.candidates + 1:
+                raise UserError(f"network: {self.candidates} candidates make {self.candidates + 1} actions")
+            if self.candidate_size < 1 or self.candidates * self.candidate_size > self.observation_size:
+                raise UserError(
+                    f"network: {self.candidates} candidates of size {self.candidate_size} do not fit an observation of "
+                    f"{self.observation_size}"
+                )
         if self.grid is not None:
             if len(self.grid) != 3 or min(self.grid) < 1:
                 raise UserError(f"network: grid must be (height, width, channels), not {self.grid}")
@@ -66,7 +83,15 @@ class NetworkConfig:
     def to_json(self) -> dict[str, Any]:
         """Returns a dictionary of plain values, which `from_json` reads back."""
         plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self)))
+        if not self.candidates:
+            for name in ("candidates", "candidate_size", "candidate_width"):
+                del plain[name]
         return plain
+
+    @property
+    def latent_size(self) -> int:
+        """`W`, numbers of a latent state."""
+        return self.width + self.candidates * self.candidate_width
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "NetworkConfig":
@@ -111,8 +136,19 @@ class Network:
     config: NetworkConfig
 
     @cached_property
-    def _module(self) -> MuZeroModule:
+    def _module(self) -> MuZeroModule | CandidateModule:
         config = self.config
+        if config.candidates:
+            return CandidateModule(
+                candidates=config.candidates,
+                features=config.candidate_size,
+                width=config.candidate_width,
+                common=config.width,
+                hidden=2 * config.candidate_width,
+                projection_width=config.projection_width,
+                reward_bins=config.reward.bins,
+                value_bins=config.value.bins,
+            )
         return MuZeroModule(
             grid=config.grid,
             grid_channels=config.grid_channels,
@@ -161,6 +197,15 @@ class Network:
     def project(self, params: Params, latent: jax.Array, online: bool) -> jax.Array:
         """Maps latent states `[..., W]` to the space of the consistency loss; `online` adds the predictor head."""
         return self._apply(params, "project_online" if online else "project", latent)
+
+    def outcomes(self, params: Params, latent: jax.Array) -> jax.Array:
+        """Maps latent states `[..., W]` to the predicted gain of each candidate and the logit of the chance that there
+        is one, `[..., K, 2]`."""
+        return self._apply(params, "score_latent", latent)
+
+    def score(self, params: Params, features: jax.Array) -> jax.Array:
+        """Maps candidates by themselves `[..., F]` to what `outcomes` says of them, `[..., 2]`."""
+        return self._apply(params, "score", features)
 
     def _apply(self, params: Params, method: str, *inputs: jax.Array) -> Any:
         return self._module.apply({"params": params}, *inputs, method=method)

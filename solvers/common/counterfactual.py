@@ -12,7 +12,7 @@ from ...env.compiled.kernel import kernel, routine, vector
 from ...env.compiled.struct import Struct, array, one, rows
 from ...env.game.moves import NUM_MOVES
 from ...env.game.options import ANY_OFFSET, OPTIONS, Options, new_options
-from .plan import TO_THE_END, Plan, PlanGame
+from ...env.game.plan import TO_THE_END, Plan, PlanGame
 from .task import Task
 
 # Logits that a clearly worse move loses: `value_scale * maxvisit_init` of the search.

@@ -9,10 +9,10 @@ from ...env.game import kernels
 from ...env.game.game import MallocGame
 from ...env.game.moves import COPY, DROP, NO_COPY
 from ...env.game.outcome import make_scoring
+from ...env.game.plan import CROSS_PROGRAM_FETCH, TO_THE_END, WAIT, Plan, play_until
 from ...env.game.records import NEVER
 from ...env.program.mapping import CROSS_PROGRAM, PREFETCH, WRITE_BACK, Mapping
 from ...env.program.program import OPERAND, RESULT, Program
-from .plan import CROSS_PROGRAM_FETCH, TO_THE_END, WAIT, Plan, play_until
 
 # Slacks of prefetches to try in this order, in multiples of a copy's need. XLA prefers twice the need, too.
 SLACKS = (2.0, 1.0, 5.0, 8.0)

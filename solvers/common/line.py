@@ -11,7 +11,7 @@ from ...env.compiled.kernel import kernel, vector
 from ...env.game.game import MallocGame
 from ...env.game.kernels import CompiledGame
 from ...env.game.moves import NO_MOVE
-from .plan import nearest, plan_of_line
+from ...env.game.plan import nearest, plan_of_line
 
 # States kept along a line.
 _CHECKPOINTS = 24

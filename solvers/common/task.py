@@ -12,6 +12,7 @@ from ...env.game.game import DEFAULT_MSA_SHARE, DEFAULT_TRIVIAL_SHARE, MallocGam
 from ...env.game.kernels import CompiledGame, judge
 from ...env.game.options import new_options
 from ...env.game.outcome import make_scoring
+from ...env.game.plan import Plan, PlanGame, free_accesses, play_plan
 from ...env.game.state import pooled_state
 from ...env.game.tables import Tables, build_tables
 from ...env.program.mapping import Mapping
@@ -19,7 +20,6 @@ from ...env.program.program import Program
 from ...env.program.target import Target
 from .budget import CLOCKS, Budget, Progress, Status
 from .fill import fill
-from .plan import Plan, PlanGame, free_accesses, play_plan
 
 # At most a tenth of a second between looks at the clock, and a hundredth of a short budget.
 _SECONDS_PER_LOOK, _SHARE_PER_LOOK = 0.1, 0.01

@@ -12,25 +12,20 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from ...env.compiled.block import copy_elements
 from ...env.compiled.kernel import kernel, routine, vector
 from ...env.compiled.sorting import first_above
-from ...env.compiled.struct import Rows, Struct, array, new_record, rows
+from ...env.compiled.struct import Struct, array, new_record, rows
+from ...env.game.catch_up import ALWAYS_PLAYED, FIRST_PLAYED, LAGS, CatchUp, learn, new_catch_up
+from ...env.game.current import Checkpoints, Current, accept, begin_game, go_back, keep, new_checkpoints, new_current
 from ...env.game.moves import COPY, DROP, NO_COPY, NUM_MOVES
+from ...env.game.plan import CROSS_PROGRAM_FETCH, TO_THE_END, WAIT, Plan, PlanGame, is_constant
 from ...env.game.tables import Tables
 from ...env.program.program import OPERAND
-from .plan import CROSS_PROGRAM_FETCH, TO_THE_END, WAIT, Plan, PlanGame, is_constant
 from .task import Task
 
-# States kept along a game.
-_CHECKPOINTS = 24
 _PROBES = 60
 _NEAR = 40
 _MAX_CHANGES = 64
-# Share of games that are played to their end in any case, and of games given up that would have been kept.
-_ALWAYS_PLAYED, _GIVEN_UP_WRONGLY = 0.1, 0.05
-_FIRST_PLAYED = 40
-_LAGS = 6
 
 
 class Search(NamedTuple):
@@ -56,39 +51,6 @@ PLAIN = Search()
 _SETTINGS = np.dtype([(name, np.float64) for name in Search._fields])
 
 
-class Checkpoints(Struct):
-    """States kept along the current game and along a changed one. Shapes: `P` points, `B` bytes of a state.
-
-    Attributes:
-      points: `[P]` the accesses before which a state is kept, ascending.
-      bank: `[2 * P * B]` the states, two of each point.
-      rewards: `[2, P]` rewards until then, in weighted seconds saved.
-      slot: `[P]` which of the two belongs to the current game; a changed game writes to the other.
-    """
-
-    points: NDArray[np.int64] = rows(np.int64)
-    bank: NDArray[np.uint8] = array(np.uint8, 1)
-    rewards: NDArray[np.float64] = array(np.float64, 2)
-    slot: NDArray[np.int64] = rows(np.int64)
-
-
-class Current(Struct):
-    """The current game of a walk, its best one, and the changed one. Shapes: `A` accesses.
-
-    Attributes:
-      plan, moves: `[A]` the plan and the moves of the current game.
-      best_plan: `[A]`.
-      trial_moves: `[A]` the moves of the changed game.
-      seconds: `[2]` judged seconds of the current and of the best game.
-    """
-
-    plan: Plan = array(np.int8, 1)
-    moves: NDArray[np.int8] = array(np.int8, 1)
-    best_plan: Plan = array(np.int8, 1)
-    trial_moves: NDArray[np.int8] = array(np.int8, 1)
-    seconds: NDArray[np.float64] = rows(np.float64)
-
-
 class Drawing(Struct):
     """The distribution of changes. Shapes: `F` free accesses.
 
@@ -96,7 +58,7 @@ class Drawing(Struct):
       free: `[F]` the accesses that a plan decides.
       cumulative: `[F]` cumulative probabilities of beginning a change there.
       changed, before: `[_MAX_CHANGES]` accesses of the last change, and their preferences before.
-      behind: `[_LAGS]` seconds by which the changed game is behind the current one at points after the change.
+      behind: `[LAGS]` seconds by which the changed game is behind the current one at points after the change.
     """
 
     free: NDArray[np.int64] = rows(np.int64)
@@ -106,19 +68,6 @@ class Drawing(Struct):
     behind: NDArray[np.float64] = rows(np.float64)
 
 
-class CatchUp(Struct):
-    """Learned limits for giving games up.
-
-    Attributes:
-      regained: `[2, _LAGS]` by the number of points since the change: the quantile of the seconds that a game makes up
-        for after it, and their mean size.
-      played: `[1]` games that were played to their end to learn it.
-    """
-
-    regained: NDArray[np.float64] = array(np.float64, 2)
-    played: NDArray[np.int64] = rows(np.int64)
-
-
 class Walk:
     """A current plan and its game; `step` walks on."""
 
@@ -126,36 +75,23 @@ class Walk:
         """Plays `plan`. The walk keeps to the tables that `task` uses now."""
         self._task, self._plan_tables = task, task.plan_tables
         self._settings = new_record(_SETTINGS, **search._asdict())
-        accesses = len(task.tables.access)
-        points = np.unique(np.linspace(0, accesses, _CHECKPOINTS, endpoint=False).astype(np.int64))
-        self._kept = Checkpoints(
-            points=points,
-            bank=np.zeros(2 * len(points) * len(task.block), np.uint8),
-            rewards=np.zeros((2, len(points))),
-            slot=np.zeros(len(points), np.int64),
-        )
+        self._kept = new_checkpoints(len(task.tables.access), len(task.block))
         self._drawing = Drawing(
             free=task.free,
             cumulative=_cumulative(task.tables, task.free, search.uniform),
             changed=np.zeros(_MAX_CHANGES, np.int64),
             before=np.zeros(_MAX_CHANGES, np.int8),
-            behind=np.zeros(_LAGS),
+            behind=np.zeros(LAGS),
         )
-        self._catch_up = CatchUp(regained=np.zeros((2, _LAGS)), played=np.zeros(1, np.int64))
-        self._current = Current(
-            plan=plan.copy(),
-            moves=np.zeros(accesses, np.int8),
-            best_plan=plan.copy(),
-            trial_moves=np.zeros(accesses, np.int8),
-            seconds=np.zeros(2),
-        )
+        self._catch_up = new_catch_up()
+        self._current = new_current(plan)
         self._deltas = np.zeros(_PROBES)
         self._current.seconds[:] = self._play()
         task.evaluations += 1
         task.offer(self.plan, self.current_s)
 
     def _play(self) -> float:
-        return _begin(self._task.plan_game, self._kept, self._current)
+        return begin_game(self._task.plan_game, self._kept, self._current)
 
     @property
     def plan(self) -> Plan:
@@ -247,56 +183,6 @@ def _cumulative(tables: Tables, free: NDArray[np.int64], uniform: float) -> NDAr
     return np.cumsum(share) / share.sum()
 
 
-@kernel(PlanGame, Checkpoints, Current, returns=float)
-def _begin(game: PlanGame, kept: Checkpoints, current: Current) -> float:
-    """Plays the current plan from the beginning and keeps its states in slot 0; returns its judged seconds."""
-    tables, state = game.tables, game.state
-    points = kept.points
-    game.reset(tables, state)
-    point = 0
-    while True:
-        until = points[point] if point < len(points) else TO_THE_END
-        access = game.play_until(tables, state, game.options, current.plan, current.moves, until)
-        while point < len(points) and access >= points[point]:
-            keep(game, kept, 0, point)
-            point += 1
-        if until == TO_THE_END:
-            return game.judge(tables, game.scoring, state)
-
-
-@routine
-def keep(game: PlanGame, kept: Checkpoints, slot: int, point: int) -> None:
-    """Keeps the state of `game` in a slot of a point."""
-    size = len(game.block)
-    copy_elements(game.block, 0, kept.bank, (slot * len(kept.points) + point) * size, size)
-    kept.rewards[slot, point] = game.state.now.reward
-
-
-@routine
-def go_back(game: PlanGame, kept: Checkpoints, access: int) -> int:
-    """Brings `game` to the last state of the current game that is kept before `access`; returns its point."""
-    point = len(kept.points) - 1
-    while kept.points[point] > access:
-        point -= 1
-    size = len(game.block)
-    copy_elements(kept.bank, (kept.slot[point] * len(kept.points) + point) * size, game.block, 0, size)
-    return point
-
-
-@routine
-def accept(kept: Checkpoints, current: Current, point: int, judged: float) -> None:
-    """Makes the changed game, which left the current one at `point`, the current game."""
-    points, seconds = kept.points, current.seconds
-    count, first = len(current.moves), points[point]
-    seconds[0] = judged
-    copy_elements(current.trial_moves, first, current.moves, first, count - first)
-    for k in range(point + 1, len(points)):
-        kept.slot[k] = 1 - kept.slot[k]
-    if judged < seconds[1]:
-        seconds[1] = judged
-        copy_elements(current.plan, 0, current.best_plan, 0, count)
-
-
 @kernel(
     PlanGame, Checkpoints, Current, Drawing, CatchUp, _SETTINGS, types.npy_rng, int, float, bool, vector(np.float64)
 )
@@ -329,7 +215,7 @@ def _steps(
             allowed = -temperature * np.log(max(generator.random(), 1e-300))
         to_the_end = probe or not search.gives_up
         if not to_the_end:
-            to_the_end = limits.played[0] < _FIRST_PLAYED or generator.random() < _ALWAYS_PLAYED
+            to_the_end = limits.played[0] < FIRST_PLAYED or generator.random() < ALWAYS_PLAYED
         point = go_back(game, kept, first)
         passed = point + 1
         lag = 0
@@ -346,7 +232,7 @@ def _steps(
                     break  # the preferences differ, the moves do not
             while passed < len(points) and access >= points[passed]:
                 keep(game, kept, 1 - slot[passed], passed)
-                if points[passed] > last and lag < _LAGS:
+                if points[passed] > last and lag < LAGS:
                     behind[lag] = rewards[slot[passed], passed] - state.now.reward
                     given_up = given_up or (not to_the_end and behind[lag] > allowed + limits.regained[0, lag])
                     lag += 1
@@ -368,7 +254,7 @@ def _steps(
             continue
         if to_the_end and search.gives_up:
             limits.played[0] += 1
-            _learn(limits.regained, behind, lag, worse, limits.played[0])
+            learn(limits.regained, behind, lag, worse, limits.played[0])
         if worse <= allowed:
             accept(kept, current, point, judged)
         else:
@@ -408,17 +294,6 @@ def _waits_otherwise(tables: Tables, drawing: Drawing, plan: np.ndarray, moves: 
     if moves[access] != COPY or row.hint < 0 or row.since >= row.due:
         return False
     return (drawing.before[k] == WAIT) != (plan[access] == WAIT)
-
-
-@routine
-def _learn(regained: np.ndarray, behind: Rows, lags: int, worse: float, games: int) -> None:
-    """Moves the quantiles of the seconds that a game makes up for towards those of this game."""
-    for lag in range(lags):
-        gain = behind[lag] - worse
-        regained[1, lag] += (abs(gain) - regained[1, lag]) * max(0.02, 1.0 / games)
-        step = 0.5 * regained[1, lag]
-        regained[0, lag] += step * (1.0 - _GIVEN_UP_WRONGLY) if gain > regained[0, lag] else -step * _GIVEN_UP_WRONGLY
-        regained[0, lag] = max(regained[0, lag], 0.0)
 
 
 @routine

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...env.game.moves import COPY, DROP, NO_COPY
+from ...env.game.plan import CROSS_PROGRAM_FETCH, Plan
 from ...env.game.tables import Tables
 from ...env.program.program import OPERAND
-from ..common.plan import CROSS_PROGRAM_FETCH, Plan
 from ..common.task import Task
 
 HBM, FAST, BOTH = range(3)

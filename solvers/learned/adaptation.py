@@ -11,9 +11,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ...env.game.plan import Plan
 from ...learner.networks.network import Params
 from ..common.counterfactual import plan_outcomes, policy_of_outcomes
-from ..common.plan import Plan
 from ..common.reward_scale import CLEAR_DIFFERENCE, headroom_of, unit_of
 from ..common.task import Task
 from .decisions import Change, Decisions, decisions_along

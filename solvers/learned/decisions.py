@@ -14,7 +14,7 @@ from ...env.game import kernels
 from ...env.game.moves import NUM_MOVES
 from ...env.game.observation import OBSERVATION_SIZE
 from ...env.game.options import ANY_OFFSET
-from ..common.plan import TO_THE_END, Plan, PlanGame, preference_of
+from ...env.game.plan import TO_THE_END, Plan, PlanGame, preference_of
 from ..common.task import Task
 
 # An access, and another preference for it.

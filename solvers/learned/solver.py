@@ -8,9 +8,9 @@ start is better than any whole game of searched moves, and the real game is as f
 
 from collections.abc import Callable
 
+from ...env.game.plan import Plan
 from ...learner.networks.network import Network, Params
 from ..anneal import SEARCH, first_temperature, scale_of
-from ..common.plan import Plan
 from ..common.task import Task
 from .adaptation import STEPS, STEPS_SHARE, Adaptation, PolicyTrainer
 from .config import GuidedConfig

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...env.compiled.kernel import kernel, vector
-from ..common.plan import TO_THE_END, Plan, PlanGame
+from ...env.game.current import Checkpoints, Current, accept, go_back, keep
+from ...env.game.plan import TO_THE_END, Plan, PlanGame
 from ..common.task import Task
-from ..common.walk import Checkpoints, Current, Search, Walk, accept, go_back, keep
+from ..common.walk import Search, Walk
 from .decisions import Change, Decisions, decisions_along
 from .proposer import Proposer
 

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from ...env.bounds.placement import Placement
 from ...env.game.moves import COPY, DROP, NO_COPY
+from ...env.game.plan import CROSS_PROGRAM_FETCH, WAIT, Plan
 from ...env.program.program import OPERAND
-from ..common.plan import CROSS_PROGRAM_FETCH, WAIT, Plan
 from ..common.task import Task
 
 # The part of a plan that a crossing replaces: a share of its accesses in a row, or a number of buffers, at most.

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from ...env.compiled.kernel import kernel, vector
 from ...env.game.tables import Tables
-from .stays import Stays
+from ...env.residency.stays import Stays
 
 # Powers of bytes and of seconds by which benefits are divided: (1, 0) is per byte, (1, 1) per byte-second.
 POWERS = ((1.0, 1.0), (1.0, 0.0), (1.0, 0.5), (0.5, 0.5), (0.5, 0.0), (0.0, 0.0))

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ...env.game.moves import COPY
+from ...env.game.plan import Plan, plan_of_line
 from ...env.program.mapping import Mapping
 from ..common.follow import hints_of_mapping, plan_of_mapping, without_times
 from ..common.greedy_rules import GRID, Rule, play_rule
-from ..common.plan import Plan, plan_of_line
 from ..common.task import PlanTables, Task
 from .portfolio import RULES, Knapsack, Portfolio, Rounded, random_knapsack
 

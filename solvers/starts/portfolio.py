@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...env.game.plan import Plan
 from ...env.game.tables import Tables
-from ..common.plan import Plan
+from ...env.residency.stays import CUTS, Stays, make_stays, plan_of_stays
 from .knapsack import POWERS, by_density, free_bytes, take
 from .prices import Prices, find_prices
 from .rounding import order_by, stays_of_prices
-from .stays import CUTS, Stays, make_stays, plan_of_stays
 
 
 class Knapsack(NamedTuple):

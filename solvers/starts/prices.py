@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from ...env.compiled.kernel import kernel, routine
 from ...env.compiled.struct import Struct, array, new_record, one, rows
+from ...env.game.plan import placeable_accesses
 from ...env.game.tables import Tables
 from ...env.program.program import OPERAND
-from ..common.plan import placeable_accesses
 
 # Copies run beside other work most of the time.
 COPY_SHARE = 0.3

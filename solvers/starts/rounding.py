@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from ...env.game.moves import COPY, NO_COPY
 from ...env.game.tables import Tables
 from ...env.program.program import OPERAND
+from ...env.residency.stays import Stays, stays_of
 from .prices import Prices
-from .stays import Stays, stays_of
 
 # Keys by which stays are taken, the largest first, from the stays and the mean share `[S]` of paths that make them.
 ORDERS: dict[str, Callable[[Stays, NDArray[np.float64]], NDArray[np.float64]]] = {

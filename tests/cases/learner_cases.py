@@ -26,6 +26,7 @@ def make_batch(config: LearnerConfig, observation_size: int, episode_left: list[
         discount=(left > 1).astype(np.float32),
         policy=(policy / policy.sum(-1, keepdims=True)).astype(np.float32),
         value=(generator.normal(size=(rows, steps)) * valid).astype(np.float32),
+        outcome=np.full((rows, steps, 3), np.nan, np.float32),
         valid=valid,
         key=np.arange(rows, dtype=np.uint64),
         probability=np.full(rows, 0.01),

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from mallocmuzero.env.game.kernels import judge
+from mallocmuzero.env.game.plan import play_plan
 from mallocmuzero.env.workloads import load
 from mallocmuzero.solvers.cem import play_policy
 from mallocmuzero.solvers.common.budget import Budget
-from mallocmuzero.solvers.common.plan import play_plan
 from mallocmuzero.solvers.common.task import Task
 from mallocmuzero.solvers.restarts import random_play
 from mallocmuzero.solvers.starts.plans import random_rule_plan

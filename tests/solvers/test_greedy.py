@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from programs import make_program, programs
 
 from mallocmuzero.env.game.moves import COPY, DROP, NO_COPY
+from mallocmuzero.env.game.plan import CROSS_PROGRAM_FETCH
+from mallocmuzero.env.residency.stays import Stays, make_stays, plan_of_stays
 from mallocmuzero.env.workloads import load
 from mallocmuzero.solvers.common.budget import Budget, Status
-from mallocmuzero.solvers.common.plan import CROSS_PROGRAM_FETCH
 from mallocmuzero.solvers.common.task import Task
 from mallocmuzero.solvers.greedy import greedy, look_ahead
 from mallocmuzero.solvers.starts.knapsack import take
-from mallocmuzero.solvers.starts.stays import Stays, make_stays, plan_of_stays
 
 # `w` is read at both ends; `a` bridges them. All three fit, but not together with `x`.
 PROGRAM = make_program(

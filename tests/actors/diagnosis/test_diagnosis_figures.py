@@ -18,10 +18,10 @@ from mallocmuzero.actors.diagnosis.value import calibrate
 from mallocmuzero.actors.search.search import greedy
 from mallocmuzero.actors.self_play.config import ActorConfig
 from mallocmuzero.env.game.moves import MOVE_NAMES
+from mallocmuzero.env.game.plan import preference_for
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.learner.networks.network import Network
 from mallocmuzero.solvers.common.line import nearest_move, play_to_end
-from mallocmuzero.solvers.common.plan import preference_for
 
 HORIZON = 6
 

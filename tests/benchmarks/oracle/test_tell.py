@@ -4,9 +4,9 @@ import numpy as np
 
 from benchmarks.oracle.tell import ACCESSES, PLAIN, WAYS, WRITTEN_BACK, tell, ways_to_tell
 from mallocmuzero.env.game.moves import COPY, DROP, NO_COPY
+from mallocmuzero.env.game.plan import WAIT
 from mallocmuzero.env.workloads import load
 from mallocmuzero.solvers.common.budget import Budget
-from mallocmuzero.solvers.common.plan import WAIT
 from mallocmuzero.solvers.common.task import Task
 from mallocmuzero.solvers.starts.plans import portfolio_starts
 

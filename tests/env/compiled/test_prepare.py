@@ -14,7 +14,7 @@ from mallocmuzero.env.compiled.prepare import kernels_of
 NEEDED = [
     "env.game.kernels:reset",
     "env.physics.event_loop:weigh_copies",
-    "solvers.common.plan:preference_for",
+    "env.game.plan:preference_for",
     "solvers.common.fill",
 ]
 SCRIPT = """

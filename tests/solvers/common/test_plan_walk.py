@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
+from mallocmuzero.env.game.plan import random_plan
 from mallocmuzero.env.workloads import load
 from mallocmuzero.solvers.anneal import SEARCH
 from mallocmuzero.solvers.common.budget import Budget
 from mallocmuzero.solvers.common.follow import hints_of_mapping, plan_of_mapping
-from mallocmuzero.solvers.common.plan import random_plan
 from mallocmuzero.solvers.common.task import Task
 from mallocmuzero.solvers.common.walk import PLAIN, Search, Walk
 from mallocmuzero.solvers.starts.plans import good_starts

@@ -13,12 +13,12 @@ from mallocmuzero.env.game.game import MallocGame
 from mallocmuzero.env.game.kernels import judge
 from mallocmuzero.env.game.moves import COPY, DROP
 from mallocmuzero.env.game.outcome import make_scoring
+from mallocmuzero.env.game.plan import WAIT, random_plan
 from mallocmuzero.env.physics.cost import CYCLES, available_models
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.env.workloads import load
 from mallocmuzero.solvers.common.budget import CLOCKS, PROCESSOR, WALL, Budget
 from mallocmuzero.solvers.common.fill import fill
-from mallocmuzero.solvers.common.plan import WAIT, random_plan
 from mallocmuzero.solvers.common.task import Task
 from mallocmuzero.solvers.starts.plans import best_starts, good_starts
 

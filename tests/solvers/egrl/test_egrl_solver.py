@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from programs import TARGET, make_program, programs
 
 from mallocmuzero.env.game.moves import COPY, DROP, NO_COPY
+from mallocmuzero.env.game.plan import CROSS_PROGRAM_FETCH
 from mallocmuzero.env.program.program import OPERAND, all_hbm
 from mallocmuzero.env.workloads import load
 from mallocmuzero.solvers.common.budget import Budget
-from mallocmuzero.solvers.common.plan import CROSS_PROGRAM_FETCH
 from mallocmuzero.solvers.common.task import Task
 from mallocmuzero.solvers.egrl.play import Player, ReplayBuffer, RewardConfig
 from mallocmuzero.solvers.egrl.solver import METHODS, EgrlConfig, greedy_dp, play_method

@@ -5,10 +5,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...env.game.moves import COPY, DROP, NO_COPY
-from ...env.game.tables import Tables
-from ...env.program.program import OPERAND
-from ..common.plan import CROSS_PROGRAM_FETCH, Plan, constant_accesses, placeable_accesses
+from ..game.moves import COPY, DROP, NO_COPY
+from ..game.plan import CROSS_PROGRAM_FETCH, Plan, constant_accesses, placeable_accesses
+from ..game.tables import Tables
+from ..program.program import OPERAND
 
 # Ways to cut stays: where a buffer is not used for longer than this share of the program's time.
 CUTS = (1.0, 0.1, 0.02, 0.0)

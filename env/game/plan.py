@@ -20,20 +20,20 @@ An illegal preference gives way to the nearest legal move. Trivial buffers stay 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...env.compiled.kernel import kernel, routine, vector
-from ...env.compiled.struct import Struct, array, function, one, part
-from ...env.game import kernels
-from ...env.game.instructions import catch_up
-from ...env.game.kernels import CompiledGame
-from ...env.game.legality import legal_moves
-from ...env.game.moves import COPY, DROP, NO_COPY, NO_MOVE, NUM_MOVES
-from ...env.game.options import ANY_OFFSET, OPTIONS, Options
-from ...env.game.outcome import Scoring
-from ...env.game.play import play
-from ...env.game.records import READ_LATER
-from ...env.game.state import State
-from ...env.game.tables import Tables
-from ...env.program.program import OPERAND
+from ..compiled.kernel import kernel, routine, vector
+from ..compiled.struct import Struct, array, function, one, part
+from ..program.program import OPERAND
+from . import kernels
+from .instructions import catch_up
+from .kernels import CompiledGame
+from .legality import legal_moves
+from .moves import COPY, DROP, NO_COPY, NO_MOVE, NUM_MOVES
+from .options import ANY_OFFSET, OPTIONS, Options
+from .outcome import Scoring
+from .play import play
+from .records import READ_LATER
+from .state import State
+from .tables import Tables
 
 Plan = NDArray[np.int8]
 

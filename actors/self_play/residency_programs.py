@@ -1,0 +1,155 @@
+"""The programs of an actor that plays the residency game: plans to begin with, and the best plan of each.
+
+Shapes: `A` accesses of a program.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...env.errors import UserError
+from ...env.game.moves import COPY
+from ...env.game.plan import Plan
+from ...env.program.program import Program
+from ...env.residency.changes import Changes, list_changes
+from ...solvers.common.budget import Budget
+from ...solvers.common.follow import plan_of_mapping
+from ...solvers.common.task import Task
+from ...solvers.starts.portfolio import RULES, Portfolio
+from .config import ActorConfig
+
+# Programs that an actor keeps prepared at once.
+_MOST_MADE = 64
+_ENDLESS = Budget(None, 2**62)
+
+
+class ResidencyProgram:
+    """The common ground of all games on one program.
+
+    Attributes:
+      task: the game that plans are played in; all its games take turns.
+      reported_s: seconds of the best plan that has been reported.
+    """
+
+    def __init__(self, program: Program, config: ActorConfig) -> None:
+        """Prepares a program. Raises UserError if it leaves nothing to decide."""
+        self._config = config
+        self.task = Task(program, None, config.objective, _ENDLESS, 0, game=config.game(program))
+        if not len(self.task.free):
+            raise UserError(f"workload {program.name!r} leaves nothing to decide; choose another")
+        self.reported_s = np.inf
+        self._best: tuple[float, Plan] | None = None
+
+    @property
+    def program(self) -> Program:
+        """The program."""
+        return self.task.game.program
+
+    @cached_property
+    def changes(self) -> Changes:
+        """The moves."""
+        return list_changes(self.task.tables)
+
+    @cached_property
+    def starts(self) -> list[tuple[float, Plan]]:
+        """Judged seconds and plans to begin with, the best first: the portfolio's rules, everything fast, and the plan
+        that follows the mapping of `ActorConfig.follow`."""
+        task, program = self.task, self.program
+        portfolio = Portfolio(task.tables, program.reserved)
+        plans = [np.full(len(task.tables.access), COPY, np.int8)]
+        plans += [plan for plan in map(portfolio.plan, RULES) if plan is not None]
+        followed = self._config.followed(program)
+        if followed is not None:
+            plans.append(plan_of_mapping(program, followed))
+        return sorted(((task.play(plan), plan) for plan in plans), key=lambda start: start[0])
+
+    @property
+    def best(self) -> tuple[float, Plan]:
+        """Judged seconds and plan of the best game."""
+        return self.starts[0] if self._best is None else self._best
+
+    def offer(self, seconds: float, plan: Plan) -> None:
+        """Keeps a plan if it is better than the best."""
+        if self._best is None or seconds < self._best[0]:
+            self._best = seconds, plan.copy()
+
+    def saved(self) -> list[Any] | None:
+        """Returns the best plan that games have found, as JSON values; None if there is none."""
+        return None if self._best is None else [self._best[0], digits(self._best[1])]
+
+
+class ResidencyPool:
+    """Programs that are prepared when their first game begins."""
+
+    def __init__(self, programs: Sequence[Program], config: ActorConfig) -> None:
+        self._programs, self._config = list(programs), config
+        self._made: dict[int, ResidencyProgram] = {}
+        self._index = {program.name: index for index, program in enumerate(programs)}
+        self._offered: dict[int, tuple[float, Plan]] = {}
+
+    def __len__(self) -> int:
+        return len(self._programs)
+
+    def __getitem__(self, index: int) -> ResidencyProgram:
+        if index not in self._made:
+            if len(self._made) >= _MOST_MADE:
+                self._forget(next(iter(self._made)))
+            made = self._made[index] = ResidencyProgram(self._programs[index], self._config)
+            if index in self._offered:
+                made.offer(*self._offered.pop(index))
+        return self._made[index]
+
+    def _forget(self, index: int) -> None:
+        """Frees a program; a slot that still plays on it keeps it."""
+        saved = self._made.pop(index).saved()
+        if saved is not None:
+            self._offered[index] = saved[0], parse_digits(saved[1])
+
+    def offer(self, name: str, seconds: float, plan: Sequence[int] | NDArray[np.int8]) -> None:
+        """Keeps a plan of another actor's; ignores programs that are not in the pool."""
+        index = self._index.get(name)
+        if index is None:
+            return
+        given = np.asarray(plan, np.int8)
+        if len(given) != self._programs[index].num_accesses:
+            raise UserError(f"actor: a plan of {name!r} has {len(given)} preferences, the program has other accesses")
+        if index in self._made:
+            self._made[index].offer(seconds, given)
+        elif index not in self._offered or seconds < self._offered[index][0]:
+            self._offered[index] = seconds, given
+
+    def saved(self) -> list[list[Any] | None]:
+        """Returns the best plan of each program, as JSON values; None where there is none."""
+        found: list[list[Any] | None] = []
+        for index in range(len(self)):
+            if index in self._made:
+                found.append(self._made[index].saved())
+            else:
+                offered = self._offered.get(index)
+                found.append(None if offered is None else [offered[0], digits(offered[1])])
+        return found
+
+    def restore(self, saved: Sequence[Any]) -> None:
+        """Restores what `saved` returned. Raises UserError if it is of other programs."""
+        if len(saved) != len(self):
+            raise UserError(f"actor: the saved state has {len(saved)} programs, the configuration {len(self)}")
+        for program, entry in zip(self._programs, saved, strict=True):
+            if entry is not None:
+                self.offer(program.name, float(entry[0]), parse_digits(entry[1]))
+
+
+def digits(plan: Plan) -> str:
+    """Returns a plan as a string of digits."""
+    return "".join(map(str, plan.tolist()))
+
+
+def parse_digits(text: str) -> Plan:
+    """Returns the plan of a string of digits. Raises ValueError if it holds anything else."""
+    return np.array(list(text), np.int8)
+
+
+# Scores changes: features of stays `[S, F]`, and stays and placements `[C]`, to `[C, 2]`.
+Scorer = Callable[[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]], NDArray[np.float32]]

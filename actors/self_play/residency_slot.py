@@ -1,0 +1,179 @@
+"""A slot of an actor that plays the residency game: rounds on one program after another."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...env.residency.game import Round, Sizes
+from ...env.residency.observation import Observer
+from ...env.residency.position import Position
+from ...replay.segment import Step
+from .residency_config import ResidencyConfig
+from .residency_programs import ResidencyPool, ResidencyProgram, Scorer, digits, parse_digits
+
+
+@dataclass
+class _Move:
+    """A move of the present round, until its return is known."""
+
+    observation: NDArray[np.float32]
+    legal: NDArray[np.bool_]
+    outcome: NDArray[np.float64]
+    action: int
+    reward: float
+    policy: NDArray[np.float32]
+
+
+@dataclass
+class Played:
+    """What a move has led to: the steps of the round if it is over, and the end of the game."""
+
+    steps: list[Step] = field(default_factory=list)
+    game_over: bool = False
+
+
+class ResidencySlot:
+    """Plays games of rounds, of all programs in turn.
+
+    Attributes:
+      context: the program at hand.
+      round: the present round; None before the first.
+    """
+
+    def __init__(self, pool: ResidencyPool, turn: int, config: ResidencyConfig, seed: int) -> None:
+        self._pool, self._config = pool, config
+        self._sizes = Sizes(config.candidates)
+        self._generator = np.random.default_rng(seed)
+        self._turn = turn
+        self.round: Round | None = None
+        self._moves: list[_Move] = []
+        self._rounds = self._idle = self._games = 0
+        self._enter(pool[turn % len(pool)])
+        self._begin_game()
+
+    def _enter(self, context: ResidencyProgram) -> None:
+        self.context = context
+        self._position = Position(context.task.plan_game, context.starts[0][1], context.changes)
+        self._observer = Observer(self._position)
+
+    def prepare(self, scorer: Scorer) -> None:
+        """Begins a round if the last one is over: changes that `scorer` proposes, and some random ones."""
+        if self.round is not None:
+            return
+        changes, config = self._position.changes, self._config
+        number = len(changes.stay)
+        noise = self._generator.gumbel(size=number)
+        random = round(config.uniform * config.candidates)
+        drawn = self._generator.permutation(number)[:random]
+        scores = scorer(self._observer.observe(), changes.stay, changes.placement)
+        keys = scores[:, 1] / config.temperature + noise
+        keys[drawn] = -np.inf
+        wanted = min(config.candidates, number) - len(drawn)
+        proposed = np.argpartition(-keys, wanted - 1)[:wanted] if wanted > 0 else drawn[:0]
+        self._begin_round(np.concatenate([drawn, proposed]).astype(np.int64))
+
+    def observe(self, observation: NDArray[np.float32], legal: NDArray[np.bool_], outcome: NDArray[np.float32]) -> None:
+        """Fills the observation, the legal moves and their outcomes, NaN for others."""
+        assert self.round is not None
+        self.round.observe(observation)
+        legal[:] = self.round.legal
+        outcome[:] = self.round.outcomes
+
+    def move(self, action: int, observation: NDArray[np.float32], policy: NDArray[np.float32]) -> Played:
+        """Makes a move of the round, chosen by `policy[K + 1]` on `observation`."""
+        current = self.round
+        assert current is not None
+        legal, outcome = current.legal.copy(), current.outcomes.copy()
+        reward = current.play(action)
+        self._moves.append(_Move(observation.copy(), legal, outcome, action, reward, policy))
+        self.context.offer(self._position.seconds, self._position.plan)
+        if not current.done:
+            return Played()
+        steps = self._steps()
+        gained = current.gain > 0.0
+        self.round, self._moves = None, []
+        self._rounds += 1
+        self._idle = 0 if gained else self._idle + 1
+        over = self._rounds >= self._config.rounds or self._idle >= self._config.idle_rounds
+        if over:
+            self._games += 1
+            if self._games % self._config.games == 0:
+                self._turn += 1
+                self._enter(self._pool[self._turn % len(self._pool)])
+            self._begin_game()
+        return Played(steps, over)
+
+    def _steps(self) -> list[Step]:
+        """Returns the steps of the round, whose values are the exact returns."""
+        returns = np.cumsum([move.reward for move in self._moves][::-1])[::-1]
+        last = len(self._moves) - 1
+        return [
+            Step(
+                move.observation,
+                move.legal,
+                move.action,
+                move.reward,
+                0.0 if place == last else 1.0,
+                move.policy,
+                float(returns[place]),
+                move.outcome.astype(np.float32),
+            )
+            for place, move in enumerate(self._moves)
+        ]
+
+    def _begin_game(self) -> None:
+        """Chooses the plan that a game begins with."""
+        config, draw = self._config, self._generator
+        starts = self.context.starts
+        if draw.random() < config.from_best:
+            plan = self.context.best[1]
+        else:
+            plan = starts[min(int(draw.geometric(0.4)) - 1, len(starts) - 1)][1]
+        self._position.start(plan)
+        if draw.random() < config.kick:
+            for number in draw.integers(0, len(self._position.changes.stay), int(draw.integers(1, config.kicks + 1))):
+                self._position.make(int(number))
+        self._rounds = self._idle = 0
+
+    def _begin_round(self, candidates: NDArray[np.int64]) -> None:
+        self._round_plan = self._position.plan.copy()
+        self.round = Round(self._position, self._observer, candidates, self._sizes, self._config.moves)
+
+    def state(self) -> dict[str, Any]:
+        """Returns the state as plain JSON values; `restore` goes on bit for bit."""
+        current = self.round
+        return {
+            "turn": self._turn,
+            "generator": self._generator.bit_generator.state,
+            "games": self._games,
+            "rounds": self._rounds,
+            "idle": self._idle,
+            "plan": digits(self._position.plan if current is None else self._round_plan),
+            "candidates": None if current is None else current.candidates.tolist(),
+            "moves": [[move.action, move.policy.tolist()] for move in self._moves],
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restores what `state` returned. Raises ValueError or KeyError if it does not belong to the program."""
+        self._turn = int(state["turn"])
+        self._enter(self._pool[self._turn % len(self._pool)])
+        self._generator.bit_generator.state = state["generator"]
+        self._games, self._rounds, self._idle = (int(state[name]) for name in ("games", "rounds", "idle"))
+        plan = parse_digits(state["plan"])
+        if len(plan) != len(self._position.plan):
+            raise ValueError("the program has another number of accesses")
+        self._position.start(plan)
+        self.round, self._moves = None, []
+        if state["candidates"] is None:
+            return
+        self._begin_round(np.array(state["candidates"], np.int64))
+        observation = np.zeros(self._sizes.observation, np.float32)
+        for action, policy in state["moves"]:
+            assert self.round is not None
+            self.round.observe(observation)
+            legal, outcome = self.round.legal.copy(), self.round.outcomes.copy()
+            reward = self.round.play(int(action))
+            row = np.array(policy, np.float32)
+            self._moves.append(_Move(observation.copy(), legal, outcome, int(action), reward, row))

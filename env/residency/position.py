@@ -1,0 +1,200 @@
+"""A position of the residency game: a plan and the game that it makes, in compiled code.
+
+`Position` holds the game, the plan, states kept along the game, and the changes; `outcomes` and `make` play changed
+games from the last kept state before the change.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..compiled.block import copy_elements
+from ..compiled.kernel import kernel, routine, vector
+from ..compiled.struct import Struct, array, new_record, one, part, rows
+from ..game.catch_up import ALWAYS_PLAYED, FIRST_PLAYED, LAGS, CatchUp, learn, new_catch_up
+from ..game.current import Checkpoints, Current, accept, begin_game, go_back, keep, new_checkpoints, new_current
+from ..game.plan import TO_THE_END, Plan, PlanGame
+from .changes import EXTENT, Changes, list_changes, make_change
+
+_PLAYED_EVERY = round(1 / ALWAYS_PLAYED)
+
+
+class Board(Struct):
+    """A position. Shapes: `A` accesses.
+
+    Attributes:
+      game: the game that follows plans.
+      kept: states along the current game.
+      current: the current plan and its game.
+      changes: the moves.
+      before: `[A]` the current plan, while a change is tried.
+      extent: of the change that is tried.
+      limits, behind: for giving changed games up (`env/game/catch_up.py`).
+    """
+
+    game: PlanGame = part(PlanGame)
+    kept: Checkpoints = part(Checkpoints)
+    current: Current = part(Current)
+    changes: Changes = part(Changes)
+    before: Plan = array(np.int8, 1)
+    extent: Any = one(EXTENT)
+    limits: CatchUp = part(CatchUp)
+    behind: NDArray[np.float64] = rows(np.float64)
+
+
+# What became of a changed game: judged seconds, or one of these.
+_SAME, _GIVEN_UP = -1.0, -2.0
+
+
+class Position:
+    """A position; its state is that of the game it was made from, which others may use in between.
+
+    Attributes:
+      changes: the moves.
+    """
+
+    def __init__(self, game: PlanGame, plan: Plan, changes: Changes | None = None) -> None:
+        """Plays `plan[A]`. Positions of one program may share their `changes`."""
+        self.changes = list_changes(game.tables) if changes is None else changes
+        self.board = Board(
+            game=game,
+            kept=new_checkpoints(len(plan), len(game.block)),
+            current=new_current(plan),
+            changes=self.changes,
+            before=plan.copy(),
+            extent=new_record(EXTENT),
+            limits=new_catch_up(),
+            behind=np.zeros(LAGS),
+        )
+        self.start(plan)
+
+    @property
+    def plan(self) -> Plan:
+        """`[A]` the current plan."""
+        return self.board.current.plan
+
+    @property
+    def seconds(self) -> float:
+        """Judged seconds of the current game."""
+        return float(self.board.current.seconds[0])
+
+    def start(self, plan: Plan) -> None:
+        """Makes the game of `plan[A]` the current one."""
+        current = self.board.current
+        current.plan[:] = plan
+        self.board.kept.slot[:] = 0
+        current.seconds[:] = begin_game(self.board.game, self.board.kept, current)
+
+    def outcomes(self, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Returns `[K]` judged seconds after each of the changes `numbers[K]`; NaN for one that changes no move."""
+        seconds = np.empty(len(numbers))
+        _outcomes(self.board, numbers, seconds)
+        return seconds
+
+    def make(self, number: int) -> None:
+        """Makes a change."""
+        _make(self.board, number)
+
+    def climb(self, numbers: NDArray[np.int64], tried: NDArray[np.float64]) -> int:
+        """Tries the changes `numbers[K]` one after the other and keeps each that does no harm.
+
+        `tried[K]` receives the judged seconds of each, NaN for one that changes no move, infinity for a game that fell
+        behind and was given up. Returns the games that were played, those given up among them.
+        """
+        return int(_climb(self.board, numbers, tried))
+
+
+@routine
+def _try(board: Board, number: int, to_the_end: bool) -> tuple[int, int, float]:
+    """Makes a change in the plan and plays the changed game; `before` keeps the plan.
+
+    Returns the point at which it leaves the current game, the points compared, and its judged seconds, or `_SAME` or
+    `_GIVEN_UP`, which it may be if not played `to_the_end`.
+    """
+    game, kept, current, extent = board.game, board.kept, board.current, board.extent
+    tables, state, plan = game.tables, game.state, current.plan
+    points, slot = kept.points, kept.slot
+    copy_elements(plan, 0, board.before, 0, len(plan))
+    make_change(tables, board.changes, number, plan, extent)
+    if extent.first < 0:
+        return 0, 0, _SAME
+    last = extent.last
+    point = go_back(game, kept, extent.first)
+    passed = point + 1
+    lag = 0
+    compared = extent.waits == 1
+    until = 0
+    while until != TO_THE_END:
+        until = points[passed] if passed < len(points) else TO_THE_END
+        if not compared:
+            until = min(until, last + 1)
+        access = game.play_until(tables, state, game.options, plan, current.trial_moves, until)
+        if not compared and access > last:
+            compared = True
+            if _is_same(board):
+                return point, lag, _SAME
+            if until == last + 1 and not (passed < len(points) and access >= points[passed]):
+                continue
+        while passed < len(points) and access >= points[passed]:
+            keep(game, kept, 1 - slot[passed], passed)
+            if points[passed] > last and lag < LAGS:
+                board.behind[lag] = kept.rewards[slot[passed], passed] - state.now.reward
+                if not to_the_end and board.behind[lag] > board.limits.regained[0, lag]:
+                    return point, lag, _GIVEN_UP
+                lag += 1
+            passed += 1
+    return point, lag, game.judge(tables, game.scoring, state)
+
+
+@routine
+def _is_same(board: Board) -> bool:
+    """Returns whether the changed game makes the moves of the current one up to the last change."""
+    tables, current, extent = board.game.tables, board.current, board.extent
+    access = tables.following[extent.first]
+    while access <= extent.last:
+        if current.trial_moves[access] != current.moves[access]:
+            return False
+        access = tables.following[access + 1]
+    return True
+
+
+@kernel(Board, vector(np.int64), vector(np.float64))
+def _outcomes(board: Board, numbers: np.ndarray, seconds: np.ndarray) -> None:
+    plan = board.current.plan
+    for k in range(len(numbers)):
+        _, _, judged = _try(board, numbers[k], True)
+        seconds[k] = np.nan if judged < 0.0 else judged
+        copy_elements(board.before, 0, plan, 0, len(plan))
+
+
+@kernel(Board, int)
+def _make(board: Board, number: int) -> None:
+    point, _, judged = _try(board, number, True)
+    if judged > 0.0:
+        accept(board.kept, board.current, point, judged)
+
+
+@kernel(Board, vector(np.int64), vector(np.float64), returns=int)
+def _climb(board: Board, numbers: np.ndarray, tried: np.ndarray) -> int:
+    plan, seconds, limits = board.current.plan, board.current.seconds, board.limits
+    games = 0
+    for k in range(len(numbers)):
+        to_the_end = limits.played[0] < FIRST_PLAYED or k % _PLAYED_EVERY == 0
+        point, lags, judged = _try(board, numbers[k], to_the_end)
+        tried[k] = judged
+        if judged == _SAME:
+            tried[k] = np.nan
+        elif judged == _GIVEN_UP:
+            tried[k] = np.inf
+            games += 1
+        else:
+            games += 1
+            if to_the_end:
+                limits.played[0] += 1
+                learn(limits.regained, board.behind, lags, judged - seconds[0], limits.played[0])
+            if judged <= seconds[0]:
+                accept(board.kept, board.current, point, judged)
+                continue
+        copy_elements(board.before, 0, plan, 0, len(plan))
+    return games

@@ -1,0 +1,1 @@
+"""Solvers that change a plan stay by stay, in the order that a network proposes."""

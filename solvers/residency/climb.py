@@ -1,0 +1,65 @@
+"""A climb over changes: the likeliest to gain are tried first, and each that gains is kept."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...env.game.plan import Plan
+from ...env.residency.changes import Changes
+from ...env.residency.observation import Observer
+from ...env.residency.position import Position
+from ..common.task import PlanTables, Task
+
+# Scores changes: features of stays `[S, F]`, and stays and placements `[C]`, to the logits `[C]` of the chance to gain.
+Score = Callable[[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]], NDArray[np.float32]]
+
+# Changes tried between two observations: so many, or this share of all, whichever is more. Scoring all changes of a
+# long program takes as long as some dozens of its games.
+_BATCH, _BATCH_SHARE = 16, 1 / 64
+# A change that has been tried loses so much of its logit, and regains half of it whenever another change is kept.
+_TRIED = 4.0
+
+
+class Climb:
+    """A position and the changes tried from it.
+
+    Attributes:
+      position: the position.
+    """
+
+    def __init__(self, task: Task, plan: Plan, score: Score, changes: Changes | None = None) -> None:
+        """Begins at `plan[A]`, which is played on the tables that `task` uses now."""
+        self._task, self._tables, self._score = task, task.plan_tables, score
+        self.position = Position(task.plan_game, plan, changes)
+        self._observer = Observer(self.position)
+        self._penalty = np.zeros(len(self.position.changes.stay), np.float32)
+        task.evaluations += 1
+        task.offer(plan, self.position.seconds)
+
+    @property
+    def plan_tables(self) -> PlanTables:
+        """The tables that plans are played on."""
+        return self._tables
+
+    def step(self, games: int) -> int:
+        """Tries about `games` changes; returns the number of games played, 0 if nothing is left to try."""
+        task, changes = self._task, self.position.changes
+        task.use(self._tables)
+        played = 0
+        while played < games and not task.done:
+            logits = self._score(self._observer.observe(), changes.stay, changes.placement) - self._penalty
+            batch = min(max(_BATCH, int(_BATCH_SHARE * len(logits))), len(logits))
+            best = np.argpartition(-logits, batch - 1)[:batch]
+            best = best[np.argsort(-logits[best], kind="stable")]
+            before, tried = self.position.seconds, np.empty(batch)
+            count = self.position.climb(best, tried)
+            if self.position.seconds < before:
+                self._penalty *= 0.5
+            self._penalty[best] += _TRIED
+            # A change that changes nothing is not tried again until something else has changed.
+            self._penalty[best[np.isnan(tried)]] += _TRIED
+            played += count + 1  # the observation plays one
+            task.evaluations += count + 1
+            task.offer(self.position.plan, self.position.seconds)
+        return played
