@@ -35,13 +35,16 @@ class ResidencyProgram:
     """
 
     def __init__(self, program: Program, config: ActorConfig) -> None:
-        """Prepares a program. Raises UserError if it leaves nothing to decide."""
+        """Prepares a program."""
         self._config = config
         self.task = Task(program, None, config.objective, _ENDLESS, 0, game=config.game(program))
-        if not len(self.task.free):
-            raise UserError(f"workload {program.name!r} leaves nothing to decide; choose another")
         self.reported_s = np.inf
         self._best: tuple[float, Plan] | None = None
+
+    @property
+    def playable(self) -> bool:
+        """False if the program leaves nothing to decide."""
+        return len(self.task.free) > 0
 
     @property
     def program(self) -> Program:

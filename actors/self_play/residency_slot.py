@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...env.errors import UserError
 from ...env.residency.game import Round, Sizes
 from ...env.residency.observation import Observer
 from ...env.residency.position import Position
 from ...replay.segment import Step
 from .residency_config import ResidencyConfig
-from .residency_programs import ResidencyPool, ResidencyProgram, Scorer, digits, parse_digits
+from .residency_programs import ResidencyPool, Scorer, digits, parse_digits
 
 
 @dataclass
@@ -50,10 +51,18 @@ class ResidencySlot:
         self.round: Round | None = None
         self._moves: list[_Move] = []
         self._rounds = self._idle = self._games = 0
-        self._enter(pool[turn % len(pool)])
+        self._enter()
         self._begin_game()
 
-    def _enter(self, context: ResidencyProgram) -> None:
+    def _enter(self) -> None:
+        """Goes on to the program of this turn, or to the next one that can be played."""
+        for _ in range(len(self._pool)):
+            context = self._pool[self._turn % len(self._pool)]
+            if context.playable:
+                break
+            self._turn += 1
+        else:
+            raise UserError("actor: no program leaves anything to decide; choose others")
         self.context = context
         self._position = Position(context.task.plan_game, context.starts[0][1], context.changes)
         self._observer = Observer(self._position)
@@ -101,7 +110,7 @@ class ResidencySlot:
             self._games += 1
             if self._games % self._config.games == 0:
                 self._turn += 1
-                self._enter(self._pool[self._turn % len(self._pool)])
+                self._enter()
             self._begin_game()
         return Played(steps, over)
 
@@ -158,7 +167,7 @@ class ResidencySlot:
     def restore(self, state: dict[str, Any]) -> None:
         """Restores what `state` returned. Raises ValueError or KeyError if it does not belong to the program."""
         self._turn = int(state["turn"])
-        self._enter(self._pool[self._turn % len(self._pool)])
+        self._enter()
         self._generator.bit_generator.state = state["generator"]
         self._games, self._rounds, self._idle = (int(state[name]) for name in ("games", "rounds", "idle"))
         plan = parse_digits(state["plan"])

@@ -1,10 +1,12 @@
 """The changes of a plan that are moves of the residency game: one stay at a time is placed anew."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ..compiled.kernel import routine
-from ..compiled.struct import Rows, Struct, rows
+from ..compiled.struct import Struct, rows
 from ..game.moves import COPY, DROP, NO_COPY
 from ..game.plan import CROSS_PROGRAM_FETCH, WAIT, constant_accesses, placeable_accesses
 from ..game.tables import Tables
@@ -106,7 +108,7 @@ EXTENT = np.dtype([(name, np.int64) for name in ("first", "last", "waits")])
 
 
 @routine
-def make_change(tables: Tables, changes: Changes, number: int, plan: np.ndarray, extent: Rows) -> None:
+def make_change(tables: Tables, changes: Changes, number: int, plan: np.ndarray, extent: Any) -> None:
     """Places a stay anew in `plan[A]`, and fills `extent`.
 
     A stay that a cross-program prefetch brings keeps it in fast memory.

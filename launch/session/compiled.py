@@ -32,6 +32,8 @@ def compile_play(config: TrainConfig) -> None:
 
 def compile_evaluation(config: TrainConfig, programs: int, simulations: int) -> None:
     """Compiles the evaluation of so many programs: the policy alone, and with search for simulations above 0."""
+    if config.actor.decisions == RESIDENCY:
+        programs = 1  # they are played one after another
     network, params, observations, legal = _inputs(config, programs)
     if config.actor.decisions == ACCESS:
         jax.block_until_ready(greedy(network, params, observations, legal))
