@@ -12,7 +12,7 @@ from ...env.residency.observation import STAY_FEATURES, Observer
 from ...env.residency.position import Position
 from ...learner.networks.network import Network, Params
 from ...learner.networks.numpy_scorer import NumpyScorer
-from ...solvers.residency.climb import Climb
+from ...solvers.learned.climb import Climb
 from ..search.search import SearchConfig, search
 from ..self_play.config import ActorConfig
 from ..self_play.residency_config import EXACT

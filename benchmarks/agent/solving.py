@@ -1,7 +1,7 @@
 """Runs the solver `guided` with a policy, the same solver without one, or another solver, in a budget."""
 
 from mallocmuzero.env.program.program import Program
-from mallocmuzero.launch.run.guided import NAME, solve_guided
+from mallocmuzero.launch.run.guided import GUIDED, solve_guided
 from mallocmuzero.solvers.common.budget import PROCESSOR, Budget
 from mallocmuzero.solvers.common.task import Task
 from mallocmuzero.solvers.learned.solver import guided
@@ -25,7 +25,7 @@ def solved(program: Program, mode: str, policy: str | None, seconds: float, seed
         return solve_guided(program, policy, budget=budget, seed=seed)
     if mode in SOLVERS:
         return solve(program, mode, budget=budget, seed=seed)
-    return solve(program, NAME, budget=budget, seed=seed, repack=True, solvers={NAME: _unguided})
+    return solve(program, GUIDED, budget=budget, seed=seed, repack=True, solvers={GUIDED: _unguided})
 
 
 def _unguided(task: Task) -> None:

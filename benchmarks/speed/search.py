@@ -92,6 +92,7 @@ def time_update(network: Network, config: LearnerConfig) -> float:
         discount=np.ones((rows, steps), np.float32),
         policy=np.full((rows, steps, actions), 1 / actions, np.float32),
         value=np.zeros((rows, steps), np.float32),
+        outcome=np.full((rows, steps, actions), np.nan, np.float32),
         valid=np.ones((rows, steps), bool),
         key=np.arange(rows, dtype=np.uint64),
         probability=np.full(rows, 1 / rows),

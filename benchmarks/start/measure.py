@@ -47,17 +47,18 @@ sys.exit(main(sys.argv[1:]))
 """
 # All that is compiled for `tune`: its solver, and the decoder of XLA's algorithm.
 _TUNE = """
-from mallocmuzero.launch.run.guided import guided_solver
+import mallocmuzero.launch.run.guided as learned
 from mallocmuzero.solvers.solve import SOLVERS, warm_up
+guided = learned.guided_solver() if hasattr(learned, "guided_solver") else learned.learned_solvers()["guided"]
 try:
     from mallocmuzero.launch.start.solving import DECODES, compile_solvers
     from mallocmuzero.launch.terminal.compiling import Compiling
 except ImportError:
-    warm_up(guided_solver())
+    warm_up(guided)
     warm_up(SOLVERS["order-search"])
 else:
     with Compiling() as compiling:
-        compile_solvers(compiling, {**SOLVERS, "guided": guided_solver()}, "guided", DECODES)
+        compile_solvers(compiling, {**SOLVERS, "guided": guided}, "guided", DECODES)
 """
 # Training up to its first update, without the report at its end.
 _TRAIN = """

@@ -13,11 +13,9 @@ if TYPE_CHECKING:
 
     from ...env.program.program import Program
     from ...solvers.common.budget import Status
-    from ...solvers.common.task import Task
-    from ...solvers.solve import Solution, Solver
+    from ...solvers.solve import Solution
 
 _SECONDS = 60.0
-_GUIDED = "guided"
 _LINE_SECONDS = 5.0
 
 
@@ -26,18 +24,27 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser = subparsers.add_parser(
         "solve",
         help="map a program with a solver",
-        description="Maps a program with a classical solver, or with `guided`: annealing whose changes a trained "
-        "policy proposes. The policy learns from the program meanwhile, and the mapping is never worse than XLA's. "
-        "Shows the mapping beside XLA's. The time limit and Ctrl-C keep the best mapping so far.",
+        description="Maps a program with a trained policy and a search, or with a classical solver. Shows the mapping "
+        "beside XLA's, than which that of the learned solvers is never worse. The time limit and Ctrl-C keep the best "
+        "mapping so far.",
     )
     parser.add_argument("program", metavar="PROGRAM", help="name of a workload, or a program file")
     parser.add_argument(
-        "--solver", default="anneal", metavar="NAME", help="anneal (the default), guided, or another of docs/solvers.md"
+        "--solver",
+        default="guided",
+        metavar="NAME",
+        help="guided (the default): changes that the policy proposes, then annealing; policy: the policy alone, which "
+        "ends by itself; anneal: no policy; or another of docs/solvers.md",
     )
     parser.add_argument(
         "--policy",
         metavar="FILE|RUN_DIR",
-        help="for guided: a policy file or a run directory; by default the shipped policy",
+        help="for guided and policy: a policy file or a run directory; by default the shipped policy",
+    )
+    parser.add_argument(
+        "--placebo",
+        metavar="untrained|shuffled|none",
+        help="for guided and policy: what plays in the policy's place, to see what the policy is worth",
     )
     parser.add_argument("--seconds", type=float, metavar="S", help="time limit; 60 if there is no limit at all")
     parser.add_argument(
@@ -48,7 +55,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument(
         "--repack",
         action="store_true",
-        help="at the end, pack the mapping anew and fill the fast memory that this frees (guided always does)",
+        help="at the end, pack the mapping anew and fill the fast memory that this frees (guided and policy always do)",
     )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="MAPPING", help="the mapping, .json.gz")
     add_json_option(parser)
@@ -61,19 +68,26 @@ def run(arguments: argparse.Namespace) -> int:
     from ...env.errors import UserError
     from ...env.program.mapping_file import write_mapping
     from ...solvers.common.budget import Budget
+    from ...solvers.learned.score import PLACEBOS
     from ...solvers.solve import SOLVERS, Solvers, solve
     from ...solvers.stand_in import why_missing, with_stand_in
+    from ..run.guided import LEARNED, learned_solvers
     from ..start.solving import compile_solver
     from ..terminal.stop import StopRequest
 
     if arguments.seed < 0:
         raise UserError(f"--seed {arguments.seed} is none; give 0 or more")
-    if arguments.policy is not None and arguments.solver != _GUIDED:
-        raise UserError(f"--policy goes with --solver {_GUIDED}, not {arguments.solver}; leave one out")
+    for option, value in (("--policy", arguments.policy), ("--placebo", arguments.placebo)):
+        if value is not None and arguments.solver not in LEARNED:
+            raise UserError(
+                f"{option} goes with --solver {' or '.join(LEARNED)}, not {arguments.solver}; leave one out"
+            )
+    if arguments.placebo not in (None, *PLACEBOS):
+        raise UserError(f"--placebo {arguments.placebo}: choose from {', '.join(PLACEBOS)}")
     unlimited = arguments.seconds is None and arguments.evaluations is None
     budget = Budget(_SECONDS if unlimited else arguments.seconds, arguments.evaluations)
     program = workloads.load(arguments.program)
-    solvers: Solvers = {**SOLVERS, _GUIDED: _LazyGuided(arguments.policy)}
+    solvers: Solvers = {**SOLVERS, **learned_solvers(arguments.policy, arguments.placebo)}
     missing = why_missing(program)
     if missing is not None:
         # The first line of the table's output; with `--json -` standard output is JSON alone.
@@ -92,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
             seed=arguments.seed,
             progress=progress.show,
             stop=lambda: bool(stop),
-            repack=arguments.repack or arguments.solver == _GUIDED,
+            repack=arguments.repack or arguments.solver in LEARNED,
             solvers=solvers,
         )
     write_mapping(solution.mapping, program, arguments.output)
@@ -103,21 +117,6 @@ def run(arguments: argparse.Namespace) -> int:
         _print_table(result)
         print(f"wrote {arguments.output}")
     return stop.status
-
-
-class _LazyGuided:
-    """The solver `guided`, whose policy is read at the first call: reading it imports JAX, which takes seconds."""
-
-    def __init__(self, policy: str | None) -> None:
-        self._policy = policy
-        self._solver: Solver | None = None
-
-    def __call__(self, task: "Task") -> None:
-        if self._solver is None:
-            from ..run.guided import guided_solver
-
-            self._solver = guided_solver(self._policy)
-        self._solver(task)
 
 
 def describe(program: "Program", solution: "Solution", missing: str | None = None) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from ..terminal.json_output import add_json_option, write_json
 
 if TYPE_CHECKING:
     from ...solvers.solve import Solvers
-    from ..terminal.compiling import Compiling
 
 _MINUTES = 10.0
 _GUIDED = "guided"
@@ -68,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
         if output is not None and not output.parent.is_dir():
             raise UserError(f"{output}: there is no folder {output.parent}; make it first")
     with Compiling() as compiling:
-        solvers = _solvers(arguments.solver, compiling)
+        solvers = _solvers(arguments.solver)
         compile_solvers(compiling, solvers, arguments.solver, DECODES)
     tuned = tune(
         arguments.function,
@@ -105,20 +104,17 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _solvers(solver: str, compiling: "Compiling") -> "Solvers":
-    """Returns the solvers to choose from; reads and compiles the policy of `guided` only if that one is chosen.
+def _solvers(solver: str) -> "Solvers":
+    """Returns the solvers to choose from.
 
     Raises:
       UserError: there is no such solver.
     """
     from ...env.errors import UserError
     from ...solvers.solve import SOLVERS
+    from ..run.guided import learned_solvers
 
-    if solver == _GUIDED:
-        from ..run.guided import guided_solver  # imports JAX
-
-        with compiling.networks("the policy"):
-            return {**SOLVERS, _GUIDED: guided_solver()}
-    if solver not in SOLVERS:
-        raise UserError(f"no solver is called {solver!r}; the solvers are {', '.join((_GUIDED, *SOLVERS))}")
-    return SOLVERS
+    solvers = {**SOLVERS, **learned_solvers()}
+    if solver not in solvers:
+        raise UserError(f"no solver is called {solver!r}; the solvers are {', '.join(solvers)}")
+    return solvers

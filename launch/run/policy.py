@@ -10,8 +10,8 @@ from ...learner.checkpoints.policy_file import Policy, read_policy, write_policy
 from ...learner.networks.network import Network
 from .checkpoints import LEARNER, RunCheckpoints
 from .directory import RunDirectory
+from .guided import SHIPPED
 
-SHIPPED = Path(__file__).parents[1] / "policies" / "default.policy"
 # An exported policy carries this many points of its learning curve, and these figures of each.
 _CURVE_POINTS = 60
 _CURVE = ("step", "minutes", "learner/loss", "learner/policy_kl", "learner/value_error_root", "learner/reward_error")

@@ -23,16 +23,10 @@ WALK = ("solvers.common.walk", "env.game.current", *RULES, *PLANS)
 # XLA's algorithm judges by the simulator; the game is only set up, for its tables.
 DECODE = ("solvers.xla.assign",)
 XLA = (*DECODE, *FILL, *PHYSICS, "env.game.kernels:reset,advance")
-# A policy plays: observations, changes to lines of play, and the walk.
-GUIDED = (
-    *DECODE,
-    "solvers.learned.walk",
-    "solvers.learned.decisions",
-    "solvers.common.counterfactual:_plan_outcomes",
-    *STAYS,
-    "env.game.kernels:observe",
-    *WALK,
-)
+# The residency game.
+CHANGES = ("env.residency.position", "env.residency.observation", "env.game.current:begin_game", *STAYS, *PLANS)
+# The policy proposes changes, and a walk goes on from there.
+GUIDED = (*DECODE, "env.residency.observation", "env.residency.position:_climb", *STAYS, *WALK)
 # Lines of play, the exact outcomes of their moves, and the reference players of a report.
 TRAIN = (
     "actors.self_play.batch",
@@ -43,8 +37,6 @@ TRAIN = (
     *RULES,
     *PLANS,
 )
-# The residency game.
-CHANGES = ("env.residency.position", "env.residency.observation", "env.game.current:begin_game", *STAYS, *PLANS)
 RESIDENCY = (*DECODE, *CHANGES, *RULES, "env.game.kernels:observe,play_moves")
 # What `TRAIN` needs besides where an actor anneals its lines.
 ANNEAL_LINES = ("solvers.common.walk", "env.game.current")
@@ -64,4 +56,5 @@ SOLVERS: dict[str, tuple[str, ...]] = {
     "flags": XLA,
     "order-search": XLA,
     "guided": GUIDED,
+    "policy": ("env.residency.observation", "env.residency.position:_climb", "env.game.current", *STAYS, *PLANS),
 }

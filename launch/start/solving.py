@@ -9,7 +9,6 @@ from . import needs
 
 # The solver that runs the decoder of XLA's algorithm, by which mappings are translated into options.
 DECODES = "order-search"
-_GUIDED = "guided"
 
 
 def compile_solver(solver: str, solvers: Solvers, program: Program, objective: str | None, *also: str) -> None:
@@ -28,7 +27,7 @@ def compile_solvers(compiling: Compiling, solvers: Solvers, *names: str) -> None
     """Compiles solvers and all that they call."""
     compiling.kernels(dict.fromkeys(kernel for name in names for kernel in needs.SOLVERS[name]))
     for name in names:
-        with compiling.networks("the policy") if name == _GUIDED else compiling.rest():
+        with compiling.rest():
             warm_up(solvers[name])
 
 

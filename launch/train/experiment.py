@@ -45,6 +45,8 @@ from ..terminal.compiling import Compiling
 from ..terminal.stop import StopRequest
 from .process import ProcessTrainer
 
+# Of more programs, only their number is said.
+_NAMED = 8
 Topology = Callable[[Session], Params]
 
 
@@ -202,8 +204,12 @@ def _greet(session: Session, resume: bool, news: str | None) -> None:
     """Says what the user should know before training begins."""
     if news is not None:
         session.say(news)
-    for name in session.judged_by_msa_alone:
-        session.say(f"{name}: `cycles` cannot price it, so it is judged by `msa` alone; capture it again")
+    unpriced = session.judged_by_msa_alone
+    if len(unpriced) > _NAMED:
+        session.say(f"`cycles` cannot price {len(unpriced)} programs, so they are judged by `msa` alone")
+    else:
+        for name in unpriced:
+            session.say(f"{name}: `cycles` cannot price it, so it is judged by `msa` alone; capture it again")
     if session.resumed is not None:
         session.say(f"{session.run.name}: going on from update {session.counters.step}")
     elif resume:

@@ -18,14 +18,11 @@ from ...env.errors import FormatError
 from ...env.storage.atomic import write_atomically
 from ...env.storage.gunzip import gunzip
 from ..networks.network import Network, Params
+from .plain_policy import FORMAT, FORMAT_VERSION, MOST_BYTES
 from .stored_network import parameter_shapes, stored_network
 
-FORMAT = "mallocmuzero-policy"
-FORMAT_VERSION = 1
 # Parts of the network that only training uses.
 _TRAINING_ONLY = ("projection", "projection_predictor")
-# Far above the unpacked size of any real policy, and small enough that a hostile file cannot exhaust memory.
-_MOST_BYTES = 256 * 2**20
 # Errors of msgpack and flax for bytes that are no message of theirs.
 _MALFORMED = (
     ValueError,
@@ -102,7 +99,7 @@ def read_policy(path: str | Path) -> Policy:
 
 def _unpack(path: Path) -> Any:
     """Returns the message in a file of bounded size, whatever it is. Raises UserError or FormatError."""
-    data = gunzip(path, _MOST_BYTES, "policy")
+    data = gunzip(path, MOST_BYTES, "policy")
     try:
         return serialization.msgpack_restore(data)
     except _MALFORMED as error:

@@ -1,120 +1,126 @@
-"""The solver `guided`: annealing from the best of many starts, with changes proposed by a trained policy network.
+"""The solvers with a trained network: `policy` climbs by its scores alone, `guided` anneals from there.
 
-The policy proposes where to change a line of play, and the real game decides: every change is played. There is no tree
-search here; the search over the learned model (`actors/search`) plays to learn. On long programs a line known from the
-start is better than any whole game of searched moves, and the real game is as fast as the network
-(docs/decisions/0008).
+The network scores changes of a plan, and the real game judges those that are tried. There is no tree search here: the
+search over the learned model (`actors/search`) plays to learn.
 """
 
 from collections.abc import Callable
 
-from ...env.game.plan import Plan
-from ...learner.networks.network import Network, Params
 from ..anneal import SEARCH, first_temperature, scale_of
 from ..common.task import Task
-from .adaptation import STEPS, STEPS_SHARE, Adaptation, PolicyTrainer
+from ..common.walk import Walk
+from ..starts.plans import Start, portfolio_starts
+from .climb import Climb
 from .config import GuidedConfig
-from .proposer import Proposer
-from .queries import PolicyQueries
-from .starts import find_starts
-from .walk import GuidedWalk, Walk
+from .score import Score
+from .starts import find_starts, followed_starts
 
-# Starts that are walked from.
-_WALKS = 4
+# Starts that are climbed from by scores, and walked from.
+_CLIMBS, _WALKS = 2, 4
 # Share of what is left of the budget after which the walk begins again, from its best and colder.
 _RESTART = 0.65
+# Games that the solver `policy` plays where its budget allows more, starts left out, and its share for starts.
+POLICY_GAMES = 200
+_START_SHARE = 0.5
 
 
-def make_guided(
-    network: Network,
-    params: Params,
-    make_trainer: Callable[[], PolicyTrainer],
-    config: GuidedConfig | None = None,
-) -> Callable[[Task], None]:
-    """Returns the solver with a policy, compiled.
-
-    Args:
-      network, params: the policy; every run of the solver begins from these parameters.
-      make_trainer: returns what trains a copy of the policy during a run. Where its steps would take too much of a
-        budget, the run does without.
-      config: None for the defaults.
-    """
-    Proposer(network, params).compile()
-    step_s = make_trainer().compile()
-
-    def run(task: Task) -> None:
-        seconds = task.budget.seconds
-        affordable = seconds is None or STEPS * step_s <= STEPS_SHARE * seconds
-        adaptation = Adaptation(make_trainer()) if affordable else None
-        guided(task, Proposer(network, params), adaptation, config)
-
-    return run
+def make_guided(score: Score | None, config: GuidedConfig | None = None) -> Callable[[Task], None]:
+    """Returns the solver `guided`; None for `score` to do without the network, None for the default settings."""
+    return lambda task: guided(task, score, config)
 
 
-def guided(
-    task: Task,
-    proposer: Proposer | None,
-    adaptation: Adaptation | None = None,
-    config: GuidedConfig | None = None,
-) -> None:
-    """Solves `task`.
+def make_policy(score: Score) -> Callable[[Task], None]:
+    """Returns the solver `policy`."""
+    return lambda task: policy(task, score)
+
+
+def policy(task: Task, score: Score) -> None:
+    """Climbs from the best of the portfolio and of production by the scores alone; ends by itself."""
+    task.doing = "starts"
+    starts = followed_starts(task, 0.5 * _START_SHARE)
+    starts += portfolio_starts(task, _START_SHARE, _CLIMBS, further=False)
+    climbs = _climbs(task, starts, score, 1)
+    task.doing = "changes that the policy proposes"
+    games = 0
+    while climbs and not task.done and not climbs[0].stuck and games < POLICY_GAMES:
+        games += climbs[0].step(POLICY_GAMES - games)
+
+
+def guided(task: Task, score: Score | None, config: GuidedConfig | None = None) -> None:
+    """Anneals from the best start, once changes that the network scores highest have been tried.
 
     Args:
       task: the task.
-      proposer: the policy; None to begin changes where most is at stake, as `anneal` does.
-      adaptation: trains the policy on this program meanwhile, or None.
+      score: scores changes; None to do without.
       config: None for the defaults.
     """
     config = GuidedConfig() if config is None else config
-    queries = None if proposer is None else PolicyQueries(task, proposer, adaptation, config)
-    walk = _best_walk(task, proposer, config, queries)
+    walk = _best_walk(task, score, config)
     if walk is None:
         return
     begun, hot = task.spent, first_temperature(task, config.hot, config.cold, config.games_per_access)
     for end in (begun + _RESTART * (1.0 - begun), 1.0):
-        _cool(task, walk, end, hot, config, queries)
+        _cool(task, walk, end, hot, config)
         hot = max(hot / 5, 2 * config.cold)
         if task.done:
             return
-        walk = _walk_from(task, walk.best_plan, proposer)
+        walk = Walk(task, walk.best_plan, SEARCH)
 
 
-def _best_walk(
-    task: Task, proposer: Proposer | None, config: GuidedConfig, queries: PolicyQueries | None
-) -> Walk | None:
+def _best_walk(task: Task, score: Score | None, config: GuidedConfig) -> Walk | None:
     """Climbs from the best starts; returns the best walk, None if there is nothing to decide or no time left."""
     starts = find_starts(task, config)
     if task.done or not len(task.free):
         return None
+    starts.sort(key=lambda start: start.seconds)
+    if score is not None:
+        starts = _climbed(task, starts, score, config.policy_share)
     walks = []
-    for start in sorted(starts, key=lambda start: start.seconds)[:_WALKS]:
+    for start in starts[:_WALKS]:
         if task.done:
             return None
         task.use(start.plan_tables)
-        walks.append(_walk_from(task, start.plan, proposer))
+        walks.append(Walk(task, start.plan, SEARCH))
     share = config.climb_share / len(walks)
     for walk in walks:
         task.doing = f"{len(walks)} climbs"
         end = task.spent + share
-        if queries is not None:
-            queries.query(walk)
         while not task.done and task.spent < end:
             walk.step(task.games_per_look(), 0.0)
     return None if task.done else min(walks, key=lambda walk: walk.best_s)
 
 
-def _cool(task: Task, walk: Walk, end: float, hot: float, config: GuidedConfig, queries: PolicyQueries | None) -> None:
+def _climbs(task: Task, starts: list[Start], score: Score, most: int) -> list[Climb]:
+    """Returns climbs from the best starts; none if there is nothing to decide."""
+    climbs = []
+    for start in sorted(starts, key=lambda start: start.seconds)[:most]:
+        if task.done:
+            break
+        task.use(start.plan_tables)
+        if len(task.free):
+            climbs.append(Climb(task, start.plan, score))
+    return climbs
+
+
+def _climbed(task: Task, starts: list[Start], score: Score, share: float) -> list[Start]:
+    """Climbs from the best starts by turns, until all are stuck or `share` of the budget is spent; returns all starts,
+    the best first."""
+    task.doing = "changes that the policy proposes"
+    end = min(1.0, task.spent + share)
+    climbs = _climbs(task, starts, score, _CLIMBS)
+    while climbs and not task.done and task.spent < end and not all(climb.stuck for climb in climbs):
+        for climb in climbs:
+            if not climb.stuck and not task.done:
+                climb.step(1)
+    reached = [Start(climb.position.seconds, climb.plan_tables, climb.position.plan.copy()) for climb in climbs]
+    return sorted([*reached, *starts[len(climbs) :]], key=lambda start: start.seconds)
+
+
+def _cool(task: Task, walk: Walk, end: float, hot: float, config: GuidedConfig) -> None:
     """Anneals until `end` of the budget is spent, the temperature falling geometrically from `hot`."""
     scale, begun = scale_of(walk), task.spent
     while not task.done and task.spent < end:
-        if queries is not None:
-            queries.query(walk)
         passed = min(1.0, (task.spent - begun) / max(end - begun, 1e-9))
         temperature = scale * hot * (config.cold / hot) ** passed
         task.doing = f"temperature {temperature * 1e6:.3g} us"
         walk.step(task.games_per_look(), temperature)
-
-
-def _walk_from(task: Task, plan: Plan, proposer: Proposer | None) -> Walk:
-    """Returns a walk from `plan[A]`, by the clock that `task` has now."""
-    return Walk(task, plan, SEARCH) if proposer is None else GuidedWalk(task, plan, SEARCH, proposer)

@@ -16,17 +16,22 @@ _MAX_FOLLOWED, _MAX_CHOSEN = 2, 2
 
 def find_starts(task: Task, config: GuidedConfig) -> list[Start]:
     """Returns plans to walk from; offers the mappings that they follow."""
-    production = task.game.program.production
-    starts: list[Start] = []
-    if production is not None:
-        task.offer_mapping(production)
-        starts += _following(task, production, min(1.0, task.spent + 0.5 * config.start_share))
+    starts = followed_starts(task, 0.5 * config.start_share)
     starts += portfolio_starts(task, min(1.0, task.spent + config.portfolio_share), _MAX_CHOSEN)
     starts += best_starts(task, min(1.0, task.spent + config.start_share), portfolio=False)
     mapping = search_orders(task, config)
     if mapping is not None:
         starts += _following(task, mapping, min(1.0, task.spent + 0.5 * config.start_share))
     return starts
+
+
+def followed_starts(task: Task, share: float) -> list[Start]:
+    """Offers production and follows it until `share` of the budget is spent; returns no start without production."""
+    production = task.game.program.production
+    if production is None:
+        return []
+    task.offer_mapping(production)
+    return _following(task, production, min(1.0, task.spent + share))
 
 
 def _following(task: Task, mapping: Mapping, until: float) -> list[Start]:

@@ -84,18 +84,19 @@ def best_starts(task: Task, share: float, given: Iterable[Mapping] = (), portfol
     return ordered
 
 
-def portfolio_starts(task: Task, share: float, most: int) -> list[Start]:
-    """Plays the portfolio with every clock, then random knapsacks, until `share` of the budget is spent.
+def portfolio_starts(task: Task, share: float, most: int, further: bool = True) -> list[Start]:
+    """Plays the portfolio with every clock, then `further` random knapsacks, until `share` of the budget is spent.
 
     Returns:
       The best `most` plans, the best first.
     """
     portfolios: dict[float, Portfolio] = {}
     found: list[Start] = []
-    further = (
+    drawn = (
         (random_knapsack(task.generator), float(task.generator.choice(task.msa_shares))) for _ in itertools.count()
     )
-    for rule, msa_share in itertools.chain(itertools.product(RULES, task.msa_shares), further):
+    rules = itertools.product(RULES, task.msa_shares)
+    for rule, msa_share in itertools.chain(rules, drawn if further else ()):
         if task.done or task.spent >= share:
             break
         task.use(task.tables_with(msa_share))

@@ -100,6 +100,7 @@ def sample(buffer: list[dict[str, NDArray[Any]]], generator: np.random.Generator
         for _ in range(size)
     ]
     fields = {name: np.stack([games[name][row, t : t + length] for games, row, t in rows]) for name in buffer[0]}
+    fields["outcome"] = np.full(fields["policy"].shape, np.nan, np.float32)
     return Batch(**fields, key=np.arange(size, dtype=np.uint64), probability=np.full(size, 1 / size), table_size=size)
 
 

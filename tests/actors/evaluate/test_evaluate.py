@@ -141,5 +141,5 @@ def test_the_best_mapping_is_kept_verified_and_survives_a_restart(tmp_path: Path
 def test_a_result_that_does_not_replay_is_an_error() -> None:
     program = skips()
     lie = dataclasses.replace(episode(program, "greedy"), latency_s=1e-9)
-    with pytest.raises(RuntimeError, match="replays to"):
+    with pytest.raises(RuntimeError, match="replay to"):
         BestMappings([program], CONFIG).offer(lie)

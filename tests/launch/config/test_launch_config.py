@@ -8,6 +8,7 @@ import pytest
 
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.launch.config.config import TrainConfig, config_from_json
+from mallocmuzero.launch.config.defaults import defaults_of
 from mallocmuzero.launch.config.overrides import Overrides
 
 BASE = TrainConfig(workloads=("resnet50-b128",))
@@ -82,7 +83,7 @@ def test_reads_files_and_later_settings_win(tmp_path: Path, name: str, text: str
     assert overrides.resolve().learner.batch_size == 32
     overrides.add_assignment("learner.batch_size=16")
     assert overrides.resolve().learner.batch_size == 16
-    assert overrides.resolve().learner.td_steps == BASE.learner.td_steps
+    assert overrides.resolve().learner.td_steps == defaults_of("residency")["learner"]["td_steps"]
 
 
 @pytest.mark.parametrize(

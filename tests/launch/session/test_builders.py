@@ -40,6 +40,7 @@ def _batch() -> Batch:
         discount=np.ones(shape, np.float32),
         policy=np.tile(np.array([1.0, 0.0, 0.0], np.float32), (*shape, 1)),
         value=np.zeros(shape, np.float32),
+        outcome=np.full((*shape, NUM_MOVES), np.nan, np.float32),
         valid=np.ones(shape, np.bool_),
         key=np.arange(4, dtype=np.uint64),
         probability=np.full(4, 0.25),

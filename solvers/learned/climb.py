@@ -1,24 +1,21 @@
 """A climb over changes: the likeliest to gain are tried first, and each that gains is kept."""
 
-from collections.abc import Callable
-
 import numpy as np
-from numpy.typing import NDArray
 
 from ...env.game.plan import Plan
 from ...env.residency.changes import Changes
 from ...env.residency.observation import Observer
 from ...env.residency.position import Position
 from ..common.task import PlanTables, Task
-
-# Scores changes: features of stays `[S, F]`, and stays and placements `[C]`, to the logits `[C]` of the chance to gain.
-Score = Callable[[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]], NDArray[np.float32]]
+from .score import Score
 
 # Changes tried between two observations: so many, or this share of all, whichever is more. Scoring all changes of a
 # long program takes as long as some dozens of its games.
 _BATCH, _BATCH_SHARE = 16, 1 / 64
 # A change that has been tried loses so much of its logit, and regains half of it whenever another change is kept.
 _TRIED = 4.0
+# A climb is stuck after so many batches without a gain.
+_IDLE_BATCHES = 4
 
 
 class Climb:
@@ -26,6 +23,7 @@ class Climb:
 
     Attributes:
       position: the position.
+      idle: batches since the last gain.
     """
 
     def __init__(self, task: Task, plan: Plan, score: Score, changes: Changes | None = None) -> None:
@@ -34,8 +32,14 @@ class Climb:
         self.position = Position(task.plan_game, plan, changes)
         self._observer = Observer(self.position)
         self._penalty = np.zeros(len(self.position.changes.stay), np.float32)
+        self.idle = 0
         task.evaluations += 1
         task.offer(plan, self.position.seconds)
+
+    @property
+    def stuck(self) -> bool:
+        """True if the last batches have gained nothing."""
+        return self.idle >= _IDLE_BATCHES
 
     @property
     def plan_tables(self) -> PlanTables:
@@ -54,8 +58,10 @@ class Climb:
             best = best[np.argsort(-logits[best], kind="stable")]
             before, tried = self.position.seconds, np.empty(batch)
             count = self.position.climb(best, tried)
+            self.idle += 1
             if self.position.seconds < before:
                 self._penalty *= 0.5
+                self.idle = 0
             self._penalty[best] += _TRIED
             # A change that changes nothing is not tried again until something else has changed.
             self._penalty[best[np.isnan(tried)]] += _TRIED

@@ -1,0 +1,180 @@
+"""Writes the tables of docs/policy.md from docs/results/policy.jsonl.
+
+python -m benchmarks.policy.page
+"""
+
+import argparse
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from mallocmuzero.env import workloads
+from mallocmuzero.env.storage.atomic import write_atomically
+
+from ..common.json_lines import ROOT, Record, read_runs
+from ..common.marked_page import fill_marks
+from ..common.versions import is_current
+from .measure import RESULTS, fingerprint, key_of
+from .players import TRAINED
+from .problems import Problem
+
+PAGE = ROOT / "docs" / "policy.md"
+MAKER = "benchmarks/policy/page.py"
+# A problem has room if some player ends so far below production, or, where there is none, below the rules' plans.
+_ROOM = 0.015
+_RESAMPLES = 2_000
+# Name in the page, seconds, and whether the programs are long.
+_TABLES = (("instant", 0.0, False), ("tenth", 0.1, False), ("second", 1.0, False), ("long", 10.0, True))
+
+
+class Compared(NamedTuple):
+    """A player against the trained policy, over problems.
+
+    Attributes:
+      of_production: geometric mean, per cent.
+      behind: mean of `100 ln(player / trained)`: positive where the policy is better.
+      low, high: 95 % interval of it, by bootstrap over families.
+      better, worse: problems on which the trained policy is better or worse by more than 0.05 %.
+      milliseconds: median of what it spent.
+    """
+
+    of_production: float
+    behind: float
+    low: float
+    high: float
+    better: int
+    worse: int
+    milliseconds: float
+
+
+def by_problem(records: Sequence[Record]) -> dict[Problem, dict[str, list[Record]]]:
+    """Returns the records by problem and player."""
+    found: dict[Problem, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
+    for record in records:
+        problem = Problem(record["program"], record["share"], record["times"], record["objective"])
+        found[problem][record["player"]].append(record)
+    return found
+
+
+def with_room(records: Sequence[Record]) -> set[Problem]:
+    """Returns the problems on which some player, the trained one left out, ends clearly below production."""
+    return {
+        problem
+        for problem, players in by_problem(records).items()
+        if any(
+            record["judged_s"] and record["production_s"] and record["judged_s"] < (1 - _ROOM) * record["production_s"]
+            for player, runs in players.items()
+            if player != TRAINED
+            for record in runs
+        )
+    }
+
+
+def compare(records: Sequence[Record], player: str) -> Compared | None:
+    """Compares a player with the trained policy on the problems that both have played."""
+    ratios, behind, families, spent = [], [], [], []
+    for problem, players in by_problem(records).items():
+        mine, other = (_mean_log(players.get(name, [])) for name in (TRAINED, player))
+        if mine is None or other is None:
+            continue
+        production_s = players[player][0]["production_s"]
+        if production_s:
+            ratios.append(other - np.log(production_s))
+        behind.append(100.0 * (other - mine))
+        families.append(workloads.workload(problem.program).family)
+        spent += [record["spent_s"] for record in players[player]]
+    if not behind:
+        return None
+    low, high = interval(np.array(behind), families)
+    return Compared(
+        100.0 * float(np.exp(np.mean(ratios))) if ratios else float("nan"),
+        float(np.mean(behind)),
+        low,
+        high,
+        int((np.array(behind) > 0.05).sum()),
+        int((np.array(behind) < -0.05).sum()),
+        1e3 * float(np.median(spent)),
+    )
+
+
+def _mean_log(runs: Sequence[Record]) -> float | None:
+    seconds = [record["judged_s"] for record in runs if record["judged_s"]]
+    return float(np.mean(np.log(seconds))) if seconds else None
+
+
+def interval(values: np.ndarray, families: Sequence[str]) -> tuple[float, float]:
+    """Returns the 95 % interval of the mean by bootstrap over families."""
+    groups = [values[[other == family for other in families]] for family in dict.fromkeys(families)]
+    draw = np.random.default_rng(0)
+    means = [
+        np.concatenate([groups[k] for k in draw.integers(0, len(groups), len(groups))]).mean()
+        for _ in range(_RESAMPLES)
+    ]
+    low, high = np.percentile(means, [2.5, 97.5])
+    return float(low), float(high)
+
+
+def table(records: Sequence[Record], seconds: float, objective: str, long: bool) -> list[str]:
+    """Returns the lines of a table: one row for each player, on the problems with room."""
+    room = with_room([record for record in records if record["objective"] == objective])
+    chosen = [
+        record
+        for record in records
+        if record["objective"] == objective
+        and record["seconds"] == seconds
+        and (record["times"] > 1) == long
+        and Problem(record["program"], record["share"], record["times"], record["objective"]) in room
+    ]
+    problems = len(by_problem(chosen))
+    lines = [
+        f"| `{objective}`, {problems} problems | of production | behind `{TRAINED}`, % | 95 % | better / worse |"
+        " median ms |",
+        "|---|--:|--:|---|--:|--:|",
+    ]
+    for player in dict.fromkeys(record["player"] for record in chosen):
+        found = compare(chosen, player)
+        if found is None:
+            continue
+        against = (
+            "| | "
+            if player == TRAINED
+            else f"| {found.low:+.2f} to {found.high:+.2f} | {found.better} / {found.worse} "
+        )
+        behind = "" if player == TRAINED else f"{found.behind:+.2f}"
+        lines.append(f"| {player} | {found.of_production:.2f} % | {behind} {against}| {found.milliseconds:.0f} |")
+    return lines
+
+
+def render(page: str, records: Sequence[Record]) -> str:
+    """Returns the page with its tables made from the present version's records of the shipped policy."""
+    shipped = fingerprint(None)
+    current = [record for record in records if is_current(record) and record["policy"] == shipped]
+    tables = []
+    for name, seconds, long in (
+        ("instant", 0.0, False),
+        ("tenth", 0.1, False),
+        ("second", 1.0, False),
+        ("long", 10.0, True),
+    ):
+        lines: list[str] = []
+        for objective in ("msa", "robust"):
+            made = table(current, seconds, objective, long)
+            if len(made) > 2:
+                lines += [*([""] if lines else []), *made]
+        tables.append((name, lines or ["No runs of the shipped policy yet."]))
+    return fill_marks(page, tables, MAKER, PAGE)
+
+
+def main() -> None:
+    """Writes the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    records = [record for _, record in read_runs([parser.parse_args().results], key_of)]
+    write_atomically(PAGE, render(PAGE.read_text(encoding="utf-8"), records).encode())
+
+
+if __name__ == "__main__":
+    main()

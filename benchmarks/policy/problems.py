@@ -1,0 +1,53 @@
+"""The problems that the policy is measured on: benchmark programs of a split, with a share of their fast memory, and
+long programs made of them."""
+
+from typing import NamedTuple
+
+from mallocmuzero.actors.self_play.resize import resize_fast_memory
+from mallocmuzero.env import workloads
+from mallocmuzero.env.program.program import Program
+
+from ..long_programs.repeated import repeated
+
+
+class Problem(NamedTuple):
+    """A problem: a program's name, its share of fast memory, the times that it is repeated, and the objective."""
+
+    program: str
+    share: float
+    times: int
+    objective: str
+
+    @property
+    def name(self) -> str:
+        """The program's name with what was done to it."""
+        share = "" if self.share == 1.0 else f"@{self.share:g}"
+        return f"{self.program}{share}" + ("" if self.times == 1 else f" x{self.times}")
+
+    def load(self) -> Program:
+        """Returns the program."""
+        program = workloads.load(self.program)
+        if self.share != 1.0:
+            program = resize_fast_memory(program, self.share)
+        return program if self.times == 1 else repeated(program, self.times)
+
+
+def problems(split: str, shares: list[float], objectives: list[str]) -> list[Problem]:
+    """Returns the problems of a split."""
+    return [
+        Problem(name, share, 1, objective)
+        for objective in objectives
+        for share in shares
+        for name in workloads.names_of(split)
+    ]
+
+
+def long_problems(split: str, accesses: int, objectives: list[str]) -> list[Problem]:
+    """Returns the programs of a split, repeated to about so many accesses; those that are longer are left out."""
+    found = []
+    for objective in objectives:
+        for name in workloads.names_of(split):
+            times = round(accesses / workloads.load(name).num_accesses)
+            if times > 1:
+                found.append(Problem(name, 1.0, times, objective))
+    return found

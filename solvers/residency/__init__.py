@@ -1,1 +1,0 @@
-"""Solvers that change a plan stay by stay, in the order that a network proposes."""
