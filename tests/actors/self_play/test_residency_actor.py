@@ -1,0 +1,128 @@
+"""Self-play in the residency game: steps, reports, repetition and resumption."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from actor_cases import skips, steps
+from residency_cases import CONFIG, make_residency_actor
+
+from mallocmuzero.actors.self_play.best_mappings import BestMappings
+from mallocmuzero.actors.self_play.residency_config import MODEL, ResidencyConfig
+from mallocmuzero.env.errors import UserError
+from mallocmuzero.env.verifier.verify import verify
+from mallocmuzero.replay.interface import ReplayTimeout
+from mallocmuzero.replay.segment import Step
+
+MOVES = 90
+
+
+def same(one: list[Step], other: list[Step]) -> bool:
+    return len(one) == len(other) and all(
+        np.array_equal(np.asarray(left), np.asarray(right), equal_nan=True)
+        for a, b in zip(one, other, strict=True)
+        for left, right in zip(a, b, strict=True)
+    )
+
+
+def test_steps_carry_exact_outcomes_and_returns() -> None:
+    actor, writers = make_residency_actor()
+    report = actor.play(MOVES)
+    assert report.moves == MOVES == actor.moves
+    played = [episode for writer in writers for episode in writer.episodes[:-1]]
+    assert len(played) > 5
+    for episode in played:
+        assert len(episode) <= CONFIG.residency.moves
+        assert [step.discount for step in episode] == [1.0] * (len(episode) - 1) + [0.0]
+        returns = np.cumsum([step.reward for step in episode][::-1])[::-1]
+        for step, value in zip(episode, returns, strict=True):
+            assert step.outcome is not None
+            assert step.legal[step.action]
+            assert step.reward == pytest.approx(step.outcome[step.action], abs=1e-4)
+            assert step.value == pytest.approx(value, abs=1e-4)
+            np.testing.assert_array_equal(step.legal, ~np.isnan(step.outcome))
+            assert step.policy.sum() == pytest.approx(1.0, abs=1e-4)
+
+
+def test_best_plans_become_verified_mappings() -> None:
+    programs = [skips(), skips(7, "longer")]
+    actor, _ = make_residency_actor(programs)
+    best = BestMappings(programs, CONFIG)
+    kept = [best.offer(episode) for _ in range(4) for episode in actor.play(MOVES).episodes]
+    assert any(kept)
+    for program in programs:
+        if program.name in best:
+            assert not verify(program, program.target, best[program.name].mapping)
+    lines = best.lines({})
+    assert {len(plan) for name, (_, plan) in lines.items()} <= {program.num_accesses for program in programs}
+    actor.offer_lines(lines)
+
+
+def test_equal_seeds_play_equal_games_and_a_resumed_actor_goes_on_bit_for_bit() -> None:
+    whole, writers = make_residency_actor()
+    whole.play(MOVES)
+    before = [len(steps(writer)) for writer in writers]
+    state = json.loads(json.dumps(whole.state()))
+    whole.play(MOVES)
+    resumed, further = make_residency_actor()
+    resumed.restore(state)
+    resumed.play(MOVES)
+    for writer, other, count in zip(writers, further, before, strict=True):
+        assert same(steps(writer)[count:], steps(other))
+    again, writers_again = make_residency_actor()
+    again.play(2 * MOVES)
+    assert all(same(steps(one), steps(two)) for one, two in zip(writers, writers_again, strict=True))
+
+
+def test_a_full_replay_loses_nothing() -> None:
+    actor, writers = make_residency_actor(refuse=7)
+    reference, wanted = make_residency_actor()
+    reference.play(MOVES)
+    while actor.moves < MOVES:
+        try:
+            actor.play(CONFIG.games)
+        except ReplayTimeout:
+            continue
+    while True:
+        try:
+            actor._write_pending()
+            break
+        except ReplayTimeout:
+            continue
+    assert all(same(steps(one), steps(two)) for one, two in zip(writers, wanted, strict=True))
+
+
+def test_the_model_may_judge_the_root() -> None:
+    config = dataclasses.replace(CONFIG, residency=dataclasses.replace(CONFIG.residency, root=MODEL))
+    actor, writers = make_residency_actor(config=config)
+    assert actor.play(30).moves == 30
+    assert any(steps(writer) for writer in writers)
+
+
+def test_a_state_of_another_actor_is_refused() -> None:
+    actor, _ = make_residency_actor()
+    state = actor.state()
+    with pytest.raises(UserError, match="another game"):
+        actor.restore({key: value for key, value in state.items() if key != "rounds"})
+    with pytest.raises(UserError, match="has 1 games"):
+        actor.restore({**state, "rounds": state["rounds"][:1]})
+    with pytest.raises(UserError, match="has 1 programs"):
+        actor.restore({**state, "plans": state["plans"][:1]})
+    broken = {**state["rounds"][0], "plan": "0"}
+    with pytest.raises(UserError, match="does not fit program"):
+        actor.restore({**state, "rounds": [broken, *state["rounds"][1:]]})
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"candidates": 0}, "candidates"),
+        ({"uniform": 1.5}, "uniform"),
+        ({"root": "guess"}, "root"),
+        ({"temperature": 0.0}, "temperature"),
+    ],
+)
+def test_settings_are_checked(values: dict[str, object], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        ResidencyConfig(**values)  # type: ignore[arg-type]
