@@ -22,14 +22,19 @@ SHIPPED = Path(__file__).parents[1] / "policies" / "default.policy"
 def learned_solvers(
     policy: str | Path | None = None, placebo: str | None = None, config: GuidedConfig | None = None
 ) -> Solvers:
-    """Returns `guided` and `policy`, which read their network when they are first called.
+    """Returns `guided` and `policy`, which read the shipped policy when they are first called, another one at once.
 
     Args:
       policy: a policy file or a run directory; None for the shipped policy.
       placebo: plays in the network's place (`solvers/learned/score.py`); None for the network itself.
       config: settings of `guided`; None for the defaults.
+
+    Raises:
+      UserError: the policy cannot be read, or there is no such placebo.
     """
     network = _LazyScore(policy, placebo)
+    if policy is not None or placebo is not None:
+        network()
     return {
         GUIDED: lambda task: make_guided(network(), config)(task),
         POLICY: lambda task: make_policy(_needed(network()))(task),

@@ -4,9 +4,12 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import jax
 import pytest
-from guided_cases import NETWORK, PARAMS
+from actor_cases import NETWORK as ACCESS_NETWORK
+from guided_cases import PARAMETERS
 from launch_cases import WORKLOAD, call
+from residency_cases import NETWORK, parameters
 
 from mallocmuzero.env.physics.objective import make_judge
 from mallocmuzero.env.program.program_file import write_program
@@ -78,16 +81,35 @@ def test_bad_options(tmp_path: Path) -> None:
         assert not Path(path).exists()
 
 
-def test_guided_takes_a_policy_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("solver", ["guided", "policy"])
+def test_learned_solvers_take_a_policy_file(tmp_path: Path, solver: str) -> None:
     path, policy = tmp_path / "mapping.json.gz", tmp_path / "fresh.policy"
-    write_policy(policy, NETWORK, PARAMS, {})
-    arguments = ("solve", "tiny", "--solver", "guided", "--evaluations", "200", "-o", str(path))
+    write_policy(policy, NETWORK, parameters(), {})
+    arguments = ("solve", "tiny", "--solver", solver, "--evaluations", "200", "-o", str(path))
     status, text, _ = call(*arguments, "--policy", str(policy))
     assert status == 0
-    assert "guided (verified)" in text
+    assert f"{solver} (verified)" in text
     assert call("verify", "tiny", str(path))[0] == 0
+
+
+def test_placebos_play_in_the_policys_place(tmp_path: Path) -> None:
+    path = tmp_path / "mapping.json.gz"
+    for placebo in ("untrained", "shuffled", "none"):
+        status, text, _ = call("solve", "tiny", "--evaluations", "200", "--placebo", placebo, "-o", str(path))
+        assert status == 0
+        assert "guided (verified)" in text
+
+
+def test_options_of_the_policy_are_checked(tmp_path: Path) -> None:
+    path, access, other = (tmp_path / name for name in ("mapping.json.gz", "access.policy", "other.policy"))
+    write_policy(access, ACCESS_NETWORK, ACCESS_NETWORK.init(jax.random.key(0)), {})
+    assert "outcome" in PARAMETERS
     for options, words in (
-        (("--solver", "anneal", "--policy", str(policy)), "--policy goes with --solver guided"),
+        (("--solver", "anneal", "--policy", str(other)), "--policy goes with --solver guided or policy"),
+        (("--solver", "anneal", "--placebo", "none"), "--placebo goes with --solver guided or policy"),
+        (("--solver", "policy", "--placebo", "none"), "leaves the solver policy nothing to play"),
+        (("--placebo", "sugar"), "--placebo sugar: choose from untrained, shuffled, none"),
+        (("--policy", str(access)), "access.policy: is a policy of the game `access`"),
         (("--solver", "guided", "--policy", str(tmp_path / "none.policy")), "none.policy: cannot be read"),
         (("--solver", "alphago"), "guided"),
     ):
