@@ -9,12 +9,13 @@ import os
 import pytest
 
 # Tests that start Ray clusters take longest: they begin first, one after the other, in one process.
-_CLUSTERS = frozenset(
-    f"test_{name}.py" for name in ("faults", "listening", "ray_cluster", "ray_nodes", "ray_topology", "slurm")
-)
+_CLUSTERS = frozenset(f"test_{name}.py" for name in ("ray_cluster", "ray_nodes", "ray_topology", "slurm"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Ray's workers are polite otherwise, and starve beside other tests; it keeps idle ones that no run here takes.
+    os.environ.setdefault("RAY_worker_niceness", "0")
+    os.environ.setdefault("RAY_prestart_worker_first_driver", "0")
     if not hasattr(config, "cache"):  # pytest's cache provider is switched off
         return
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("jax")))

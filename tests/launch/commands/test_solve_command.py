@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from guided_cases import NETWORK, PARAMS
+from guided_cases import NETWORK, fresh_params
 from launch_cases import WORKLOAD, call
 
 from mallocmuzero.env.physics.objective import make_judge
@@ -80,7 +80,7 @@ def test_bad_options(tmp_path: Path) -> None:
 
 def test_guided_takes_a_policy_file(tmp_path: Path) -> None:
     path, policy = tmp_path / "mapping.json.gz", tmp_path / "fresh.policy"
-    write_policy(policy, NETWORK, PARAMS, {})
+    write_policy(policy, NETWORK, fresh_params(), {})
     arguments = ("solve", "tiny", "--solver", "guided", "--evaluations", "200", "-o", str(path))
     status, text, _ = call(*arguments, "--policy", str(policy))
     assert status == 0

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from guided_cases import NETWORK, PARAMS, make_task, plan_of
+from guided_cases import NETWORK, fresh_params, make_task, plan_of
 
 from mallocmuzero.learner.fine_tune import FineTuner
 from mallocmuzero.solvers.anneal import SEARCH
@@ -13,13 +13,13 @@ from mallocmuzero.solvers.learned.walk import GuidedWalk
 
 
 def test_training_gives_the_proposer_new_parameters() -> None:
-    task, proposer = make_task(), Proposer(NETWORK, PARAMS)
+    task, proposer = make_task(), Proposer(NETWORK, fresh_params())
     plan = plan_of(task)
     task.play(plan)
     before = task.evaluations
-    improvements = Adaptation(FineTuner(NETWORK, PARAMS)).train(task, plan, proposer)
+    improvements = Adaptation(FineTuner(NETWORK, fresh_params())).train(task, plan, proposer)
     assert task.evaluations > before + 10
-    assert proposer.params is not PARAMS
+    assert proposer.params is not fresh_params()
     seconds = [
         task.play(np.where(np.arange(len(plan)) == access, preference, plan)) for access, preference in improvements
     ]

@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from guided_cases import NETWORK, PARAMS, make_task, plan_of
+from guided_cases import NETWORK, fresh_params, make_task, plan_of
 
 from mallocmuzero.solvers.learned.decisions import decisions_along
 from mallocmuzero.solvers.learned.proposer import Proposer
@@ -35,7 +35,9 @@ def test_decisions_are_observed_in_order_and_have_a_choice() -> None:
 
 
 def test_odds_are_ratios_of_probabilities() -> None:
-    params = jax.tree.map(lambda leaf: leaf + 0.05 * jax.random.normal(jax.random.PRNGKey(5), leaf.shape), PARAMS)
+    params = jax.tree.map(
+        lambda leaf: leaf + 0.05 * jax.random.normal(jax.random.PRNGKey(5), leaf.shape), fresh_params()
+    )
     task = make_task()
     decisions = decisions_along(task, plan_of(task))
     odds = Proposer(NETWORK, params).odds(decisions)

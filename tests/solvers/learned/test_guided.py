@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from guided_cases import NETWORK, PARAMS, make_task
+from guided_cases import NETWORK, fresh_params, make_task
 
 from mallocmuzero.env.physics.objective import make_judge
 from mallocmuzero.env.program.program import Program
@@ -17,7 +17,7 @@ from mallocmuzero.solvers.solve import Solution, solve
 
 
 def solve_guided(program: Program, budget: Budget, seed: int = 0, repack: bool = True) -> Solution:
-    solver = make_guided(NETWORK, PARAMS, lambda: FineTuner(NETWORK, PARAMS))
+    solver = make_guided(NETWORK, fresh_params(), lambda: FineTuner(NETWORK, fresh_params()))
     return solve(program, "guided", budget=budget, seed=seed, repack=repack, solvers={"guided": solver})
 
 
@@ -46,7 +46,7 @@ def test_the_policy_is_trained_where_steps_are_a_small_part_of_the_budget(monkey
         solver_module, "guided", lambda task, proposer, adaptation, config: trained.append(adaptation is not None)
     )
     monkeypatch.setattr(FineTuner, "compile", lambda self: 0.01)
-    solver = make_guided(NETWORK, PARAMS, lambda: FineTuner(NETWORK, PARAMS))
+    solver = make_guided(NETWORK, fresh_params(), lambda: FineTuner(NETWORK, fresh_params()))
     for seconds in (1.0, 5.9, 6.1, None):
         solver(Task(load("tiny"), None, None, Budget(seconds, 10), 0))
     assert trained == [False, False, True, True]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from guided_cases import NETWORK, PARAMS, Favouring, make_task, plan_of
+from guided_cases import NETWORK, Favouring, fresh_params, make_task, plan_of
 from numpy.typing import NDArray
 
 from mallocmuzero.env.workloads import load
@@ -20,7 +20,7 @@ class Slow(Proposer):
     """Takes a second to answer, and proposes nothing."""
 
     def __init__(self, now: list[float]) -> None:
-        super().__init__(NETWORK, PARAMS)
+        super().__init__(NETWORK, fresh_params())
         self._now = now
 
     def odds(self, decisions: Decisions) -> NDArray[np.float64]:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from guided_cases import NETWORK, PARAMS, Contrary, Favouring, make_task, plan_of
+from guided_cases import NETWORK, Contrary, Favouring, fresh_params, make_task, plan_of
 from numpy.typing import NDArray
 
 from mallocmuzero.solvers.anneal import SEARCH
@@ -72,7 +72,7 @@ def test_the_policy_is_asked_about_the_decisions_with_most_at_stake() -> None:
             asked.append(decisions)
             return np.zeros((len(decisions.access), 3))
 
-    walk = GuidedWalk(task, plan_of(task), SEARCH, Asked(NETWORK, PARAMS))
+    walk = GuidedWalk(task, plan_of(task), SEARCH, Asked(NETWORK, fresh_params()))
     stake = dict(zip(task.free.tolist(), walk.shares, strict=True))
     walk.query()
     (part,), whole = asked, decisions_along(task, walk.plan)
