@@ -1,10 +1,11 @@
 """Shares the tests out between processes, file by file, and spares them what repeats: compilation, optimisation.
 
-Tests, and the commands that they start, compile the same networks over and over: they keep what JAX compiles in pytest's
-cache folder. Helpers of tests lie in `cases`, which pytest puts on the path (`pythonpath` in pyproject.toml).
+Tests, and the commands that they start, compile the same networks over and over: they keep what JAX compiles in
+pytest's cache folder. Helpers of tests lie in `cases`, which pytest puts on the path (`pythonpath` in pyproject.toml).
 """
 
 import os
+from collections.abc import Iterator
 
 import pytest
 
@@ -40,3 +41,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         name = item.path.name
         item.add_marker(pytest.mark.xdist_group("clusters" if name in _CLUSTERS else name))
+
+
+@pytest.fixture(scope="module")
+def optimised() -> Iterator[None]:
+    """Has JAX compile with all optimisations, for tests that run a network long enough."""
+    import jax
+
+    name = "jax_disable_most_optimizations"
+    jax.config.update(name, False)
+    yield
+    jax.config.update(name, os.environ[name.upper()] == "1")

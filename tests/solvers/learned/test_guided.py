@@ -15,6 +15,8 @@ from mallocmuzero.solvers.learned import solver as solver_module
 from mallocmuzero.solvers.learned.solver import guided, make_guided
 from mallocmuzero.solvers.solve import Solution, solve
 
+pytestmark = pytest.mark.usefixtures("optimised")
+
 
 def solve_guided(program: Program, budget: Budget, seed: int = 0, repack: bool = True) -> Solution:
     solver = make_guided(NETWORK, fresh_params(), lambda: FineTuner(NETWORK, fresh_params()))
