@@ -27,12 +27,15 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("RAY_prestart_worker_first_driver", "0")
     # Hundreds of processes import the same modules.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    # The networks here are small: compiling them well takes longer than running them.
-    os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+    # The networks here are small: compiling them well takes longer than running them. The real compiler, where a user
+    # names one, compiles as it does without tests.
+    real = bool(os.environ.get("MALLOCMUZERO_CAPTURE_PYTHON"))
+    if not real:
+        os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
     if not hasattr(config, "cache"):  # pytest's cache provider is switched off
         return
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("jax")))
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2" if real else "0")
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "0")
 
 
@@ -51,4 +54,4 @@ def optimised() -> Iterator[None]:
     name = "jax_disable_most_optimizations"
     jax.config.update(name, False)
     yield
-    jax.config.update(name, os.environ[name.upper()] == "1")
+    jax.config.update(name, os.environ.get(name.upper()) == "1")
