@@ -16,7 +16,7 @@ _LONG = frozenset(
     f"test_{name}.py"
     for name in (
         *("process_topology", "needs", "resume", "status_of_runs", "command_line", "diagnose_command", "learning"),
-        *("update", "solve", "sharded", "server", "replay_contract", "actor_config"),
+        *("update", "solve", "sharded", "server", "replay_contract", "prepare"),
     )
 )
 
