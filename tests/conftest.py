@@ -1,29 +1,57 @@
-"""Shares the tests out between processes, file by file, and keeps what JAX compiles in pytest's cache folder.
+"""Shares the tests out between processes, file by file, and spares them what repeats: compilation, optimisation.
 
-Tests, and the commands that they start, compile the same networks over and over. Helpers of tests lie in `cases`, which
-pytest puts on the path (`pythonpath` in pyproject.toml).
+Tests, and the commands that they start, compile the same networks over and over: they keep what JAX compiles in
+pytest's cache folder. Helpers of tests lie in `cases`, which pytest puts on the path (`pythonpath` in pyproject.toml).
 """
 
 import os
+from collections.abc import Iterator
 
 import pytest
 
 # Tests that start Ray clusters take longest: they begin first, one after the other, in one process.
-_CLUSTERS = frozenset(
-    f"test_{name}.py" for name in ("faults", "listening", "ray_cluster", "ray_nodes", "ray_topology", "slurm")
+_CLUSTERS = frozenset(f"test_{name}.py" for name in ("ray_cluster", "ray_nodes", "ray_topology", "slurm"))
+# The longest of the others begin next, so that none of them is left over for one process at the end.
+_LONG = frozenset(
+    f"test_{name}.py"
+    for name in (
+        *("process_topology", "needs", "resume", "status_of_runs", "command_line", "diagnose_command", "learning"),
+        *("update", "solve", "sharded", "server", "replay_contract", "prepare"),
+    )
 )
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Ray's workers are polite otherwise, and starve beside other tests; it keeps idle ones that no run here takes.
+    os.environ.setdefault("RAY_worker_niceness", "0")
+    os.environ.setdefault("RAY_prestart_worker_first_driver", "0")
+    # Hundreds of processes import the same modules.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    # The networks here are small: compiling them well takes longer than running them. The real compiler, where a user
+    # names one, compiles as it does without tests.
+    real = bool(os.environ.get("MALLOCMUZERO_CAPTURE_PYTHON"))
+    if not real:
+        os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
     if not hasattr(config, "cache"):  # pytest's cache provider is switched off
         return
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("jax")))
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2" if real else "0")
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "0")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: item.path.name not in _CLUSTERS)
+    items.sort(key=lambda item: (item.path.name not in _CLUSTERS, item.path.name not in _LONG))
     for item in items:
         name = item.path.name
         item.add_marker(pytest.mark.xdist_group("clusters" if name in _CLUSTERS else name))
+
+
+@pytest.fixture(scope="module")
+def optimised() -> Iterator[None]:
+    """Has JAX compile with all optimisations, for tests that run a network long enough."""
+    import jax
+
+    name = "jax_disable_most_optimizations"
+    jax.config.update(name, False)
+    yield
+    jax.config.update(name, os.environ.get(name.upper()) == "1")

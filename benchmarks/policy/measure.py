@@ -11,7 +11,7 @@ import argparse
 import hashlib
 from pathlib import Path
 
-from mallocmuzero.launch.run.guided import SHIPPED
+from mallocmuzero.launch.run.shipped import SHIPPED
 from mallocmuzero.solvers.common.budget import PROCESSOR, Budget
 from mallocmuzero.solvers.common.task import Task
 from mallocmuzero.solvers.solve import Solver, warm_up

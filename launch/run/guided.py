@@ -12,11 +12,11 @@ from ...solvers.learned.config import GuidedConfig
 from ...solvers.learned.score import NONE, Score, check_params, make_score
 from ...solvers.learned.solver import make_guided, make_policy
 from ...solvers.solve import Solution, Solvers, solve
+from .shipped import SHIPPED
 
 GUIDED, POLICY = "guided", "policy"
 # They end with packing the mapping anew.
 LEARNED = (GUIDED, POLICY)
-SHIPPED = Path(__file__).parents[1] / "policies" / "default.policy"
 
 
 def learned_solvers(

@@ -10,7 +10,7 @@ from ...learner.checkpoints.policy_file import Policy, read_policy, write_policy
 from ...learner.networks.network import Network
 from .checkpoints import LEARNER, RunCheckpoints
 from .directory import RunDirectory
-from .guided import SHIPPED
+from .shipped import SHIPPED
 
 # An exported policy carries this many points of its learning curve, and these figures of each.
 _CURVE_POINTS = 60

@@ -1,5 +1,6 @@
 """Builds the parts of a run from its configuration: the learner's state and update, actors, evaluations, seeds."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import IntEnum
@@ -15,6 +16,7 @@ from ...actors.self_play.config import RESIDENCY
 from ...actors.self_play.residency_actor import ResidencyActor
 from ...env.program.program import Program
 from ...learner.checkpoints.checkpoint import Checkpoints
+from ...learner.config import LearnerConfig
 from ...learner.networks.network import Network, Params
 from ...learner.state import TrainingState, init_state
 from ...learner.update import Update, make_optimiser, make_update
@@ -38,9 +40,13 @@ def seed_of(seed: int, role: Role, index: int = 0) -> int:
 
 
 def initial_state(config: TrainConfig, network: Network) -> TrainingState:
-    """Returns the training state of a new run."""
-    key = jax.random.PRNGKey(seed_of(config.seed, Role.LEARNER))
-    return init_state(network, make_optimiser(config.learner), key)
+    """Returns the training state of a new run; the same one to who asks again."""
+    return _initial_state(network, config.learner, seed_of(config.seed, Role.LEARNER))
+
+
+@functools.lru_cache(maxsize=1)
+def _initial_state(network: Network, learner: LearnerConfig, seed: int) -> TrainingState:
+    return init_state(network, make_optimiser(learner), jax.random.PRNGKey(seed))
 
 
 def starting_state(config: TrainConfig, network: Network, resumed: Resumed | None) -> TrainingState:
@@ -54,14 +60,22 @@ def starting_state(config: TrainConfig, network: Network, resumed: Resumed | Non
 
 
 def make_training_update(config: TrainConfig, network: Network) -> Update:
-    """Returns the learner's update step. Reanalyse searches with the actors' own search settings."""
-    if not config.learner.reanalyse_fraction:
-        return make_update(network, config.learner)
+    """Returns the learner's update step. Reanalyse searches with the actors' own search settings.
+
+    Runs with equal settings in one process share the step, and with it what JAX has traced and compiled.
+    """
+    return _training_update(network, config.learner, config.search if config.learner.reanalyse_fraction else None)
+
+
+@functools.cache
+def _training_update(network: Network, learner: LearnerConfig, settings: SearchConfig | None) -> Update:
+    if settings is None:
+        return make_update(network, learner)
 
     def search_again(params: Params, key: jax.Array, observation: jax.Array, legal: jax.Array) -> SearchResult:
-        return search(network, params, key, observation, legal, config.search)
+        return search(network, params, key, observation, legal, settings)
 
-    return make_update(network, config.learner, search_again)
+    return make_update(network, learner, search_again)
 
 
 def make_actor(

@@ -68,8 +68,6 @@ def started(arguments: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]
             stdout=file,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            # Ray's workers are polite otherwise, and starve beside other tests.
-            env={**os.environ, "RAY_worker_niceness": "0"},
         )
     try:
         yield process

@@ -5,7 +5,6 @@ with a line of JSON: `address`, and `dashboard` where the head has one.
 """
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,8 +23,6 @@ def ray_nodes(nodes: list[dict[str, Any]], log: Path) -> Iterator[tuple[subproce
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
-            # Workers are as important as the rest.
-            env={**os.environ, "RAY_worker_niceness": "0"},
         )
     assert process.stdin is not None
     assert process.stdout is not None

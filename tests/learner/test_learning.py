@@ -4,6 +4,7 @@ from typing import Any
 
 import jax
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from mallocmuzero.actors.search.search import SearchConfig, greedy, search
@@ -13,6 +14,8 @@ from mallocmuzero.learner.networks.network import Network, NetworkConfig, Params
 from mallocmuzero.learner.state import init_state
 from mallocmuzero.learner.update import make_optimiser, make_update
 from mallocmuzero.replay.segment import Batch
+
+pytestmark = pytest.mark.usefixtures("optimised")
 
 LENGTH = 12
 GAMES = 64

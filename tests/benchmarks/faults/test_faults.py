@@ -1,37 +1,13 @@
-"""A sample of the faults that benchmarks/faults/measure.py does to a run, and the page of faults beside its results."""
+"""The faults that benchmarks/faults/measure.py does to a run, but for their doing, and the page of faults.
 
-import importlib.util
-import random
+`tests/launch/ray/test_ray_topology.py` does two of them.
+"""
+
 from pathlib import Path
-
-import pytest
 
 from benchmarks.faults import measure as faults
 from benchmarks.faults import page as faults_page
 from benchmarks.faults import run as fault_run
-
-_CALL_TIMEOUT_S = 10.0
-_GONE_S = 60.0
-
-
-@pytest.mark.skipif(
-    importlib.util.find_spec("ray") is None or importlib.util.find_spec("reverb") is None,
-    reason="needs mallocmuzero[cluster]",
-)
-def test_a_run_survives_a_stopped_actor_and_a_killed_driver(tmp_path: Path) -> None:
-    run = fault_run.Run(tmp_path / "run", tmp_path / "console", _CALL_TIMEOUT_S)
-    try:
-        for kind, by in (("stopped", "itself"), ("driver", "resume")):
-            record = faults.suffer(run, kind, random.Random(kind))
-            assert record["well"], (record, run.console_since(0)[-5:])
-            assert record["by"] == by
-            assert record["said"]
-            assert not record["best_lost"]
-            assert (record["left_behind"], record["broken_promises"], record["traceback"]) == ([], [], False)
-    finally:
-        status = run.stop()
-        left = fault_run.end_all(run.family(), _GONE_S)
-    assert (status, left) == (130, [])
 
 
 def test_the_page_says_what_the_results_say() -> None:

@@ -28,7 +28,7 @@ needs_cluster = pytest.mark.skipif(
 DEPLOY = Path(__file__).parents[3] / "deploy"
 _WAIT_S = 400.0
 # Another Ray on this machine may have the agents' usual port, and jobs are submitted through an agent.
-_NODE = {"num_cpus": 2, "object_store_memory": 100 * 2**20, "dashboard_agent_listen_port": 0}
+_NODE = {"num_cpus": 1, "object_store_memory": 100 * 2**20, "dashboard_agent_listen_port": 0}
 
 
 def job_status(dashboard: str) -> str:
@@ -122,7 +122,10 @@ def test_a_job_on_three_nodes_loses_one_is_stopped_and_goes_on(tmp_path: Path) -
         again = ["train", "--run-dir", str(run_dir), "--resume", "--address", there["address"], "--steps", goal]
         with started([*again, "--set", "ray.nodes=2", "--actors", "1"], log) as process:
             assert process.wait(_WAIT_S) == 0, log.read_text()
-        assert f"going on from update {saved['step']}" in log.read_text()
+        text = log.read_text()
+        assert f"going on from update {saved['step']}" in text
+        assert "muzero-or-production" in text
+        assert (run_dir / "best" / f"{WORKLOAD}.png").exists()
         assert counters(run_dir)["step"] == int(goal)
         assert max(line.get("play/moves", 0) for line in metric_lines(run_dir)) > saved["moves"]
 

@@ -1,115 +1,128 @@
-"""The Ray topology end to end: a Reverb server, actors and a learner in processes of their own, stopped and resumed.
+"""One run on this machine, by Ray actors around two replay servers: it outlives faults and ends in order.
 
-Ray runs in processes that the tests start and end; what they leave behind would be found by the next test.
+The measurement of faults (`benchmarks/faults`) starts it, watches it from outside and resumes it.
 """
 
 import importlib.util
 import os
+import random
 import signal
+import socket
+import sys
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
-from launch_cases import (
-    WORKLOAD,
-    counters,
-    last_checkpoint,
-    metric_lines,
-    moves_so_far,
-    started,
-    train_arguments,
-    wait_for_moves,
-)
+from launch_cases import counters, last_checkpoint, metric_lines, started
+from listening import listening
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("ray") is None or importlib.util.find_spec("reverb") is None,
-    reason="needs mallocmuzero[cluster]",
-)
-_WAIT_S = 240.0
+from benchmarks.faults import measure as faults
+from benchmarks.faults import run as fault_run
+
+_SERVERS = 2
+_CALL_TIMEOUT_S = 10.0
+_GONE_S = 60.0
+_WAIT_S = 400.0
 
 
-def children(process_id: int) -> list[psutil.Process]:
-    """All processes that stem from one, itself included."""
-    root = psutil.Process(process_id)
-    return [root, *root.children(recursive=True)]
-
-
-def named(processes: list[psutil.Process], text: str) -> list[psutil.Process]:
-    """Those whose command line contains `text`."""
-    found = []
-    for process in processes:
+def test_a_socket_that_others_reach_is_found() -> None:
+    with socket.create_server(("", 0)) as server:
+        place = f"0.0.0.0 port {server.getsockname()[1]}"
         try:
-            if text in " ".join(process.cmdline()):
-                found.append(process)
-        except psutil.NoSuchProcess:
-            continue
-    return found
+            assert place in listening(os.getpid())
+        except PermissionError as error:
+            pytest.skip(str(error))
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo\0")
+        assert place not in listening(os.getpid())
 
 
-def assert_all_gone(processes: list[psutil.Process]) -> None:
-    """Nothing is left behind."""
-    _, alive = psutil.wait_procs(processes, timeout=30)
-    assert not alive
+def contents(folder: Path) -> dict[str, bytes]:
+    """Returns the files of a folder."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_run_loses_an_actor_is_interrupted_and_resumed(tmp_path: Path) -> None:
-    run_dir, log = tmp_path / "run", tmp_path / "log"
-    arguments = train_arguments(run_dir, "--topology", "ray", "--actors", "2")
-    with started(arguments, log) as process:  # Without an end.
-        wait_for_moves(run_dir, 400, process.pid)
-        family = children(process.pid)
-        first, *_ = named(family, "ray::ActorWorker")
-        first.kill()
-        wait_for_moves(run_dir, moves_so_far(run_dir) + 200, process.pid)
-        family = list({*family, *children(process.pid)})
-        os.killpg(process.pid, signal.SIGINT)
-        assert process.wait(_WAIT_S) == 130, log.read_text()
-    assert_all_gone(family)
-    text = log.read_text()
-    assert "0:00 · 0 moves" in text
-    assert "the workers compile" in text
-    assert "died" in text
-    assert "starting another" in text
-    assert "Traceback" not in text
-    saved = counters(run_dir)
+def later(run_dir: Path, step: int) -> list[dict[str, Any]]:
+    """Returns the lines of metrics after an update that tell of the replay."""
+    return [line for line in metric_lines(run_dir) if line["step"] > step and "replay/inserts" in line]
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("ray") is None or importlib.util.find_spec("reverb") is None or sys.platform != "linux",
+    reason="needs mallocmuzero[cluster] on Linux",
+)
+def test_a_run_outlives_faults_is_interrupted_resumed_and_loses_its_replay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(fault_run.SETTINGS, "replay.servers", _SERVERS)
+    monkeypatch.setitem(faults.WHOLE, faults.REPLAY, _SERVERS)
+    monkeypatch.setattr(faults, "_LATEST_S", 1.0)
+    run_dir, console = tmp_path / "run", tmp_path / "console"
+    run = fault_run.Run(run_dir, console, _CALL_TIMEOUT_S)
+    closed = True
+    try:
+        # An actor hangs for ever: another takes its place. The driver dies: the run is resumed.
+        for kind, by in (("stopped", "itself"), ("driver", "resume")):
+            record = faults.suffer(run, kind, random.Random(kind))
+            assert record["well"], (record, run.console_since(0)[-5:])
+            assert record["by"] == by
+            assert record["said"]
+            assert not record["best_lost"]
+            assert (record["left_behind"], record["broken_promises"], record["traceback"]) == ([], [], False)
+        text = console.read_text()
+        assert "0:00 · 0 moves" in text
+        assert "the workers compile" in text
+        assert "starting another" in text
+
+        # It listens to this machine alone.
+        assert all(
+            any(one.status == psutil.CONN_LISTEN for one in replay.net_connections())
+            for replay in run.processes(faults.REPLAY)
+        )
+        try:
+            assert listening(run.driver.pid) == {}
+        except PermissionError:
+            closed = False
+
+        # Ctrl-C in the terminal reaches the whole process group.
+        os.killpg(run.driver.pid, signal.SIGINT)
+        assert fault_run.wait_until(lambda: not run.alive, _WAIT_S)
+    finally:
+        status = run.stop()
+        left = fault_run.end_all(run.family(), _GONE_S)
+    assert (status, left) == (130, [])
+    assert "Traceback" not in console.read_text()
+    interrupted, saved = last_checkpoint(run_dir), counters(run_dir)
     assert saved["step"] > 0
     assert saved["episodes"] > 0
-    inserts_before = max(line.get("replay/inserts", 0) for line in metric_lines(run_dir))
-    assert inserts_before > 0
+    assert sorted(path.name for path in (interrupted / "replay").iterdir()) == ["server_0", "server_1"]
+    replay = contents(interrupted / "replay")
+    inserts = max(line.get("replay/inserts", 0) for line in metric_lines(run_dir))
+    assert inserts > 0
 
-    # The other half: everything goes on where it stood, with one actor now.
-    goal = str(saved["step"] + 12)
-    log = tmp_path / "log-2"
-    with started(["train", "--run-dir", str(run_dir), "--resume", "--actors", "1", "--steps", goal], log) as process:
-        assert process.wait(_WAIT_S) == 0, log.read_text()
+    # With one actor it goes on from both servers, until one of them dies.
+    log = tmp_path / "log"
+    alone = ("--actors", "1", "--set", "schedule.evaluate_period=0", "--set", "schedule.checkpoint_minutes=10.0")
+    with started(["train", "--run-dir", str(run_dir), "--resume", *alone], log) as process:
+        assert fault_run.wait_until(lambda: later(run_dir, saved["step"]) or process.poll() is not None, _WAIT_S)
+        family = psutil.Process(process.pid).children(recursive=True)
+        servers = [one for one in family if faults.REPLAY in " ".join(one.cmdline())]
+        assert len(servers) == _SERVERS
+        servers[0].kill()
+        assert process.wait(_WAIT_S) == 2, log.read_text()
+    assert fault_run.end_all(family, _GONE_S) == []
     text = log.read_text()
     assert f"going on from update {saved['step']}" in text
-    assert "muzero-or-production" in text
-    resumed = counters(run_dir)
-    assert resumed["step"] == int(goal)
-    assert resumed["moves"] > saved["moves"]
-    (first_line, *_) = [
-        line for line in metric_lines(run_dir) if line["step"] > saved["step"] and "replay/inserts" in line
-    ]
-    assert first_line["replay/inserts"] >= inserts_before  # the table and its counters are those of before
-    last_line = [line for line in metric_lines(run_dir) if "blocked/learner_s" in line][-1]
-    assert {"blocked/actors_turn_s", "blocked/actors_parameters_s", "blocked/learner_turn_s"} <= set(last_line)
-    assert {"blocked/actors_s", "play/policy_lag", "replay/samples_per_insert"} <= set(last_line)
-    assert (run_dir / "best" / f"{WORKLOAD}.png").exists()
-
-
-def test_run_ends_with_a_clear_line_when_the_replay_server_dies(tmp_path: Path) -> None:
-    run_dir, log = tmp_path / "run", tmp_path / "log"
-    arguments = train_arguments(run_dir, "--topology", "ray", schedule__evaluate_period=0)
-    with started(arguments, log) as process:
-        wait_for_moves(run_dir, 200, process.pid)
-        family = children(process.pid)
-        (server,) = named(family, "reverb.server_process")
-        server.kill()
-        assert process.wait(_WAIT_S) == 2, log.read_text()
-    assert_all_gone(family)
-    *_, line = log.read_text().splitlines()
-    assert line.startswith("mallocmuzero: error: the replay server died")
-    # The learner is saved without it.
+    assert text.splitlines()[-1].startswith("mallocmuzero: error: the replay server died")
+    # The learner is saved, with the replay of the checkpoint before.
+    assert last_checkpoint(run_dir) != interrupted
     assert (last_checkpoint(run_dir) / "learner").exists()
-    assert not (last_checkpoint(run_dir) / "replay").exists()
+    assert contents(last_checkpoint(run_dir) / "replay") == replay
+    first, *_ = later(run_dir, saved["step"])
+    assert first["replay/inserts"] >= inserts  # the tables and their counts are those of before
+    assert counters(run_dir)["moves"] > saved["moves"]
+    last = [line for line in metric_lines(run_dir) if "blocked/learner_s" in line][-1]
+    assert {"blocked/actors_turn_s", "blocked/actors_parameters_s", "blocked/learner_turn_s"} <= set(last)
+    assert {"blocked/actors_s", "play/policy_lag", "replay/samples_per_insert"} <= set(last)
+    if not closed:
+        pytest.skip("all but the sockets: this system does not let one process look at another's")

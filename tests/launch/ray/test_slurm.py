@@ -29,7 +29,10 @@ while [ "${1#--}" != "$1" ]; do shift; done
 echo "srun $*" >>"$SRUN_LOG"
 case "$1 $2" in
 "hostname --ip-address") echo 127.0.0.1 ;;
-"ray start") exec "$@" --num-cpus=2 --dashboard-agent-listen-port=0 ;;
+"ray start")
+    [ "$3" != --head ] || set -- "$@" --include-dashboard=false
+    exec "$@" --num-cpus=1 --dashboard-agent-listen-port=0
+    ;;
 *) exec "$@" ;;
 esac
 """
@@ -65,14 +68,13 @@ def test_the_script_starts_two_nodes_trains_saves_in_time_and_ends_them(tmp_path
     for setting, value in {**SETTINGS, "schedule.evaluate_period": 0}.items():
         section, key = setting.split(".")
         sections.setdefault(section, {})[key] = value
-    config.write_text(json.dumps({"workloads": [WORKLOAD], "actors": 2, **sections}))
+    config.write_text(json.dumps({"workloads": [WORKLOAD], "actors": 1, **sections}))
     environment = {
         **os.environ,
         "PATH": f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}",
         "SRUN_LOG": str(tmp_path / "srun"),
         "RAY_PORT": str(free_port()),
         "RAY_TMPDIR": str(short_folder),
-        "RAY_worker_niceness": "0",
         "SLURM_JOB_NODELIST_HET_GROUP_0": "head-list",
         "SLURM_JOB_NODELIST_HET_GROUP_1": "worker-list",
         "SLURM_SUBMIT_DIR": str(ROOT),

@@ -6,6 +6,7 @@ import textwrap
 
 import pytest
 
+from mallocmuzero.launch.run.guided import LEARNED
 from mallocmuzero.launch.start import needs
 from mallocmuzero.solvers.solve import SOLVERS
 
@@ -18,11 +19,8 @@ USED = """
     from mallocmuzero.env.physics.event_loop import weigh_copies
     from mallocmuzero.solvers.solve import SOLVERS, warm_up
 
-    if {name!r} == "guided":
-        from mallocmuzero.launch.run.guided import guided_solver
-        solver = guided_solver()
-    else:
-        solver = SOLVERS[{name!r}]
+    from mallocmuzero.launch.run.guided import learned_solvers
+    solver = {{**SOLVERS, **learned_solvers()}}[{name!r}]
     make_judge(load("tiny"))
     warm_up(solver)  # compiles what it calls
     rarely = {{id(kernel) for kernel in kernels_of(needs.SEARCH_PACKING)}}
@@ -43,4 +41,4 @@ def test_solvers_run_the_kernels_that_they_need(name: str) -> None:
 
 
 def test_all_solvers_are_there() -> None:
-    assert set(needs.SOLVERS) == {*SOLVERS, "guided"}
+    assert set(needs.SOLVERS) == {*SOLVERS, *LEARNED}

@@ -19,7 +19,7 @@ from mallocmuzero.launch.session.builders import initial_state
 from mallocmuzero.learner.checkpoints.checkpoint import Checkpoints
 from mallocmuzero.learner.networks.network import Network
 
-STEPS = 24
+STEPS = 150
 _WAIT_S = 300.0
 
 
@@ -45,75 +45,65 @@ def fingerprint(run_dir: Path) -> dict[str, Any]:
     }
 
 
-def test_half_a_run_and_its_other_half_are_the_run(tmp_path: Path) -> None:
-    whole, halves = tmp_path / "whole", tmp_path / "halves"
-    assert call(*train_arguments(whole, "--steps", str(STEPS)))[0] == 0
-    assert call(*train_arguments(halves, "--steps", str(STEPS // 2)))[0] == 0
-    assert counters(halves)["step"] == STEPS // 2
-    assert call("train", "--run-dir", str(halves), "--resume", "--steps", str(STEPS))[0] == 0
-    assert fingerprint(halves) == fingerprint(whole)
-    # Another seed is another run: the comparison can fail.
-    other = tmp_path / "other"
-    assert call(*train_arguments(other, "--steps", str(STEPS), "--seed", "1"))[0] == 0
-    assert fingerprint(other) != fingerprint(whole)
+def _wait_for_a_saved_update(run_dir: Path, step: int) -> None:
+    """Waits for a whole checkpoint from after an update; a slow machine saves before the first."""
+    deadline = time.monotonic() + _WAIT_S
+    while time.monotonic() < deadline:
+        for manifest in (run_dir / "checkpoints").glob("[0-9]*/manifest.json"):
+            with contextlib.suppress(OSError, ValueError):  # it is just being written, or removed
+                if json.loads(manifest.read_text())["counters"]["step"] > step:
+                    return
+        time.sleep(0.02)
+
+
+def test_a_run_that_is_interrupted_killed_and_resumed_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
+    whole, broken, log = tmp_path / "whole", tmp_path / "broken", tmp_path / "log"
+    assert call(*train_arguments(whole, "--steps", str(STEPS), schedule__evaluate_period=50))[0] == 0
+    # Saving all the time, so that the kill probably hits it in the middle of a checkpoint.
+    saving = train_arguments(
+        broken, "--steps", str(STEPS), schedule__evaluate_period=50, schedule__checkpoint_minutes=0.001
+    )
+    with started(saving, log) as process:
+        _wait_for_a_saved_update(broken, 0)
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(_WAIT_S) == 130, log.read_text()
+    text = log.read_text()
+    assert "Traceback" not in text
+    assert "--resume" in text
+    interrupted = counters(broken)
+    assert 0 < interrupted["step"] < STEPS
+    assert interrupted["moves"] > 0
+    with started(["train", "--run-dir", str(broken), "--resume"], log) as process:
+        _wait_for_a_saved_update(broken, interrupted["step"])
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    assert f"going on from update {interrupted['step']}" in log.read_text()
+    killed = counters(broken)
+    assert interrupted["step"] < killed["step"] < STEPS, log.read_text()
+    # The comparison can fail.
+    assert fingerprint(broken) != fingerprint(whole)
+    options = ("--resume", "--set", "schedule.checkpoint_minutes=10.0")
+    status, output, errors = call("train", "--run-dir", str(broken), *options)
+    assert status == 0
+    assert f"going on from update {killed['step']}" in errors
+    assert "muzero-or-production" in output
+    assert fingerprint(broken) == fingerprint(whole)
 
     # The learning curve is the same one too, and no point of it is there twice.
     def curve(run_dir: Path) -> list[tuple[int, float]]:
         name = f"evaluation/{WORKLOAD}/muzero-policy/latency_us"
         return [(line["step"], line[name]) for line in metric_lines(run_dir) if name in line]
 
-    assert [step for step, _ in curve(whole)] == [0, 8, 16, 24]
-    assert curve(halves) == curve(whole)
+    assert [step for step, _ in curve(whole)] == [0, 50, 100, 150]
+    assert curve(broken) == curve(whole)
 
 
-def _has_saved_updates(run_dir: Path) -> bool:
-    """Returns whether a run has a whole checkpoint from after an update; a slow machine saves before the first."""
-    for manifest in (run_dir / "checkpoints").glob("[0-9]*/manifest.json"):
-        with contextlib.suppress(OSError, ValueError):  # it is just being written, or removed
-            if json.loads(manifest.read_text())["counters"]["step"] > 0:
-                return True
-    return False
-
-
-def test_killed_run_resumes_from_its_last_checkpoint_and_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    assert call(*train_arguments(whole, "--steps", "150", schedule__evaluate_period=0))[0] == 0
-    # Saving all the time, so that the kill probably hits it in the middle of a checkpoint.
-    arguments = train_arguments(
-        killed, "--steps", "150", schedule__checkpoint_minutes=0.001, schedule__evaluate_period=0
-    )
-    with started(arguments, tmp_path / "log") as process:
-        deadline = time.monotonic() + _WAIT_S
-        while not _has_saved_updates(killed) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    saved = counters(killed)
-    assert 0 < saved["step"] < 150, (tmp_path / "log").read_text()
-    status, _, errors = call("train", "--run-dir", str(killed), "--resume", "--set", "schedule.checkpoint_minutes=10.0")
-    assert status == 0
-    assert f"going on from update {saved['step']}" in errors
-    assert fingerprint(killed) == fingerprint(whole)
-
-
-def test_ctrl_c_saves_and_the_run_can_be_resumed(tmp_path: Path) -> None:
-    run_dir, log = tmp_path / "run", tmp_path / "log"
-    with started(train_arguments(run_dir), log) as process:  # Without an end.
-        deadline = time.monotonic() + _WAIT_S
-        while not (run_dir / "best" / f"{WORKLOAD}.mapping.json.gz").exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        os.killpg(process.pid, signal.SIGINT)
-        assert process.wait(_WAIT_S) == 130
-    text = log.read_text()
-    assert "Traceback" not in text
-    assert "--resume" in text
-    saved = counters(run_dir)
-    assert saved["moves"] > 0
-    status, output, _ = call("train", "--run-dir", str(run_dir), "--resume", "--steps", str(saved["step"] + 2))
-    assert status == 0
-    assert "muzero-or-production" in output
-    assert counters(run_dir)["step"] == saved["step"] + 2
-    assert counters(run_dir)["moves"] >= saved["moves"]
+def test_another_seed_is_another_run(tmp_path: Path) -> None:
+    runs = [tmp_path / str(seed) for seed in (0, 0, 1)]
+    for run_dir in runs[1:]:
+        arguments = train_arguments(run_dir, "--steps", "6", "--seed", run_dir.name, schedule__evaluate_period=0)
+        assert call(*arguments)[0] == 0
+    assert fingerprint(runs[1]) != fingerprint(runs[2])
 
 
 def _hash(data: bytes) -> str:

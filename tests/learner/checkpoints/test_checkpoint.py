@@ -1,5 +1,6 @@
 """Checkpoints: what was saved comes back bit for bit, and nothing else is accepted."""
 
+import functools
 import hashlib
 import json
 import shutil
@@ -25,16 +26,17 @@ CONFIG = LearnerConfig(batch_size=2, unroll_steps=2, td_steps=2)
 OPTIMISER = make_optimiser(CONFIG)
 
 
+@functools.cache
 def fresh_state(seed: int = 0) -> TrainingState:
     return init_state(NETWORK, OPTIMISER, jax.random.PRNGKey(seed))
 
 
-STATE = fresh_state(0)
-TEMPLATE = fresh_state(1)
+def template() -> TrainingState:
+    return fresh_state(1)
 
 
 def at_step(step: int) -> TrainingState:
-    return STATE.replace(step=np.int32(step))
+    return fresh_state().replace(step=np.int32(step))
 
 
 def assert_same(left: Any, right: Any) -> None:
@@ -52,12 +54,12 @@ def saved(tmp_path: Path) -> Path:
 def test_a_restored_run_continues_bit_for_bit(tmp_path: Path) -> None:
     update = make_update(NETWORK, CONFIG)
     batches = [make_batch(CONFIG, 6, [9, 3], seed) for seed in range(4)]
-    state = STATE
+    state = fresh_state()
     for batch in batches[:2]:
         state, _, _ = update(state, batch)
     checkpoints = Checkpoints(tmp_path / "new" / "folder", NETWORK)
     checkpoints.save(state)
-    restored = checkpoints.restore(TEMPLATE)
+    restored = checkpoints.restore(template())
     assert_same(restored, state)
     for batch in batches[2:]:
         state, metrics, _ = update(state, batch)
@@ -69,7 +71,7 @@ def test_a_restored_run_continues_bit_for_bit(tmp_path: Path) -> None:
 def test_parameters_load_without_knowing_the_network(saved: Path) -> None:
     network, params, step = load_parameters(saved)
     assert (network, step) == (NETWORK, 7)
-    assert_same(params, STATE.params)
+    assert_same(params, fresh_state().params)
 
 
 def test_manifest_says_what_the_checkpoint_is(saved: Path) -> None:
@@ -83,7 +85,7 @@ def test_manifest_says_what_the_checkpoint_is(saved: Path) -> None:
 
 def test_manifest_hashes_the_values_of_every_leaf(saved: Path) -> None:
     found = [leaf["sha256"] for leaf in read_manifest(saved)["leaves"]]
-    state = Checkpoints(saved.parent, NETWORK).restore(TEMPLATE)
+    state = Checkpoints(saved.parent, NETWORK).restore(template())
     assert found == [hashlib.sha256(np.asarray(leaf).tobytes()).hexdigest() for leaf in jax.tree.leaves(state)]
 
 
@@ -93,17 +95,17 @@ def test_keeps_the_last_ones(tmp_path: Path) -> None:
     for step in (1, 5, 12):
         checkpoints.save(at_step(step))
     assert checkpoints.steps() == [5, 12]
-    assert int(checkpoints.restore(TEMPLATE).step) == 12
-    assert int(checkpoints.restore(TEMPLATE, step=5).step) == 5
+    assert int(checkpoints.restore(template()).step) == 12
+    assert int(checkpoints.restore(template(), step=5).step) == 5
     with pytest.raises(UserError, match=r"no checkpoint of step 1; there are \[5, 12\]"):
-        checkpoints.restore(TEMPLATE, step=1)
+        checkpoints.restore(template(), step=1)
 
 
 def test_saving_a_step_again_replaces_it(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path, NETWORK)
     checkpoints.save(at_step(3))
-    checkpoints.save(TEMPLATE.replace(step=np.int32(3)))
-    assert_same(checkpoints.restore(STATE).params, TEMPLATE.params)
+    checkpoints.save(template().replace(step=np.int32(3)))
+    assert_same(checkpoints.restore(fresh_state()).params, template().params)
     assert [path.name for path in tmp_path.iterdir()] == ["step_000000003"]
 
 
@@ -128,18 +130,18 @@ def test_a_failed_save_leaves_the_older_checkpoint(tmp_path: Path, monkeypatch: 
     with pytest.raises(UserError, match=r"step_000000002: cannot write the checkpoint: .*No space left"):
         checkpoints.save(at_step(2))
     assert [path.name for path in tmp_path.iterdir()] == ["step_000000001"]
-    assert int(checkpoints.restore(TEMPLATE).step) == 1
+    assert int(checkpoints.restore(template()).step) == 1
 
 
 def test_missing_checkpoints(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"nowhere: no checkpoint there; check the path"):
-        Checkpoints(tmp_path / "nowhere", NETWORK).restore(TEMPLATE)
+        Checkpoints(tmp_path / "nowhere", NETWORK).restore(template())
     with pytest.raises(UserError, match=r"nowhere: no such checkpoint"):
         load_parameters(tmp_path / "nowhere")
 
 
-def restore(path: Path, network: Network = NETWORK, template: TrainingState = TEMPLATE) -> TrainingState:
-    return Checkpoints(path.parent, network).restore(template)
+def restore(path: Path, network: Network = NETWORK, like: TrainingState | None = None) -> TrainingState:
+    return Checkpoints(path.parent, network).restore(template() if like is None else like)
 
 
 def test_another_network_is_refused(saved: Path) -> None:
@@ -151,7 +153,7 @@ def test_another_network_is_refused(saved: Path) -> None:
 def test_another_optimiser_is_refused(saved: Path) -> None:
     other = init_state(NETWORK, optax.sgd(0.1), jax.random.PRNGKey(0))
     with pytest.raises(UserError, match="another optimiser"):
-        restore(saved, template=other)
+        restore(saved, like=other)
 
 
 def change_manifest(path: Path, **changes: Any) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mallocmuzero.env.errors import FormatError
-from mallocmuzero.launch.run.guided import SHIPPED
+from mallocmuzero.launch.run.shipped import SHIPPED
 from mallocmuzero.learner.checkpoints.plain_policy import read_plain_parameters
 from mallocmuzero.learner.checkpoints.policy_file import read_policy, write_policy
 from mallocmuzero.learner.networks.network import Network, NetworkConfig
