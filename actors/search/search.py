@@ -105,7 +105,7 @@ def search(
     """
     _check_legal(legal)
     observations, legal = jnp.asarray(observations), jnp.asarray(legal)
-    known = jnp.full(legal.shape, jnp.nan) if outcomes is None else jnp.asarray(outcomes, jnp.float32)
+    known = jnp.full(legal.shape, jnp.nan, jnp.float32) if outcomes is None else jnp.asarray(outcomes, jnp.float32)
     return _search(network, params, key, observations, legal, known, config)
 
 

@@ -132,6 +132,9 @@ class ResidencyActor:
             made += len(self._slots)
             self._write_pending()
             replay_seconds += time.perf_counter() - stepped
+        for slot in self._slots:
+            if slot.context.best[0] < self._reported_s(slot.context):
+                self._report(slot.context)
         episodes, self._episodes = self._episodes, []
         return PlayReport(
             moves=made,
@@ -151,10 +154,10 @@ class ResidencyActor:
             self._report(context)
 
     def _report(self, context: ResidencyProgram) -> None:
-        """Reports the best plan of a program at the end of a game; its digits only if it is new."""
+        """Reports the best plan of a program; its digits only if it is new."""
         seconds, plan = context.best
-        new = seconds < context.reported_s
-        context.reported_s = min(seconds, context.reported_s)
+        new = seconds < self._reported_s(context)
+        self._pool.reported_s[context.program.name] = min(seconds, self._reported_s(context))
         self._episodes.append(
             EpisodeResult(
                 program=context.program.name,
@@ -168,6 +171,9 @@ class ResidencyActor:
                 branch=True,
             )
         )
+
+    def _reported_s(self, context: ResidencyProgram) -> float:
+        return self._pool.reported_s.get(context.program.name, np.inf)
 
     def _write_pending(self) -> None:
         """Hands the queued steps to their writers; after a `ReplayTimeout` the rest stays queued."""
@@ -187,6 +193,7 @@ class ResidencyActor:
             "moves": self._moves,
             "key": np.asarray(jax.random.key_data(self._key)).tolist(),
             "plans": self._pool.saved(),
+            "reported": dict(self._pool.reported_s),
             "rounds": [slot.state() for slot in self._slots],
         }
 
@@ -205,6 +212,7 @@ class ResidencyActor:
         self._moves = int(state["moves"])
         self._key = jax.random.wrap_key_data(jnp.asarray(state["key"], jnp.uint32))
         self._pool.restore(state["plans"])
+        self._pool.reported_s = {name: float(seconds) for name, seconds in state["reported"].items()}
         for index, (slot, where) in enumerate(zip(self._slots, state["rounds"], strict=True)):
             try:
                 slot.restore(where)

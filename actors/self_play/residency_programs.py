@@ -31,14 +31,12 @@ class ResidencyProgram:
 
     Attributes:
       task: the game that plans are played in; all its games take turns.
-      reported_s: seconds of the best plan that has been reported.
     """
 
     def __init__(self, program: Program, config: ActorConfig) -> None:
         """Prepares a program."""
         self._config = config
         self.task = Task(program, None, config.objective, _ENDLESS, 0, game=config.game(program))
-        self.reported_s = np.inf
         self._best: tuple[float, Plan] | None = None
 
     @property
@@ -76,7 +74,7 @@ class ResidencyProgram:
 
     def offer(self, seconds: float, plan: Plan) -> None:
         """Keeps a plan if it is better than the best."""
-        if self._best is None or seconds < self._best[0]:
+        if seconds < self.best[0]:
             self._best = seconds, plan.copy()
 
     def saved(self) -> list[Any] | None:
@@ -85,13 +83,18 @@ class ResidencyProgram:
 
 
 class ResidencyPool:
-    """Programs that are prepared when their first game begins."""
+    """Programs that are prepared when their first game begins.
+
+    Attributes:
+      reported_s: judged seconds of the best plan of each program that has been reported.
+    """
 
     def __init__(self, programs: Sequence[Program], config: ActorConfig) -> None:
         self._programs, self._config = list(programs), config
         self._made: dict[int, ResidencyProgram] = {}
         self._index = {program.name: index for index, program in enumerate(programs)}
         self._offered: dict[int, tuple[float, Plan]] = {}
+        self.reported_s: dict[str, float] = {}
 
     def __len__(self) -> int:
         return len(self._programs)

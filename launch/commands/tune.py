@@ -114,7 +114,7 @@ def _solvers(solver: str) -> "Solvers":
     from ...solvers.solve import SOLVERS
     from ..run.guided import learned_solvers
 
-    solvers = {**SOLVERS, **learned_solvers()}
+    solvers = {**learned_solvers(), **SOLVERS}
     if solver not in solvers:
         raise UserError(f"no solver is called {solver!r}; the solvers are {', '.join(solvers)}")
     return solvers

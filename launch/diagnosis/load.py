@@ -51,6 +51,8 @@ def load_agent(path: str | Path) -> Agent:
         network, params, step = load_parameters(checkpoints.path(checkpoints.steps()[-1]))
         actor, search, seed = config.actor, config.search, config.seed
         lines = _lines(folder / ACTORS, manifest)
+    if network.config.candidates:
+        raise UserError(f"{path}: plays the game `residency`; `diagnose` looks at agents of `train --game access`")
     for name, needed in (("observation_size", OBSERVATION_SIZE), ("num_actions", NUM_MOVES)):
         found = getattr(network.config, name)
         if found != needed:

@@ -1,6 +1,7 @@
 """A climb over changes: the likeliest to gain are tried first, and each that gains is kept."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...env.game.plan import Plan
 from ...env.residency.changes import Changes
@@ -56,16 +57,27 @@ class Climb:
             batch = min(max(_BATCH, int(_BATCH_SHARE * len(logits))), len(logits))
             best = np.argpartition(-logits, batch - 1)[:batch]
             best = best[np.argsort(-logits[best], kind="stable")]
-            before, tried = self.position.seconds, np.empty(batch)
-            count = self.position.climb(best, tried)
+            before_s = self.position.seconds
+            task.evaluations += 1  # the observation's
+            played += 1 + self._try(best)
             self.idle += 1
-            if self.position.seconds < before:
-                self._penalty *= 0.5
+            if self.position.seconds < before_s:
                 self.idle = 0
-            self._penalty[best] += _TRIED
+        return played
+
+    def _try(self, numbers: NDArray[np.int64]) -> int:
+        """Tries changes until the budget is spent; returns the games played."""
+        task, played = self._task, 0
+        while len(numbers) and not task.done:
+            some, numbers = np.split(numbers, [max(1, task.games_per_look())])
+            before_s, tried = self.position.seconds, np.empty(len(some))
+            games = self.position.climb(some, tried)
+            if self.position.seconds < before_s:
+                self._penalty *= 0.5
+            self._penalty[some] += _TRIED
             # A change that changes nothing is not tried again until something else has changed.
-            self._penalty[best[np.isnan(tried)]] += _TRIED
-            played += count + 1  # the observation plays one
-            task.evaluations += count + 1
+            self._penalty[some[np.isnan(tried)]] += _TRIED
+            played += games
+            task.evaluations += games
             task.offer(self.position.plan, self.position.seconds)
         return played

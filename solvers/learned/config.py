@@ -9,7 +9,7 @@ class GuidedConfig:
 
     Attributes:
       start_share: for following the best mappings in the game, and as much again for greedy lines.
-      portfolio_share: for stays chosen by knapsacks and prices.
+      portfolio_share: at most for the portfolio's rules.
       order_min_share, order_max_share: for the search over XLA's buffer orders; `OrderStop` decides between them.
       policy_share: at most for climbs by the network's scores.
       climb_share: for short climbs from several starts.
@@ -18,7 +18,7 @@ class GuidedConfig:
     """
 
     start_share: float = 0.06
-    portfolio_share: float = 0.06
+    portfolio_share: float = 0.2
     order_min_share: float = 0.1
     order_max_share: float = 0.5
     policy_share: float = 0.3

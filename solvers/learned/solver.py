@@ -13,7 +13,7 @@ from ..starts.plans import Start, portfolio_starts
 from .climb import Climb
 from .config import GuidedConfig
 from .score import Score
-from .starts import find_starts, followed_starts
+from .starts import find_starts, followed_starts, ordered_starts
 
 # Starts that are climbed from by scores, and walked from.
 _CLIMBS, _WALKS = 2, 4
@@ -72,11 +72,11 @@ def _best_walk(task: Task, score: Score | None, config: GuidedConfig) -> Walk | 
     starts = find_starts(task, config)
     if task.done or not len(task.free):
         return None
-    starts.sort(key=lambda start: start.seconds)
     if score is not None:
         starts = _climbed(task, starts, score, config.policy_share)
+    starts += ordered_starts(task, config)
     walks = []
-    for start in starts[:_WALKS]:
+    for start in sorted(starts, key=lambda start: start.seconds)[:_WALKS]:
         if task.done:
             return None
         task.use(start.plan_tables)
@@ -103,17 +103,18 @@ def _climbs(task: Task, starts: list[Start], score: Score, most: int) -> list[Cl
 
 
 def _climbed(task: Task, starts: list[Start], score: Score, share: float) -> list[Start]:
-    """Climbs from the best starts by turns, until all are stuck or `share` of the budget is spent; returns all starts,
-    the best first."""
+    """Climbs from the best starts by turns, until all are stuck or `share` of the budget is spent; returns what they
+    have reached, and the other starts."""
     task.doing = "changes that the policy proposes"
     end = min(1.0, task.spent + share)
+    starts.sort(key=lambda start: start.seconds)
     climbs = _climbs(task, starts, score, _CLIMBS)
     while climbs and not task.done and task.spent < end and not all(climb.stuck for climb in climbs):
         for climb in climbs:
             if not climb.stuck and not task.done:
                 climb.step(1)
     reached = [Start(climb.position.seconds, climb.plan_tables, climb.position.plan.copy()) for climb in climbs]
-    return sorted([*reached, *starts[len(climbs) :]], key=lambda start: start.seconds)
+    return [*reached, *starts[len(climbs) :]]
 
 
 def _cool(task: Task, walk: Walk, end: float, hot: float, config: GuidedConfig) -> None:

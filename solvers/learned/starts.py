@@ -1,4 +1,4 @@
-"""The walks that the solver `guided` starts from: followed mappings, greedy lines, stays and XLA's orders."""
+"""The plans that the learned solvers start from: followed mappings, greedy lines, stays and XLA's orders."""
 
 import itertools
 
@@ -7,6 +7,7 @@ from ...env.program.mapping import Mapping
 from ..common.follow import PATIENCE, SLACKS, hints_of_mapping, plan_of_mapping, without_times
 from ..common.task import PlanTables, Task
 from ..starts.plans import Start, best_starts, portfolio_starts
+from ..xla.solver import affords_decoding
 from .config import GuidedConfig
 from .orders import search_orders
 
@@ -15,14 +16,21 @@ _MAX_FOLLOWED, _MAX_CHOSEN = 2, 2
 
 
 def find_starts(task: Task, config: GuidedConfig) -> list[Start]:
-    """Returns plans to walk from; offers the mappings that they follow."""
+    """Returns plans to climb and walk from, those of XLA's orders left out; offers the mappings that they follow."""
     starts = followed_starts(task, 0.5 * config.start_share)
-    starts += portfolio_starts(task, min(1.0, task.spent + config.portfolio_share), _MAX_CHOSEN)
+    starts += portfolio_starts(task, min(1.0, task.spent + config.portfolio_share), _MAX_CHOSEN, further=False)
     starts += best_starts(task, min(1.0, task.spent + config.start_share), portfolio=False)
-    mapping = search_orders(task, config)
-    if mapping is not None:
-        starts += _following(task, mapping, min(1.0, task.spent + 0.5 * config.start_share))
     return starts
+
+
+def ordered_starts(task: Task, config: GuidedConfig) -> list[Start]:
+    """Searches XLA's orders, where the budget affords it; offers the best mapping, and follows it."""
+    if not affords_decoding(task, config.order_min_share):
+        return []
+    mapping = search_orders(task, config)
+    if mapping is None:
+        return []
+    return _following(task, mapping, min(1.0, task.spent + 0.5 * config.start_share))
 
 
 def followed_starts(task: Task, share: float) -> list[Start]:

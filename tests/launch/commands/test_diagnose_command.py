@@ -42,7 +42,7 @@ def names(value: Any) -> set[str]:
 
 def test_a_trained_run_is_diagnosed(tmp_path: Path) -> None:
     run_dir, pictures, path = tmp_path / "run", tmp_path / "pictures", tmp_path / "result.json"
-    assert call(*train_arguments(run_dir, "--steps", "6", workload="tiny"))[0] == 0
+    assert call(*train_arguments(run_dir, "--steps", "6", "--game", "access", workload="tiny"))[0] == 0
     options = ("--workload", "tiny", "--horizon", "4", "--simulations", "3", "--json", str(path), "-o", str(pictures))
     status, text, _ = call("diagnose", str(run_dir), *options)
     assert status == 0

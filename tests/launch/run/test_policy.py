@@ -5,14 +5,16 @@ from pathlib import Path
 import pytest
 
 from mallocmuzero.env.errors import UserError
-from mallocmuzero.launch.config.config import TrainConfig
+from mallocmuzero.launch.config.overrides import Overrides
 from mallocmuzero.launch.run.policy import SHIPPED, load_policy
 from mallocmuzero.learner.checkpoints.policy_file import read_policy
 
 
 def test_the_shipped_policy_says_where_it_comes_from() -> None:
     policy = read_policy(SHIPPED)
-    assert policy.network.config == TrainConfig(workloads=("tiny",)).network
+    defaults = Overrides()
+    defaults.add({"workloads": ["tiny"]}, "this test")
+    assert policy.network.config == defaults.resolve().network
     held_out = ("bert", "llama", "lstm", "mixer", "convnext", "alphatensor", "strassen")
     names = [entry["name"] for entry in policy.info["programs"]]
     assert len(names) > 20

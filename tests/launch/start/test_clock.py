@@ -41,7 +41,7 @@ TRAIN = """
     assert status == 0 and len(clock) == 2
     late = [name for at, name in compiled if clock[0] < at < clock[1]]
     used = {kernel.py_func.__name__ for kernel in KERNELS if kernel.overloads}
-    needed = {kernel.py_func.__name__ for kernel in kernels_of(needs.TRAIN)}
+    needed = {kernel.py_func.__name__ for kernel in kernels_of(needs.RESIDENCY)}
     assert any("JAX" in name for _, name in compiled)
     assert not late, late
     rarely = {kernel.py_func.__name__ for kernel in kernels_of(needs.SEARCH_PACKING)}

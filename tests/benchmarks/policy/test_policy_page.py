@@ -1,0 +1,84 @@
+"""The page of the policy: who is behind whom, on which problems, and with what interval."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.policy import measure
+from benchmarks.policy.page import PAGE, Compared, compare, interval, render, table, with_room
+from benchmarks.policy.players import ANNEAL, KNAPSACKS, RULES, TRAINED, instant_players, timed_players
+from benchmarks.policy.problems import Problem, long_problems
+
+
+def record(
+    program: str, player: str, judged: float, seconds: float = 0.1, seed: int = 0, times: int = 1
+) -> dict[str, Any]:
+    return {
+        **Problem(program, 1.0, times, "msa")._asdict(),
+        "player": player,
+        "seconds": seconds,
+        "seed": seed,
+        "judged_s": judged,
+        "production_s": 1.0,
+        "spent_s": seconds,
+        "policy": measure.fingerprint(None),
+        "versions": measure.versions_of(measure.GUIDED),
+    }
+
+
+RECORDS = [
+    record("bert-b32-s384", TRAINED, 0.80),
+    record("bert-b32-s384", ANNEAL, 0.88),
+    record("strassen-8192", TRAINED, 0.90),
+    record("strassen-8192", ANNEAL, 0.90),
+    record("mixer-b64", TRAINED, 0.99),
+    record("mixer-b64", ANNEAL, 0.999),
+]
+
+
+def test_problems_without_room_are_left_out_whoever_the_trained_policy_beats() -> None:
+    assert {problem.program for problem in with_room(RECORDS)} == {"bert-b32-s384", "strassen-8192"}
+    lines = table(RECORDS, 0.1, "msa", long=False)
+    assert "2 problems" in lines[0]
+    assert len(lines) == 4
+
+
+def test_a_player_is_compared_in_logarithms() -> None:
+    found = compare(RECORDS[:4], ANNEAL)
+    assert found is not None
+    assert found.behind == pytest.approx(50 * np.log(0.88 / 0.80))
+    assert found.of_production == pytest.approx(100 * np.sqrt(0.88 * 0.90))
+    assert (found.better, found.worse) == (1, 0)
+    assert found.low <= found.behind <= found.high
+    assert isinstance(found, Compared)
+    assert compare(RECORDS, "nobody") is None
+
+
+def test_intervals_resample_families() -> None:
+    low, high = interval(np.array([1.0, 1.0, 3.0]), ["a", "a", "b"])
+    assert low == 1.0
+    assert high == 3.0
+
+
+def test_the_page_has_a_place_for_every_table() -> None:
+    page = render(PAGE.read_text(encoding="utf-8"), RECORDS)
+    assert "| trained | 84.85 % |" in page
+
+
+def test_every_player_plays() -> None:
+    problem = Problem("tiny", 1.0, 1, "msa")
+    for players, seconds, names in (
+        (instant_players(None, 0), 0.0, {TRAINED, "untrained", "shuffled", RULES, KNAPSACKS}),
+        (timed_players(None, 0), 0.05, {TRAINED, "untrained", "shuffled", "none", ANNEAL}),
+    ):
+        assert set(players) == names
+        for player in players.values():
+            found = measure.solved(problem, player, seconds, 0)
+            assert found["judged_s"] > 0.0
+            assert found["games"] > 0
+
+
+def test_long_problems_are_repeated_to_about_the_length() -> None:
+    (problem,) = [each for each in long_problems("train", 2_000, ["msa"]) if each.program == "tiny"]
+    assert 1_900 < problem.load().num_accesses < 2_100
