@@ -15,6 +15,7 @@ import jax
 
 from mallocmuzero.actors.evaluate.evaluate import Evaluation
 from mallocmuzero.actors.self_play.actor import PlayReport
+from mallocmuzero.actors.self_play.config import ACCESS
 from mallocmuzero.actors.self_play.programs import ProgramContext
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.program.mapping import Mapping as MemoryMapping
@@ -84,6 +85,8 @@ def configure(settings: Mapping[str, Any], program: str, seed: int) -> TrainConf
       UserError: a setting is unknown, or its value cannot be used.
     """
     overrides = Overrides()
+    # The runs on record are of the game of accesses; a setting may choose the other one.
+    overrides.add({"actor": {"decisions": ACCESS}}, "benchmark")
     for name, value in settings.items():
         nested: Any = value
         for part in reversed(name.split(".")):

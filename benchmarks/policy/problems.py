@@ -1,6 +1,7 @@
 """The problems that the policy is measured on: benchmark programs of a split, with a share of their fast memory, and
 long programs made of them."""
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from mallocmuzero.actors.self_play.resize import resize_fast_memory
@@ -24,8 +25,9 @@ class Problem(NamedTuple):
         share = "" if self.share == 1.0 else f"@{self.share:g}"
         return f"{self.program}{share}" + ("" if self.times == 1 else f" x{self.times}")
 
+    @lru_cache(maxsize=2)  # noqa: B019 - problems are few, and live as long as the process
     def load(self) -> Program:
-        """Returns the program."""
+        """Returns the program; the last ones are kept, since several players play them in turn."""
         program = workloads.load(self.program)
         if self.share != 1.0:
             program = resize_fast_memory(program, self.share)

@@ -112,6 +112,7 @@ def main() -> int:
         "replay": {"capacity": 20_000, "servers": arguments.servers},
         "schedule": {"evaluate_period": 0, "checkpoint_minutes": 60.0},
         "ray": {"actor_cpus": 0.05},
+        "actor": {"decisions": "access"},  # which light_workers.py writes steps of
     }
     overrides.add(settings, "benchmarks.scale.check")
     with tempfile.TemporaryDirectory() as folder:
