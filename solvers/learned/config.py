@@ -21,7 +21,7 @@ class GuidedConfig:
     portfolio_share: float = 0.2
     order_min_share: float = 0.1
     order_max_share: float = 0.5
-    policy_share: float = 0.3
+    policy_share: float = 0.8
     climb_share: float = 0.08
     hot: float = 0.3
     cold: float = 0.01
