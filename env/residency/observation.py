@@ -22,6 +22,8 @@ PLAYED_FEATURES = 22
 ACCESS_FEATURES = STATIC_FEATURES + PLAYED_FEATURES
 _OWN_FEATURES = KINDS + 3 + PLACEMENTS
 STAY_FEATURES = 3 * ACCESS_FEATURES + _OWN_FEATURES
+# The first of the features that say, by placement, which share of its accesses a change changes.
+CHANGED_SHARE = STAY_FEATURES - PLACEMENTS
 
 
 class Desk(Struct):

@@ -5,14 +5,14 @@ from numpy.typing import NDArray
 
 from ...env.game.plan import Plan
 from ...env.residency.changes import Changes
-from ...env.residency.observation import Observer
+from ...env.residency.observation import CHANGED_SHARE, Observer
 from ...env.residency.position import Position
 from ..common.task import PlanTables, Task
 from .score import Score
 
 # Changes tried between two observations: so many, or this share of all, whichever is more. Scoring all changes of a
 # long program takes as long as some dozens of its games.
-_BATCH, _BATCH_SHARE = 16, 1 / 64
+_BATCH, _BATCH_SHARE = 32, 1 / 64
 # A change that has been tried loses so much of its logit, and regains half of it whenever another change is kept.
 _TRIED = 4.0
 # A climb is stuck after so many batches without a gain.
@@ -53,10 +53,14 @@ class Climb:
         task.use(self._tables)
         played = 0
         while played < games and not task.done:
-            logits = self._score(self._observer.observe(), changes.stay, changes.placement) - self._penalty
+            rows = self._observer.observe()
+            real = np.flatnonzero(rows[changes.stay, CHANGED_SHARE + changes.placement])
+            if not len(real):
+                break
+            logits = self._score(rows, changes.stay[real], changes.placement[real]) - self._penalty[real]
             batch = min(max(_BATCH, int(_BATCH_SHARE * len(logits))), len(logits))
             best = np.argpartition(-logits, batch - 1)[:batch]
-            best = best[np.argsort(-logits[best], kind="stable")]
+            best = real[best[np.argsort(-logits[best], kind="stable")]]
             before_s = self.position.seconds
             task.evaluations += 1  # the observation's
             played += 1 + self._try(best)

@@ -55,7 +55,7 @@ def _document() -> dict[str, object]:
 
 
 def test_a_policy_that_unpacks_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mallocmuzero.learner.checkpoints.policy_file._MOST_BYTES", 2**20)
+    monkeypatch.setattr("mallocmuzero.learner.checkpoints.policy_file.MOST_BYTES", 2**20)
     path = tmp_path / "bomb.policy"
     path.write_bytes(gzip.compress(bytes(2**24)))
     assert path.stat().st_size < 2**16
