@@ -8,11 +8,11 @@ import numpy as np
 
 from ...env.program.program import Program
 from ...env.residency.game import Round, Sizes
-from ...env.residency.observation import STAY_FEATURES, Observer
+from ...env.residency.observation import Observer
 from ...env.residency.position import Position
 from ...learner.networks.network import Network, Params
-from ...learner.networks.numpy_scorer import NumpyScorer
 from ...solvers.learned.climb import Climb
+from ...solvers.learned.score import Score, make_score
 from ..search.search import SearchConfig, search
 from ..self_play.config import ActorConfig
 from ..self_play.residency_config import EXACT
@@ -46,18 +46,18 @@ def evaluate_residency(
     Returns:
       One evaluation per program, labelled `muzero-policy` or `muzero-search`; `seconds` is the time that it took.
     """
-    scorer = NumpyScorer(jax.device_get(params), STAY_FEATURES)
+    score = make_score(jax.device_get(params))
     found = []
     for program in programs:
         begin = time.perf_counter()
         context = ResidencyProgram(program, config)
         if search_config is None:
             solver, simulations = GREEDY_POLICY, 0
-            _climb(context, scorer)
+            _climb(context, score)
         else:
             quiet = search_config.quiet()
             solver, simulations = SEARCH, quiet.simulations
-            _rounds(context, scorer, network, params, config, quiet, seed)
+            _rounds(context, score, network, params, config, quiet, seed)
         mapping = context.task.mapping()
         assert mapping is not None
         mapping.origin.update({"solver": solver, "simulations": simulations, "seed": seed})
@@ -66,16 +66,15 @@ def evaluate_residency(
     return found
 
 
-def _climb(context: ResidencyProgram, scorer: NumpyScorer) -> None:
+def _climb(context: ResidencyProgram, score: Score) -> None:
     """Climbs by the scores of the network."""
     _, plan = context.starts[0]
-    climb = Climb(context.task, plan, lambda rows, stay, placement: scorer(rows, stay, placement)[:, 1])
-    climb.step(POLICY_GAMES)
+    Climb(context.task, plan, score, context.changes).step(POLICY_GAMES)
 
 
 def _rounds(
     context: ResidencyProgram,
-    scorer: NumpyScorer,
+    score: Score,
     network: Network,
     params: Params,
     config: ActorConfig,
@@ -93,7 +92,7 @@ def _rounds(
     root = jax.random.key(seed)
     move = 0
     for _ in range(SEARCH_ROUNDS):
-        scores = scorer(observer.observe(), changes.stay, changes.placement)[:, 1]
+        scores = score(observer.observe(), changes.stay, changes.placement)
         likeliest = np.argsort(-(scores - 1e3 * offered), kind="stable")[: settings.candidates]
         offered[likeliest] += 1
         game = Round(position, observer, likeliest.astype(np.int64), sizes, settings.moves)

@@ -8,7 +8,7 @@ import numpy as np
 from ...env.errors import UserError
 from ...env.game.plan import plan_of_line
 from ...solvers.anneal import SEARCH, scale_of
-from ...solvers.common.budget import Budget
+from ...solvers.common.budget import ENDLESS
 from ...solvers.common.line import play_to_end
 from ...solvers.common.task import Task
 from ...solvers.common.walk import Walk
@@ -50,7 +50,7 @@ class Annealing:
     def __init__(self, context: ProgramContext, config: AnnealingConfig, seed: int) -> None:
         """Begins at the best line."""
         self._context, self._config = context, config
-        self._task = Task(context.program, None, None, Budget(None, 2**62), seed, game=context.new_game())
+        self._task = Task(context.program, None, None, ENDLESS, seed, game=context.new_game())
         self._begin()
 
     def _begin(self) -> None:

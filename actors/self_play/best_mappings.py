@@ -10,12 +10,12 @@ import numpy as np
 from ...env.errors import FormatError
 from ...env.game.game import MallocGame, play_line
 from ...env.game.moves import NUM_MOVES
-from ...env.game.plan import NUM_PREFERENCES
+from ...env.game.plan import NUM_PREFERENCES, digits_of, plan_of_digits
 from ...env.program.mapping import Mapping
 from ...env.program.mapping_file import read_mapping, write_mapping
 from ...env.program.program import Program
 from ...env.verifier.verify import verify
-from ...solvers.common.budget import Budget
+from ...solvers.common.budget import ENDLESS
 from ...solvers.common.fill import fill
 from ...solvers.common.task import Task
 from .config import ACCESS, RESIDENCY, ActorConfig
@@ -101,10 +101,11 @@ class BestMappings:
     def _replay(self, episode: EpisodeResult, origin: dict[str, Any]) -> tuple[float, Mapping]:
         """Plays a finished game again; returns its judged seconds, and its mapping with free memory filled."""
         made_by = {"solver": "muzero", "version": episode.version, **origin}
-        digits = "".join(map(str, episode.actions))
+        line = np.array(episode.actions, np.int8)
+        digits = digits_of(line)
         if self._config.decisions == RESIDENCY:
             task = self._task(episode.program)
-            seconds = task.play(np.array(episode.actions, np.int8))
+            seconds = task.play(line)
             task.game.take_over()
             mapping = task.game.mapping({**made_by, "plan": digits})
             return seconds, fill(task.game.judge, mapping)
@@ -121,7 +122,7 @@ class BestMappings:
         if name not in self._tasks:
             program = self._programs[name]
             game = self._config.game(program)
-            self._tasks[name] = Task(program, None, self._config.objective, Budget(None, 2**62), 0, game=game)
+            self._tasks[name] = Task(program, None, self._config.objective, ENDLESS, 0, game=game)
         return self._tasks[name]
 
     def _begin_with(self, name: str, mapping: Mapping) -> None:
@@ -186,7 +187,7 @@ class BestMappings:
         line = [int(digit) for digit in digits]
         if self._config.decisions == RESIDENCY:
             fits = len(line) == self._programs[name].num_accesses
-            return self._task(name).play(np.array(line, np.int8)) if fits else np.inf
+            return self._task(name).play(plan_of_digits(digits)) if fits else np.inf
         game = self._game(name)
         taken = play_line(game, line)
         return game.latency_s if "".join(map(str, taken)) == digits else np.inf

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ...env.errors import UserError
 from ...env.game.game import MallocGame
 from ...env.game.moves import NUM_MOVES
+from ...env.game.plan import digits_of
 from ...replay.segment import Step
 from ...solvers.common.counterfactual import policy_of_outcomes
 from ...solvers.common.line import nearest_move, play_to_end
@@ -152,8 +153,8 @@ class Branches:
             "turn": self.turn,
             "start": self._start,
             "kick": self._kick,
-            "preferences": "".join(map(str, self._preferences.tolist())),
-            "opponent": "".join(map(str, self._opponent.tolist())),
+            "preferences": digits_of(self._preferences),
+            "opponent": digits_of(self._opponent),
             "actions": list(self.game.actions),
             "found": self._found if self._found[1] else None,
             "policies": [row.policy.tolist() for row in self._rows],

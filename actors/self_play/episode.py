@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...env.game.game import MallocGame
+from ...env.game.plan import digits_of, plan_of_digits
 from ...replay.segment import Step
 from .batch import Turn, new_turn
 from .programs import ProgramContext, ProgramPool
@@ -124,7 +125,7 @@ def report_best_line(context: ProgramContext, version: int) -> EpisodeResult | N
 
 def parse_preferences(text: str, game: MallocGame) -> NDArray[np.int8]:
     """Returns `[A]` preferences from digits. Raises ValueError unless there is one per access."""
-    preferences = np.array(list(text), np.int8)
+    preferences = plan_of_digits(text)
     if len(preferences) != len(game.tables.access):
         raise ValueError("the program has another number of accesses")
     return preferences
@@ -174,7 +175,7 @@ class WholeGames:
         """See `Player.state`."""
         return {
             "turn": self.turn,
-            "preferences": "".join(map(str, self._preferences.tolist())),
+            "preferences": digits_of(self._preferences),
             "actions": list(self.game.actions),
         }
 

@@ -13,7 +13,7 @@ from ...env.errors import UserError
 from ...env.game.game import MallocGame
 from ...env.game.kernels import judge
 from ...env.game.outcome import make_scoring
-from ...env.game.plan import TO_THE_END, PlanGame, play_until
+from ...env.game.plan import TO_THE_END, PlanGame, digits_of, play_until
 from ...env.program.mapping import Mapping
 from ...env.program.program import Program
 from ...solvers.common.counterfactual import move_outcomes, new_rollout, outcome_ahead
@@ -217,7 +217,7 @@ class ProgramPool:
     def _line(self, index: int) -> list[Any] | None:
         if index in self._made:
             latency_s, actions = self._made[index].best
-            return [latency_s, "".join(map(str, actions.tolist()))]
+            return [latency_s, digits_of(actions)]
         if index in self._offered:
             latency_s, moves = self._offered[index]
             return [latency_s, "".join(map(str, moves))]

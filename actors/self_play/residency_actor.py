@@ -12,11 +12,10 @@ import numpy as np
 from ...env.errors import UserError
 from ...env.program.program import Program
 from ...env.residency.game import Sizes
-from ...env.residency.observation import STAY_FEATURES
 from ...learner.networks.network import Network, Params
-from ...learner.networks.numpy_scorer import NumpyScorer
 from ...replay.interface import SegmentWriter
 from ...replay.segment import Step
+from ...solvers.learned.score import Score, make_score
 from ..search.search import SearchConfig, search
 from .actor import PlayReport
 from .config import ActorConfig
@@ -57,7 +56,7 @@ class ResidencyActor:
         self._writers = list(writers)
         self._key = jax.random.key(seed)
         self._params: Params | None = None
-        self._scorer: NumpyScorer | None = None
+        self._score: Score | None = None
         self._version = -1
         self._moves = 0
         self._pool = ResidencyPool(programs, config)
@@ -84,7 +83,7 @@ class ResidencyActor:
     def set_parameters(self, params: Params, version: int) -> None:
         """Replaces the parameters; `version` is the step of the learner that made them."""
         self._params, self._version = params, version
-        self._scorer = NumpyScorer(jax.device_get(params), STAY_FEATURES)
+        self._score = make_score(jax.device_get(params))
 
     def offer_lines(self, lines: Mapping[str, tuple[float, Sequence[int]]]) -> None:
         """Takes over plans of other actors, judged seconds and preferences by program name.
@@ -102,7 +101,7 @@ class ResidencyActor:
           ReplayTimeout: the replay takes no more steps for now. Nothing is lost: call again.
           ValueError: `set_parameters` has not been called.
         """
-        if self._params is None or self._scorer is None:
+        if self._params is None or self._score is None:
             raise ValueError("set_parameters comes before play")
         begin = time.perf_counter()
         made = 0
@@ -113,7 +112,7 @@ class ResidencyActor:
         while made < moves:
             started = time.perf_counter()
             for index, slot in enumerate(self._slots):
-                slot.prepare(self._scorer)
+                slot.prepare(self._score)
                 slot.observe(self._observations[index], self._legal[index], self._outcomes[index])
             observed = time.perf_counter()
             key = jax.random.fold_in(self._key, self._moves)

@@ -3,7 +3,7 @@
 Shapes: `A` accesses of a program.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from ...env.errors import UserError
 from ...env.game.moves import COPY
-from ...env.game.plan import Plan
+from ...env.game.plan import Plan, digits_of, plan_of_digits
 from ...env.program.program import Program
 from ...env.residency.changes import Changes, list_changes
-from ...solvers.common.budget import Budget
+from ...solvers.common.budget import ENDLESS
 from ...solvers.common.follow import plan_of_mapping
 from ...solvers.common.task import Task
 from ...solvers.starts.portfolio import RULES, Portfolio
@@ -23,7 +23,6 @@ from .config import ActorConfig
 
 # Programs that an actor keeps prepared at once.
 _MOST_MADE = 64
-_ENDLESS = Budget(None, 2**62)
 
 
 class ResidencyProgram:
@@ -36,7 +35,7 @@ class ResidencyProgram:
     def __init__(self, program: Program, config: ActorConfig) -> None:
         """Prepares a program."""
         self._config = config
-        self.task = Task(program, None, config.objective, _ENDLESS, 0, game=config.game(program))
+        self.task = Task(program, None, config.objective, ENDLESS, 0, game=config.game(program))
         self._best: tuple[float, Plan] | None = None
 
     @property
@@ -79,7 +78,7 @@ class ResidencyProgram:
 
     def saved(self) -> list[Any] | None:
         """Returns the best plan that games have found, as JSON values; None if there is none."""
-        return None if self._best is None else [self._best[0], digits(self._best[1])]
+        return None if self._best is None else [self._best[0], digits_of(self._best[1])]
 
 
 class ResidencyPool:
@@ -112,7 +111,7 @@ class ResidencyPool:
         """Frees a program; a slot that still plays on it keeps it."""
         saved = self._made.pop(index).saved()
         if saved is not None:
-            self._offered[index] = saved[0], parse_digits(saved[1])
+            self._offered[index] = saved[0], plan_of_digits(saved[1])
 
     def offer(self, name: str, seconds: float, plan: Sequence[int] | NDArray[np.int8]) -> None:
         """Keeps a plan of another actor's; ignores programs that are not in the pool."""
@@ -135,7 +134,7 @@ class ResidencyPool:
                 found.append(self._made[index].saved())
             else:
                 offered = self._offered.get(index)
-                found.append(None if offered is None else [offered[0], digits(offered[1])])
+                found.append(None if offered is None else [offered[0], digits_of(offered[1])])
         return found
 
     def restore(self, saved: Sequence[Any]) -> None:
@@ -144,18 +143,4 @@ class ResidencyPool:
             raise UserError(f"actor: the saved state has {len(saved)} programs, the configuration {len(self)}")
         for program, entry in zip(self._programs, saved, strict=True):
             if entry is not None:
-                self.offer(program.name, float(entry[0]), parse_digits(entry[1]))
-
-
-def digits(plan: Plan) -> str:
-    """Returns a plan as a string of digits."""
-    return "".join(map(str, plan.tolist()))
-
-
-def parse_digits(text: str) -> Plan:
-    """Returns the plan of a string of digits. Raises ValueError if it holds anything else."""
-    return np.array(list(text), np.int8)
-
-
-# Scores changes: features of stays `[S, F]`, and stays and placements `[C]`, to `[C, 2]`.
-Scorer = Callable[[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]], NDArray[np.float32]]
+                self.offer(program.name, float(entry[0]), plan_of_digits(entry[1]))

@@ -7,12 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...env.errors import UserError
+from ...env.game.plan import digits_of, plan_of_digits
 from ...env.residency.game import Round, Sizes
 from ...env.residency.observation import Observer
 from ...env.residency.position import Position
 from ...replay.segment import Step
+from ...solvers.learned.score import Score
 from .residency_config import ResidencyConfig
-from .residency_programs import ResidencyPool, Scorer, digits, parse_digits
+from .residency_programs import ResidencyPool
 
 
 @dataclass
@@ -67,8 +69,8 @@ class ResidencySlot:
         self._position = Position(context.task.plan_game, context.starts[0][1], context.changes)
         self._observer = Observer(self._position)
 
-    def prepare(self, scorer: Scorer) -> None:
-        """Begins a round if the last one is over: changes that `scorer` proposes, and some random ones."""
+    def prepare(self, score: Score) -> None:
+        """Begins a round if the last one is over: changes that `score` proposes, and some random ones."""
         if self.round is not None:
             return
         changes, config = self._position.changes, self._config
@@ -76,8 +78,8 @@ class ResidencySlot:
         noise = self._generator.gumbel(size=number)
         random = round(config.uniform * config.candidates)
         drawn = self._generator.permutation(number)[:random]
-        scores = scorer(self._observer.observe(), changes.stay, changes.placement)
-        keys = scores[:, 1] / config.temperature + noise
+        scores = score(self._observer.observe(), changes.stay, changes.placement)
+        keys = scores / config.temperature + noise
         keys[drawn] = -np.inf
         wanted = min(config.candidates, number) - len(drawn)
         proposed = np.argpartition(-keys, wanted - 1)[:wanted] if wanted > 0 else drawn[:0]
@@ -159,7 +161,7 @@ class ResidencySlot:
             "games": self._games,
             "rounds": self._rounds,
             "idle": self._idle,
-            "plan": digits(self._position.plan if current is None else self._round_plan),
+            "plan": digits_of(self._position.plan if current is None else self._round_plan),
             "candidates": None if current is None else current.candidates.tolist(),
             "moves": [[move.action, move.policy.tolist()] for move in self._moves],
         }
@@ -170,7 +172,7 @@ class ResidencySlot:
         self._enter()
         self._generator.bit_generator.state = state["generator"]
         self._games, self._rounds, self._idle = (int(state[name]) for name in ("games", "rounds", "idle"))
-        plan = parse_digits(state["plan"])
+        plan = plan_of_digits(state["plan"])
         if len(plan) != len(self._position.plan):
             raise ValueError("the program has another number of accesses")
         self._position.start(plan)

@@ -1,6 +1,5 @@
 """The players that are compared: the trained policy, its placebos, the same without it, and rules."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 from mallocmuzero.launch.run.guided import read_scoring_parameters
@@ -56,6 +55,3 @@ def _knapsacks(task: Task) -> None:
         played += 1
         if plan is not None:
             task.play(plan)
-
-
-Players = Callable[[Path | None, int], dict[str, Solver]]

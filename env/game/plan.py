@@ -46,6 +46,16 @@ NUM_PREFERENCES = NUM_MOVES + 2
 TO_THE_END = 2**62
 
 
+def digits_of(plan: NDArray[np.integer]) -> str:
+    """Returns preferences, or moves, as a string of digits."""
+    return "".join(map(str, plan.tolist()))
+
+
+def plan_of_digits(text: str) -> Plan:
+    """Returns what `digits_of` wrote. Raises ValueError if `text` holds anything but digits."""
+    return np.array(list(text), np.int8)
+
+
 @routine
 def choose(tables: Tables, state: State, options: Options, preference: int) -> int:
     """Returns the legal move nearest to a preference at the access to decide next, and plans it in `options`."""

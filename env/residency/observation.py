@@ -12,7 +12,7 @@ from ..compiled.kernel import kernel, routine
 from ..compiled.struct import Struct, array, part, rows
 from ..game.clock import run_seconds
 from ..game.moves import COPY, DROP
-from ..game.plan import CROSS_PROGRAM_FETCH, WAIT
+from ..game.plan import CROSS_PROGRAM_FETCH, TO_THE_END, WAIT
 from ..program.program import OPERAND
 from .changes import KINDS, PLACEMENTS
 from .position import Board, Position
@@ -82,7 +82,7 @@ def _observe(view: _View) -> None:
     board, desk = view.board, view.desk
     game, current = board.game, board.current
     game.reset(game.tables, game.state)
-    game.play_until(game.tables, game.state, game.options, current.plan, current.trial_moves, 2**62)
+    game.play_until(game.tables, game.state, game.options, current.plan, current.trial_moves, TO_THE_END)
     _survey(board, desk)
     _describe_accesses(board, desk)
     _describe_stays(board, desk)

@@ -55,3 +55,7 @@ class Status:
 
 
 Progress = Callable[[Status], None]
+
+
+# For games that somebody else counts. So many are never played.
+ENDLESS = Budget(None, 2**62)

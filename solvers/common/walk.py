@@ -18,7 +18,16 @@ from ...env.compiled.struct import Struct, array, new_record, rows
 from ...env.game.catch_up import ALWAYS_PLAYED, FIRST_PLAYED, LAGS, CatchUp, learn, new_catch_up
 from ...env.game.current import Checkpoints, Current, accept, begin_game, go_back, keep, new_checkpoints, new_current
 from ...env.game.moves import COPY, DROP, NO_COPY, NUM_MOVES
-from ...env.game.plan import CROSS_PROGRAM_FETCH, TO_THE_END, WAIT, Plan, PlanGame, is_constant
+from ...env.game.plan import (
+    CROSS_PROGRAM_FETCH,
+    TO_THE_END,
+    WAIT,
+    Plan,
+    PlanGame,
+    digits_of,
+    is_constant,
+    plan_of_digits,
+)
 from ...env.game.tables import Tables
 from ...env.program.program import OPERAND
 from .task import Task
@@ -115,10 +124,9 @@ class Walk:
 
     def state(self) -> dict[str, Any]:
         """Returns the state of the walk as plain JSON values; `restore` goes on from there, with the same generator."""
-        plan, best_plan = ("".join(map(str, preferences.tolist())) for preferences in (self.plan, self.best_plan))
         return {
-            "plan": plan,
-            "best_plan": best_plan,
+            "plan": digits_of(self.plan),
+            "best_plan": digits_of(self.best_plan),
             "best_s": self.best_s,
             "regained": self._catch_up.regained.tolist(),
             "sure": int(self._catch_up.played[0]),
@@ -126,10 +134,10 @@ class Walk:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restores what `state` returned."""
-        self.plan[:] = np.array(list(state["plan"]), np.int8)
+        self.plan[:] = plan_of_digits(state["plan"])
         self._kept.slot[:] = 0
         self._current.seconds[0] = self._play()
-        self.best_plan[:] = np.array(list(state["best_plan"]), np.int8)
+        self.best_plan[:] = plan_of_digits(state["best_plan"])
         self._current.seconds[1] = float(state["best_s"])
         self._catch_up.regained[:] = state.get("regained", 0.0)
         self._catch_up.played[0] = state.get("sure", 0)
