@@ -71,7 +71,7 @@ def make_update(network: Network, config: LearnerConfig, search: SearchFunction 
             batch = reanalyse(search, state.target_params, search_key, batch, config)
         targets = make_targets(network, state.target_params, batch, config)
         gradients, output = jax.grad(unrolled_loss, has_aux=True)(
-            state.params, network, _hide(batch, hide_key, config.observation_dropout), targets, action_key, config
+            state.params, network, hide(batch, hide_key, config.observation_dropout), targets, action_key, config
         )
         updates, opt_state = optimiser.update(gradients, state.opt_state, state.params)
         params = optax.apply_updates(state.params, updates)
@@ -99,12 +99,15 @@ def make_update(network: Network, config: LearnerConfig, search: SearchFunction 
     return update
 
 
-def _hide(batch: TrainingBatch, key: jax.Array, share: float) -> TrainingBatch:
-    """Returns the batch with a share of the numbers in its observations set to zero, drawn anew for each update."""
+def hide(batch: TrainingBatch, key: jax.Array, share: float) -> TrainingBatch:
+    """Returns the batch with a share of the numbers in its observations set to zero, drawn anew for each update.
+
+    The others are scaled up, so that a network that sees everything sees numbers of the same size.
+    """
     if not share:
         return batch
     seen = jax.random.bernoulli(key, 1.0 - share, batch.observation.shape)
-    return batch._replace(observation=batch.observation * seen)
+    return batch._replace(observation=batch.observation * seen / (1.0 - share))
 
 
 def _move_target(params: Params, target_params: Params, count: jax.Array, config: LearnerConfig) -> Params:

@@ -6,6 +6,7 @@ from typing import Any
 
 from ...actors.search.search import SearchConfig
 from ...actors.self_play.config import RESIDENCY, ActorConfig
+from ...actors.self_play.residency_config import EXACT, MODEL
 from ...env.errors import UserError
 from ...env.game.moves import NUM_MOVES
 from ...env.game.observation import GRID, OBSERVATION_SIZE
@@ -141,6 +142,12 @@ class TrainConfig:
             raise UserError(
                 f"learner.discount is {self.learner.discount} and search.discount {self.search.discount}; "
                 "they must be the same"
+            )
+        exact = self.actor.decisions == RESIDENCY and self.actor.residency.root == EXACT
+        if exact and self.learner.reanalyse_fraction > 0.0:
+            raise UserError(
+                f"learner.reanalyse_fraction is {self.learner.reanalyse_fraction}, which would put a search by the model "
+                f"in the place of the real game's outcomes; set it to 0, or actor.residency.root to {MODEL!r}"
             )
         if self.topology == PROCESS and self.ray.address is not None:
             raise UserError(f"ray.address is {self.ray.address!r}, but the topology is {PROCESS!r}; choose {RAY!r}")

@@ -15,7 +15,7 @@ from mallocmuzero.learner.config import LearnerConfig
 from mallocmuzero.learner.networks.network import Network, NetworkConfig
 from mallocmuzero.learner.reanalyse import reanalyse
 from mallocmuzero.learner.state import TrainingState, init_state
-from mallocmuzero.learner.update import Update, learning_rate_schedule, make_optimiser, make_update
+from mallocmuzero.learner.update import Update, hide, learning_rate_schedule, make_optimiser, make_update
 
 NETWORK = Network(NetworkConfig(observation_size=6, width=16, projection_width=8))
 CONFIG = LearnerConfig(
@@ -76,6 +76,13 @@ def test_hidden_observations_teach_what_zeros_teach(update: Update) -> None:
     assert np.array_equal(kernels[1], kernels[2])  # what is hidden has no gradient
     assert same(after_half, after_half_again)
     assert not same(after_half.params, after_none.params)
+
+
+def test_what_stays_visible_is_scaled_up(update: Update) -> None:
+    batch = training_batch(replace(BATCH, observation=np.ones_like(BATCH.observation)), 1.0)
+    hidden = np.asarray(hide(batch, jax.random.PRNGKey(1), 0.75).observation)
+    assert set(np.unique(hidden)) == {0.0, 4.0}
+    assert abs((hidden > 0).mean() - 0.25) < 0.1
 
 
 def test_target_network_moves_only_every_period(update: Update) -> None:

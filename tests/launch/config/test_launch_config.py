@@ -51,6 +51,10 @@ def test_json_brings_back_an_equal_configuration() -> None:
         ("topology=cloud", r"topology is 'cloud'; it must be one of process, ray"),
         ("actors=2", r"actors is 2; it must be at least 1, and exactly 1 in the topology 'process'"),
         ("steps=0", r"steps is 0; it must be above 0"),
+        (
+            "learner.reanalyse_fraction=0.5",
+            r"learner\.reanalyse_fraction is 0\.5, which .* set it to 0, or actor\.residency\.root to 'model'",
+        ),
         ("seed=-1", r"seed is -1; it must be between"),
         ("workloads=[]", r"workloads is empty"),
         ("learner.batch_size=100000", r"error_buffer is .*; batches of 100000 need at least"),
