@@ -1,6 +1,6 @@
 """`python -m mallocmuzero`: the command line."""
 
-from mallocmuzero.launch.cli import entry
+from .launch.cli import entry
 
 if __name__ == "__main__":
     entry()

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from ..env.errors import UserError
 from ..version import VERSION
 from .terminal.mode import command_mode
+from .terminal.stop import catch_interrupts, forget_interrupts, was_interrupted
 
 # In the order of the help text.
 COMMANDS = (
@@ -47,6 +48,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0: success. 1: `verify` found violations, or `pack` no solution. 2: an argument or a file cannot be used; one line
     on standard error says why. 130, 143: stopped by Ctrl-C or by SIGTERM; `train` has saved the run.
     """
+    forget_interrupts()
+    try:
+        return _run(arguments)
+    except KeyboardInterrupt:
+        print("mallocmuzero: stopped", file=sys.stderr)
+        return INTERRUPT_STATUS
+    except Exception:
+        # What Ctrl-C broke off in the middle of a library may come out as another error.
+        if not was_interrupted():
+            raise
+        print("mallocmuzero: stopped", file=sys.stderr)
+        return INTERRUPT_STATUS
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    """Runs one command; returns its exit status. Errors of the user and a reader that has gone are handled."""
     try:
         parsed = _parse(sys.argv[1:] if arguments is None else arguments)
         with command_mode(getattr(parsed, "quiet", False)):
@@ -54,11 +71,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except UserError as error:
+        if was_interrupted():
+            raise
         print(f"mallocmuzero: error: {_one_line(str(error))}", file=sys.stderr)
         return USAGE_STATUS
-    except KeyboardInterrupt:
-        print("mallocmuzero: stopped", file=sys.stderr)
-        return INTERRUPT_STATUS
     except BrokenPipeError:
         # The reader of the output has gone, e.g. `| head`; without this the interpreter complains as it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -66,11 +82,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def entry() -> None:
-    """Runs the command line as a process of its own. Ctrl-C while it ends has nothing to say."""
+    """Runs the command line as a process of its own, in which Ctrl-C never shows a traceback."""
+    catch_interrupts()
     try:
         status = main()
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # while it ends there is nothing left to say
     sys.exit(status)
 
 

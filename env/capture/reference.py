@@ -1,4 +1,4 @@
-"""Checks `PKG.MODULE:FUNCTION` without importing anything: before an environment is made, and before any compilation."""
+"""Checks `PKG.MODULE:FUNCTION`, importing nothing, before an environment is made and before any compilation."""
 
 import ast
 import os

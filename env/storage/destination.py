@@ -44,7 +44,7 @@ def check_new_folder(path: str | os.PathLike[str] | None, option: str = "") -> N
     path, said = Path(path), f"{option} {path}".strip()
     if path.is_dir():
         if any(path.iterdir()):
-            raise UserError(f"{said}: holds something already; give a new folder")
+            raise UserError(f"{said}: is not empty; give a new folder")
         check_destination(path / "file", option)
         return
     if path.exists():
