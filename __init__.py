@@ -37,10 +37,12 @@ simulated, steady, in microseconds, by the cost models of the compiler: `msa`, w
 optimises, and `cycles`, of its code generator. The objective `robust` is the worse ratio to XLA's mapping of the two.
 
 What cannot be used raises `UserError`; its message names the mend. Training is a command: `mallocmuzero train`.
-The game is an environment of Gymnasium: `gymnasium.make("mallocmuzero/MallocGame-v0", program="tiny")`.
+The game is an environment of Gymnasium, imported before this: `gymnasium.make("mallocmuzero/MallocGame-v0",
+program="tiny")`.
 """
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from .version import VERSION as __version__
@@ -89,6 +91,10 @@ _MODULES = {
     "tune": ".launch.api.tune",
     "verify": ".launch.api.verify",
 }
+
+
+if "gymnasium" in sys.modules:
+    importlib.import_module(".env.game.registration", __name__)
 
 
 def __getattr__(name: str) -> Any:

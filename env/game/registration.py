@@ -1,25 +1,23 @@
 """Makes the game known to Gymnasium: `gymnasium.make("mallocmuzero/MallocGame-v0", program="tiny")`.
 
-Gymnasium calls `register` when it is imported (the entry point `gymnasium.envs` of the package).
+Importing this module registers the game, and `import mallocmuzero` imports it where Gymnasium is loaded already.
+Gymnasium 1.0 has no entry points any more. So where Gymnasium is imported later, its own notation names this module:
+`gymnasium.make("mallocmuzero.env.game.registration:mallocmuzero/MallocGame-v0", program="tiny")`.
 """
 
 from typing import TYPE_CHECKING, Any
 
 from ..extras import MissingExtra
 
+try:
+    from gymnasium.envs.registration import register, registry
+except ModuleNotFoundError as error:
+    raise MissingExtra("gymnasium", "gym") from error
+
 if TYPE_CHECKING:
     from .adapters import GymnasiumGame
 
 NAME = "mallocmuzero/MallocGame-v0"
-
-
-def register() -> None:
-    """Registers the game. Raises MissingExtra without Gymnasium."""
-    try:
-        from gymnasium.envs.registration import register as register_name
-    except ModuleNotFoundError as error:
-        raise MissingExtra("gymnasium", "gym") from error
-    register_name(NAME, entry_point=make_game)
 
 
 def make_game(program: Any = None, **options: Any) -> "GymnasiumGame":
@@ -40,3 +38,7 @@ def make_game(program: Any = None, **options: Any) -> "GymnasiumGame":
     if program is None:
         raise UserError(f'gymnasium.make("{NAME}", program="tiny"): program is missing; name a workload or a file')
     return GymnasiumGame(program if isinstance(program, Program) else workloads.load(program), **options)
+
+
+if NAME not in registry:
+    register(NAME, entry_point=make_game)

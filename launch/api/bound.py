@@ -71,14 +71,14 @@ class Bounded(Shown):
             judged = {self.objective: None if seconds is None else seconds * 1e6} if self.objective in MODELS else {}
             return LatencyRow(name, us or judged, self.of_production[key])
 
-        yield row("floor: every instruction at its fastest, copies free", "floor", found.floor_s)
+        yield row("floor (each instruction at its fastest)", "floor", found.floor_s)
         yield row("linear relaxation, certified", "relaxation", found.relaxation_s)
         yield row("mixed-integer program, dual value", "integer", found.integer_s)
         yield row("bound: no mapping takes less", "bound", found.bound_s)
         yield row("mapping made from the solutions", "found", found.found_s)
         if self.program.production is not None:
             yield row("XLA's own mapping", "production", found.production_s, self._us(self.program.production))
-        yield row(f"best mapping: {self.verdict()}", "best", found.mapping_s, self.latency_us)
+        yield row(f"best: {self.verdict()}", "best", found.mapping_s, self.latency_us)
 
     def verdict(self) -> str:
         """Returns how near the best mapping is to the bound, in words."""

@@ -141,9 +141,7 @@ def solve(
     placebo: str | None = None,
     repack: bool = False,
     output: str | Path | None = None,
-    note: Callable[[str], None] | None = None,
     progress: "Progress | None" = None,
-    stop: Callable[[], bool] | None = None,
 ) -> Solved:
     """Maps a program: decides which buffers live in fast memory, when, and which copies bring them there.
 
@@ -160,15 +158,54 @@ def solve(
       placebo: for `guided` and `policy`: what plays in the policy's place; `untrained`, `shuffled` or `none`.
       repack: pack the mapping anew at the end, as `guided` and `policy` always do.
       output: file for the mapping, .json.gz; None for none.
-      note: takes a line if XLA's own mapping is missing.
       progress: called with the solver's status several times a second.
-      stop: called as often; the solver stops when it returns True.
 
     Returns:
-      The mapping and its figures.
+      The mapping and its figures. Ctrl-C ends the search, with the best mapping so far.
 
     Raises:
       UserError: an argument cannot be used; the message says how to mend it. Nothing has been computed then.
+    """
+    begin = prepare(
+        program,
+        solver=solver,
+        seconds=seconds,
+        evaluations=evaluations,
+        seed=seed,
+        objective=objective,
+        policy=policy,
+        placebo=placebo,
+        repack=repack,
+        output=output,
+    )
+    return begin(progress, None)
+
+
+def prepare(
+    program: "Program | str | Path",
+    *,
+    solver: str,
+    seconds: float | None,
+    evaluations: int | None,
+    seed: int,
+    objective: str | None,
+    policy: str | Path | None,
+    placebo: str | None,
+    repack: bool,
+    output: str | Path | None,
+    note: Callable[[str], None] | None = None,
+) -> "Callable[[Progress | None, Callable[[], bool] | None], Solved]":
+    """Checks the arguments of `solve` and compiles the solver; returns the search itself, to be called.
+
+    Args:
+      program, solver, seconds, evaluations, seed, objective, policy, placebo, repack, output: see `solve`.
+      note: takes a line if XLA's own mapping is missing.
+
+    Returns:
+      A function of `progress`, see `solve`, and of `stop`, called as often: the solver stops when it returns True.
+
+    Raises:
+      UserError: an argument cannot be used.
     """
     from ...env.errors import UserError
     from ...env.program.mapping_file import write_mapping
@@ -203,20 +240,25 @@ def solve(
         program = with_stand_in(program)
     else:
         compile_solver(solver, solvers, program, objective)
-    solution = run_solver(
-        program,
-        solver,
-        objective=objective,
-        budget=budget,
-        seed=seed,
-        progress=progress,
-        stop=stop,
-        repack=repack or solver in LEARNED,
-        solvers=solvers,
-    )
-    if output is not None:
-        write_mapping(solution.mapping, program, output)
-    return _solved(program, solution, missing)
+    prepared = program
+
+    def search(progress: "Progress | None", stop: Callable[[], bool] | None) -> Solved:
+        solution = run_solver(
+            prepared,
+            solver,
+            objective=objective,
+            budget=budget,
+            seed=seed,
+            progress=progress,
+            stop=stop,
+            repack=repack or solver in LEARNED,
+            solvers=solvers,
+        )
+        if output is not None:
+            write_mapping(solution.mapping, prepared, output)
+        return _solved(prepared, solution, missing)
+
+    return search
 
 
 def _solved(program: "Program", solution: Any, missing: str | None) -> Solved:

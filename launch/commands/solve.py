@@ -62,7 +62,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command; 130 or 143 if a signal ended it early, with the best mapping so far written."""
-    from ..api.solve import solve
+    from ..api.solve import prepare
     from ..terminal.console import show_line, show_result
     from ..terminal.stop import StopRequest
 
@@ -72,22 +72,21 @@ def run(arguments: argparse.Namespace) -> int:
         # The first line of the table's output; with `--json -` standard output is JSON alone.
         print(line, file=sys.stderr if arguments.json == "-" else sys.stdout, flush=True)
 
-    with _Progress() as progress, StopRequest() as stop:
-        solved = solve(
-            arguments.program,
-            solver=arguments.solver,
-            seconds=arguments.seconds,
-            evaluations=arguments.evaluations,
-            seed=arguments.seed,
-            objective=arguments.objective,
-            policy=arguments.policy,
-            placebo=arguments.placebo,
-            repack=arguments.repack,
-            output=arguments.output,
-            note=note,
-            progress=progress.show,
-            stop=lambda: bool(stop),
-        )
+    search = prepare(
+        arguments.program,
+        solver=arguments.solver,
+        seconds=arguments.seconds,
+        evaluations=arguments.evaluations,
+        seed=arguments.seed,
+        objective=arguments.objective,
+        policy=arguments.policy,
+        placebo=arguments.placebo,
+        repack=arguments.repack,
+        output=arguments.output,
+        note=note,
+    )
+    with StopRequest() as stop, _Progress() as progress:
+        solved = search(progress.show, lambda: bool(stop))
     if arguments.json is not None:
         write_json(solved.as_json(), arguments.json)
     if arguments.json != "-":

@@ -27,7 +27,7 @@ class Fitted:
 
 
 def records(table: Table) -> Iterator[Text]:
-    """Yields the rows of a table as blocks: the first cell on a line, under it a line for each other cell."""
+    """Yields the rows of a table as blocks: the first cell on a line, under it a line for each other known one."""
     if table.title:
         yield Text(str(table.title), style="italic")
     columns = [list(column.cells) for column in table.columns]
@@ -40,6 +40,7 @@ def records(table: Table) -> Iterator[Text]:
             continue
         yield Text(str(first), style="bold")
         for heading, cell in zip(headings[1:], others, strict=True):
-            yield Text(f"  {heading.ljust(width)}  {cell}")
+            if str(cell) != "-":
+                yield Text(f"  {heading.ljust(width)}  {cell}")
     if table.caption:
         yield Text(str(table.caption), style="dim italic")
