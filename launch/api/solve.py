@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ...env.program.program import Program
     from ...solvers.common.budget import Progress
     from ..terminal.figures import LatencyRow
+    from .picture import Picture
 
 SECONDS = 60.0
 
@@ -68,6 +69,12 @@ class Solved(Shown):
 
         check_destination(path)
         write_mapping(self.mapping, self.program, path)
+
+    def picture(self) -> "Picture":
+        """Returns the picture of the mapping, with XLA's below it: fast memory, traffic and live bytes over time."""
+        from .picture import draw
+
+        return draw(self.program, self.mapping, self.program.production, (self.solver, f"XLA: {self.compared}"))
 
     def rows(self) -> "Iterator[LatencyRow]":
         """Yields the mappings of the table."""
