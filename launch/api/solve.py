@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .shown import Shown
+from ..terminal.shown import Shown
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..terminal.mode import say
-from .shown import Shown
+from ..terminal.shown import Shown
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -26,10 +26,8 @@ def run(arguments: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         raise MissingExtra("shtab", "completion") from error
 
-    from ..cli import make_parser
     from ..terminal.completing import add_completions
 
-    parser = make_parser()
-    add_completions(parser)
-    print(shtab.complete(parser, shell=arguments.shell))
+    add_completions(arguments.parser)
+    print(shtab.complete(arguments.parser, shell=arguments.shell))
     return 0

@@ -10,7 +10,7 @@ from .fitted import Fitted
 from .mode import is_quiet
 
 if TYPE_CHECKING:
-    from ..api.shown import Shown
+    from .shown import Shown
 
 # A file or pipe has no width, so no table meets its limit.
 _NO_LIMIT = 100_000

@@ -78,7 +78,7 @@ def test_a_run_with_a_setting_of_before(copied_run: Path) -> None:
     config["actor"]["model"] = "msa"
     path.write_text(json.dumps(config))
     line = error_of("train", "--run-dir", str(copied_run), "--resume")
-    assert f"{path}: actor.model is no setting; did you mean " in line
+    assert f"{path}: actor.model is no setting; " in line
 
 
 def test_truncated_program_file(tmp_path: Path) -> None:

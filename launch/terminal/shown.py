@@ -28,7 +28,7 @@ class Shown:
         from rich.console import Group
         from rich.text import Text
 
-        from ..terminal.fitted import Fitted
+        from .fitted import Fitted
 
         return Group(*(Fitted(table) for table in self.tables()), *(Text(line) for line in self.lines()))
 
