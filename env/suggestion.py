@@ -5,6 +5,8 @@ from collections.abc import Iterable
 
 # So many names fit on a line.
 _FEW = 16
+# Names that are less alike are no misspellings: `none` of `anneal`.
+_ALIKE = 0.7
 
 
 def unknown(kind: str, name: str, names: Iterable[str], listing: str = "") -> str:
@@ -30,5 +32,5 @@ def nearest(name: str, names: Iterable[str], most: int = 3) -> list[str]:
     """Returns the names that begin with `name`, then those spelled most like it; at most `most`."""
     names = list(names)
     begin = [other for other in names if name and other.startswith(name)]
-    near = difflib.get_close_matches(name, names, n=most)
+    near = difflib.get_close_matches(name, names, n=most, cutoff=_ALIKE)
     return list(dict.fromkeys([*begin, *near]))[:most]

@@ -119,7 +119,8 @@ def tune(
             variants_s=_CAPTURE * (until - clock()),
             time_limit_s=max(1.0, until - clock()),
             module=module,
-            progress=progress,
+            # The file is temporary.
+            progress=lambda line: progress(line.removeprefix(f"wrote {path}: ")),
         )
         missing = why_missing(program)
         if missing is not None:

@@ -58,10 +58,11 @@ def capture(
     check_destination(output, "-o")
     reference, module = described(function, arguments)
     with tempfile.TemporaryDirectory(prefix="mallocmuzero-") as folder:
+        path = Path(folder) / "program.json.gz"
         return run(
             reference,
             target,
-            Path(folder) / "program.json.gz" if output is None else Path(output),
+            path if output is None else Path(output),
             python=None if python is None else Path(python),
             name=name,
             family=family,
@@ -69,7 +70,8 @@ def capture(
             passes=PASSES if variants else 0,
             quick=quick,
             module=module,
-            progress=progress,
+            # A temporary file is nobody's concern.
+            progress=lambda line: progress(line.removeprefix(f"wrote {path}: ")),
         )
 
 
