@@ -60,8 +60,9 @@ SHARED = ("version",)
 OUTSIDE = ("benchmarks", "tests", "docs")
 # These run in the interpreter that captures programs, which has JAX and not this package.
 STANDALONE = ("env/capture/worker", "env/workloads/models")
-# These import modules whose names they are given: the user's own, and those that declare the kernels of a command.
-BY_NAME = ("env/capture/worker", "env/compiled/prepare")
+# These import, or look for, modules whose names they are given: the user's own, those that declare the kernels of a
+# command, and those of the names that the package offers.
+BY_NAME = ("env/capture/worker", "env/capture/reference", "env/compiled/prepare", "__init__")
 
 # Libraries that importing every module of a place does not load. Two solvers train networks, and are left out.
 LEARNING_SOLVERS = ("solvers/learned", "solvers/egrl")
@@ -72,6 +73,7 @@ LOADS_NOTHING = {
     "learner": (*REVERB, *RAY),
     "actors": (*REVERB, *RAY),
     "roundtrip": (*JAX, *REVERB, *RAY),
+    "launch/api": (*JAX, *REVERB, *RAY, "numpy", "numba", "rich", "matplotlib"),
     "launch/commands": (*JAX, *REVERB, *RAY, "matplotlib"),
 }
 

@@ -3,12 +3,18 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from ..terminal.json_output import add_json_option, write_json
+from ..terminal.json_output import add_json_option, check_json, write_json
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 _MOST_PROGRAMS = 12
+_COLUMNS = (
+    ("msa_us", "msa us"),
+    ("cycles_us", "cycles us"),
+    ("of_production", "of production"),
+    ("flags_of_production", "XLA's best flags"),
+)
 _CAUSES = {"turn": "the driver", "parameters": "parameters", "saving": "checkpoints"}
 
 
@@ -29,8 +35,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Runs the command."""
     from ..run.url import is_url, local_run
     from ..status.status import run_status
-    from ..terminal.console import stdout_console
+    from ..terminal.console import show_line, show_table
 
+    check_json(arguments)
     with local_run(arguments.run_dir, small=True) as run_dir:
         status = run_status(run_dir)
     if is_url(arguments.run_dir):
@@ -40,13 +47,12 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json is not None:
         write_json(status, arguments.json)
     if arguments.json != "-":
-        console = stdout_console()
         for line in _lines(status):
-            console.print(line, soft_wrap=True, markup=False)
+            show_line(line)
         if status["best"]:
-            console.print(_best_table(status["best"]))
+            show_table(_best_table(status["best"]))
         for warning in status["warnings"]:
-            console.print(f"warning: {warning}", soft_wrap=True, markup=False)
+            show_line(f"warning: {warning}")
     return 0
 
 
@@ -102,9 +108,11 @@ def _lines(status: dict[str, Any]) -> list[str]:
 def _best_table(best: dict[str, dict[str, Any]]) -> "Table":
     from rich.table import Table
 
-    table = Table(title="Best mappings (by the run's objective)")
+    known = {key for entry in best.values() for key, value in entry.items() if value is not None}
+    columns = [column for column in _COLUMNS if column[0] in known]
+    table = Table(title="Best mappings (of production by the run's objective)")
     table.add_column("program", no_wrap=True)
-    for heading in ("us", "of production"):
+    for _, heading in columns:
         table.add_column(heading, justify="right", no_wrap=True)
 
     def rank(name: str) -> float:
@@ -112,11 +120,16 @@ def _best_table(best: dict[str, dict[str, Any]]) -> "Table":
         return float("inf") if ratio is None else ratio
 
     for name in sorted(best, key=rank)[:_MOST_PROGRAMS]:
-        ratio = best[name]["of_production"]
-        table.add_row(name, f"{best[name]['latency_us']:,.2f}", "-" if ratio is None else f"{100 * ratio:.2f} %")
+        table.add_row(name, *(_cell(key, best[name].get(key)) for key, _ in columns))
     if len(best) > _MOST_PROGRAMS:
         table.caption = f"and {len(best) - _MOST_PROGRAMS} more: --json"
     return table
+
+
+def _cell(key: str, value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.2f}" if key.endswith("_us") else f"{100 * value:.2f} %"
 
 
 def _count(count: int, name: str) -> str:

@@ -154,14 +154,16 @@ def file_graph(imports: Iterable[Import]) -> dict[str, set[str]]:
 def folder_graph(imports: Iterable[Import]) -> dict[str, set[str]]:
     """Returns which folders each folder imports from; the root is `.`.
 
-    An `__init__.py` may offer what its own sub-folders define: these imports are left out.
+    An `__init__.py`, and the root's `__main__.py`, may offer what its own sub-folders define: these imports are left
+    out.
     """
     graph: dict[str, set[str]] = {}
     for file, targets in file_graph(imports).items():
         folder, name = Path(file).parent.as_posix(), Path(file).name
         for target in targets:
             other = Path(target).parent.as_posix()
-            offered = name == "__init__.py" and (folder == "." or within(target, folder))
+            offers = name == "__init__.py" or (folder == "." and name == "__main__.py")
+            offered = offers and (folder == "." or within(target, folder))
             if other != folder and not offered:
                 graph.setdefault(folder, set()).add(other)
     return graph

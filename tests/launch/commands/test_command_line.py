@@ -49,10 +49,12 @@ def copied_run(run_dir: Path, tmp_path: Path) -> Path:
     return folder
 
 
-def test_unknown_workload_lists_the_names(tmp_path: Path) -> None:
+def test_an_unknown_workload_brings_the_nearest_ones(tmp_path: Path) -> None:
     line = error_of(*train_arguments(tmp_path / "run", "--steps", "1", workload="resnet51"))
     assert "'resnet51'" in line
-    assert all(name in line for name in workloads.names())
+    assert "did you mean resnet50-b128" in line
+    assert "`mallocmuzero workloads` lists all 44" in line
+    assert "tiny" not in line
     assert not (tmp_path / "run").exists()
     assert "resnet51" in error_of("verify", "resnet51", "production")
 
@@ -76,7 +78,7 @@ def test_a_run_with_a_setting_of_before(copied_run: Path) -> None:
     config["actor"]["model"] = "msa"
     path.write_text(json.dumps(config))
     line = error_of("train", "--run-dir", str(copied_run), "--resume")
-    assert f"{path}: actor.model is no setting; choose from " in line
+    assert f"{path}: actor.model is no setting; " in line
 
 
 def test_truncated_program_file(tmp_path: Path) -> None:
@@ -96,8 +98,13 @@ def test_missing_mapping_file() -> None:
     assert "nowhere.json.gz" in error_of("verify", WORKLOAD, "nowhere.json.gz")
 
 
-def test_unknown_split_lists_the_splits() -> None:
-    assert "train, validation, heldout" in error_of("workloads", "--split", "traim")
+def test_unknown_names_of_all_kinds(tmp_path: Path) -> None:
+    output = str(tmp_path / "x.json.gz")
+    assert "did you mean train?" in error_of("workloads", "--split", "traim")
+    assert "train, validation, heldout" in error_of("workloads", "--split", "xyz")
+    assert "did you mean order-search?" in error_of("solve", "tiny", "--solver", "order", "-o", output)
+    assert "no command is called 'slove'; did you mean solve?" in error_of("slove")
+    assert "did you mean cycles?" in error_of("show", "tiny", "--model", "cycle", "-o", str(tmp_path / "x.png"))
 
 
 def test_unknown_target_of_a_capture(tmp_path: Path) -> None:
@@ -243,3 +250,79 @@ def test_interrupting_a_light_command_leaves_no_traceback(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(workloads, "load", interrupt)
     assert call("verify", WORKLOAD, "production") == (130, "", "mallocmuzero: stopped\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["solve", "tiny"],
+        ["bound", "tiny"],
+        ["show", "tiny", "production"],
+        ["tune", "m:f", "--target", "v5e"],
+        ["capture", "m:f", "--target", "v5e"],
+        ["impose", "tiny", "production"],
+        ["pack", "x.csv", "--capacity", "8"],
+        ["export", "run"],
+    ],
+)
+def test_places_are_checked_before_anything_is_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    def compute(*given: object, **named: object) -> None:
+        raise AssertionError("something was computed")
+
+    monkeypatch.setattr("mallocmuzero.launch.terminal.compiling.compile_kernels", compute)
+    monkeypatch.setattr("mallocmuzero.launch.terminal.compiling.Compiling.kernels", compute)
+    monkeypatch.setattr("mallocmuzero.env.capture.environment.managed_python", compute)
+    # A picture's suffix comes first.
+    suffix = ".png" if arguments[0] == "show" else ".json.gz"
+    folder = tmp_path / f"folder{suffix}"
+    folder.mkdir()
+    assert f"{folder}: is a folder; give a file in it" in error_of(*arguments, "-o", str(folder))
+    missing = tmp_path / "missing" / f"x{suffix}"
+    assert f"there is no folder {missing.parent}; make it first" in error_of(*arguments, "-o", str(missing))
+
+
+@pytest.mark.parametrize("command", ["solve", "verify", "bound", "workloads", "settings", "status", "evaluate", "tune"])
+def test_the_place_of_the_json_file_is_checked_too(tmp_path: Path, command: str) -> None:
+    more = {
+        "solve": ["tiny", "-o", str(tmp_path / "m.json.gz")],
+        "verify": ["tiny", "production"],
+        "bound": ["tiny"],
+        "status": [str(tmp_path)],
+        "evaluate": [str(tmp_path), "--workload", "tiny"],
+        "tune": ["m:f", "--target", "v5e", "-o", str(tmp_path / "o.json")],
+    }.get(command, [])
+    assert f"--json {tmp_path}: is a folder" in error_of(command, *more, "--json", str(tmp_path))
+
+
+def test_train_without_a_workload_says_so(tmp_path: Path) -> None:
+    line = error_of("train", "--minutes", "1", "--run-dir", str(tmp_path / "run"))
+    assert "there is no workload to train on: name one, such as `--workload resnet50-b128`" in line
+    assert not (tmp_path / "run").exists()
+
+
+def test_each_wrong_number_names_its_option(tmp_path: Path) -> None:
+    output = ["-o", str(tmp_path / "o.json")]
+    for arguments, words in (
+        (["tune", "m:f", "--target", "v5e", "--minutes", "0"], "--minutes 0: "),
+        (["tune", "m:f", "--target", "v5e", "--seed", "-1"], "--seed -1: "),
+        (["impose", "tiny", "x", "--seconds", "-1"], "--seconds -1.0: "),
+        (["impose", "tiny", "x", "--candidates", "0"], "--candidates 0: "),
+        (["impose", "tiny", "x", "--time-limit", "0"], "--time-limit 0: "),
+        (["impose", "tiny", "x", "--python", "/usr/bin/nopython"], "--python /usr/bin/nopython: there is no such"),
+        (["bound", "tiny", "--seconds", "0"], "--seconds 0: "),
+    ):
+        assert words in error_of(*arguments, *output)
+
+
+def test_quiet_keeps_standard_error_for_errors(tmp_path: Path) -> None:
+    arguments = ("solve", "tiny", "--solver", "restarts", "--seconds", "6", "-o", str(tmp_path / "m.json.gz"))
+    status, text, errors = call(*arguments)
+    assert status == 0
+    assert "games" in errors  # a line of progress every few seconds
+    for quiet in (("--quiet", *arguments), (*arguments, "-q")):
+        status, again, errors = call(*quiet)
+        assert (status, errors) == (0, "")
+        assert again.splitlines()[:3] == text.splitlines()[:3]
+    assert call("--quiet", "solve", "nothing", "-o", "x")[2].startswith("mallocmuzero: error: ")

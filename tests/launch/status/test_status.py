@@ -101,7 +101,9 @@ def test_what_is_said_of_a_run(ended: Path) -> None:
     assert "waits 60 % of its time" in said["why"]
     assert said["restarts"] == {"actor": 1}
     assert said["policy_lag"] == 3.5
-    assert said["best"] == {PROGRAM: {"latency_us": 80.0, "of_production": pytest.approx(0.8)}}
+    best = said["best"][PROGRAM]
+    assert (best["latency_us"], best["of_production"]) == (80.0, pytest.approx(0.8))
+    assert {"msa_us", "cycles_us", "flags_of_production"} <= set(best)
     lines = f"params/a/bias float32 256 {'a' * 64}\nparams/b/kernel float32 3,256 {'b' * 64}\n"
     assert said["parameters_sha256"] == hashlib.sha256(lines.encode()).hexdigest()
     assert said["metrics_age_s"] < 60
