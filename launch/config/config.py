@@ -146,8 +146,8 @@ class TrainConfig:
         exact = self.actor.decisions == RESIDENCY and self.actor.residency.root == EXACT
         if exact and self.learner.reanalyse_fraction > 0.0:
             raise UserError(
-                f"learner.reanalyse_fraction is {self.learner.reanalyse_fraction}, which would put a search by the model "
-                f"in the place of the real game's outcomes; set it to 0, or actor.residency.root to {MODEL!r}"
+                f"learner.reanalyse_fraction is {self.learner.reanalyse_fraction}, which would put a search by the "
+                f"model in the place of the real game's outcomes; set it to 0, or actor.residency.root to {MODEL!r}"
             )
         if self.topology == PROCESS and self.ray.address is not None:
             raise UserError(f"ray.address is {self.ray.address!r}, but the topology is {PROCESS!r}; choose {RAY!r}")
