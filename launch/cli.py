@@ -19,6 +19,7 @@ COMMANDS = (
     "verify",
     "bound",
     "show",
+    "report",
     "workloads",
     "capture",
     "solve",

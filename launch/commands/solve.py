@@ -116,6 +116,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json != "-":
         _print_table(result)
         print(f"wrote {arguments.output}")
+        given = f" --program {arguments.program}" if not workloads.is_workload(arguments.program) else ""
+        print(f"report: mallocmuzero report {arguments.output}{given} -o report.html")
     return stop.status
 
 

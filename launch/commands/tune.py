@@ -87,6 +87,9 @@ def run(arguments: argparse.Namespace) -> int:
         "target": arguments.target,
         "solver": arguments.solver,
         "objective": tuned.objective,
+        "seed": arguments.seed,
+        "minutes": arguments.minutes,
+        "program_file": None if arguments.program_output is None else str(arguments.program_output),
         "flags_us": flags_us(tuned.confirmation.program, tuned.objective),
         "decodes": tuned.decodes,
         "seconds": tuned.seconds,
@@ -99,9 +102,18 @@ def run(arguments: argparse.Namespace) -> int:
         if result["flags_us"] is not None:
             print(f"against the best of the flag grid: {verdict(result['flags_us'], result['confirmed_us'])}")
         print(f"wrote {arguments.output}")
+        print(_report_line(arguments))
     if arguments.json:
         write_json(result, arguments.json)
     return 0
+
+
+def _report_line(arguments: argparse.Namespace) -> str:
+    """Returns the line that names the command for the report, or what it needs."""
+    if not arguments.json:
+        return "for a report of it, run again with --json tuning.json, and --program-output FILE for its memory map"
+    more = "" if arguments.program_output else "; with --program-output FILE it would have a memory map"
+    return f"report: mallocmuzero report {arguments.json} -o report.html{more}"
 
 
 def _solvers(solver: str) -> "Solvers":

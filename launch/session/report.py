@@ -164,6 +164,7 @@ def finish(session: Session, params: Params) -> list[Row]:
     console.print(evaluations_table(rows))
     for path in written:
         console.print(f"wrote {path}", soft_wrap=True)
+    console.print(f"report: mallocmuzero report {run.name} -o report.html", soft_wrap=True)
     return rows
 
 
