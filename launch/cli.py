@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from ..env.errors import UserError
 from ..version import VERSION
+from .missing import advice
 
 # In the order of the help text.
 COMMANDS = (
@@ -45,6 +46,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return status
     except UserError as error:
         print(f"mallocmuzero: error: {_one_line(str(error))}", file=sys.stderr)
+        return USAGE_STATUS
+    except ModuleNotFoundError as error:
+        said = advice(error)
+        if said is None:
+            raise
+        print(f"mallocmuzero: error: {said}", file=sys.stderr)
         return USAGE_STATUS
     except KeyboardInterrupt:
         print("mallocmuzero: stopped", file=sys.stderr)
