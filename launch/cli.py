@@ -3,33 +3,45 @@
 import argparse
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
 from ..env.errors import UserError
 from ..version import VERSION
 from .missing import advice
+from .terminal.mode import command_mode
+from .terminal.stop import catch_interrupts, forget_interrupts, was_interrupted
 
 # In the order of the help text.
 COMMANDS = (
+    "tune",
+    "capture",
+    "solve",
+    "bound",
+    "verify",
+    "show",
+    "report",
+    "impose",
     "train",
     "status",
     "evaluate",
     "diagnose",
     "export",
-    "verify",
-    "bound",
-    "show",
-    "report",
     "workloads",
-    "capture",
-    "solve",
-    "impose",
-    "tune",
+    "settings",
     "pack",
+    "completion",
 )
 USAGE_STATUS = 2
 INTERRUPT_STATUS = 130
+_EXIT_STATUSES = """exit status:
+  0    done
+  1    `verify` found violations, or `pack` no solution
+  2    an argument or a file cannot be used; one line on standard error says why
+  130  stopped by Ctrl-C; what the command keeps until then has been written
+  143  the same by SIGTERM
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,41 +50,92 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0: success. 1: `verify` found violations, or `pack` no solution. 2: an argument or a file cannot be used; one line
     on standard error says why. 130, 143: stopped by Ctrl-C or by SIGTERM; `train` has saved the run.
     """
-    parser = make_parser()
-    parsed = parser.parse_args(arguments)
+    forget_interrupts()
     try:
-        status: int = parsed.run(parsed)
+        return _run(arguments)
+    except KeyboardInterrupt:
+        print("mallocmuzero: stopped", file=sys.stderr)
+        return INTERRUPT_STATUS
+    except Exception:
+        # What Ctrl-C broke off in the middle of a library may come out as another error.
+        if not was_interrupted():
+            raise
+        print("mallocmuzero: stopped", file=sys.stderr)
+        return INTERRUPT_STATUS
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    """Runs one command; returns its exit status. Errors of the user and a reader that has gone are handled."""
+    try:
+        parsed = _parse(sys.argv[1:] if arguments is None else arguments)
+        with command_mode(getattr(parsed, "quiet", False)):
+            status: int = parsed.run(parsed)
         sys.stdout.flush()
         return status
     except UserError as error:
+        if was_interrupted():
+            raise
         print(f"mallocmuzero: error: {_one_line(str(error))}", file=sys.stderr)
         return USAGE_STATUS
     except ModuleNotFoundError as error:
         said = advice(error)
-        if said is None:
+        if said is None or was_interrupted():
             raise
         print(f"mallocmuzero: error: {said}", file=sys.stderr)
         return USAGE_STATUS
-    except KeyboardInterrupt:
-        print("mallocmuzero: stopped", file=sys.stderr)
-        return INTERRUPT_STATUS
     except BrokenPipeError:
         # The reader of the output has gone, e.g. `| head`; without this the interpreter complains as it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return USAGE_STATUS
 
 
+def entry() -> None:
+    """Runs the command line as a process of its own, in which Ctrl-C never shows a traceback."""
+    catch_interrupts()
+    try:
+        status = main()
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # while it ends there is nothing left to say
+    sys.exit(status)
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Returns the parsed arguments. Raises UserError for a command that does not exist."""
+    from ..env.suggestion import unknown
+
+    command = next((argument for argument in arguments if not argument.startswith("-")), None)
+    if command is not None and command not in COMMANDS:
+        raise UserError(unknown("command", command, COMMANDS))
+    return make_parser().parse_args(arguments)
+
+
 def make_parser() -> argparse.ArgumentParser:
     """Returns the parser of the whole command line."""
     parser = argparse.ArgumentParser(
         prog="mallocmuzero",
-        description="Learned memory mapping for accelerators: MuZero plays mallocGame on real TPU programs.",
+        description="Maps the tensors of TPU programs to fast memory, and makes compiler options of the mappings.",
+        epilog=_EXIT_STATUSES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"mallocmuzero {VERSION}")
+    _add_quiet(parser)
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name in COMMANDS:
         importlib.import_module(f".commands.{name}", __package__).add_parser(subparsers)
+    for command in subparsers.choices.values():
+        _add_quiet(command)
     return parser
+
+
+def _add_quiet(parser: argparse.ArgumentParser) -> None:
+    """Adds `--quiet`, which is understood before and after the command."""
+    parser.add_argument(
+        "-q",
+        "--quiet",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="no progress on standard error: only errors and warnings",
+    )
 
 
 def _one_line(text: str) -> str:
@@ -80,4 +143,4 @@ def _one_line(text: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    entry()

@@ -8,7 +8,6 @@ import numpy as np
 from ..env.physics.objective import Judge
 from ..env.program.compiler_flags import flag_grid
 from ..env.program.mapping import Mapping as ProgramMapping
-from ..env.program.variant import Variant
 from .translate import DEFAULT, Translation
 
 
@@ -42,20 +41,10 @@ def grid_candidates(judge: Judge) -> list[Candidate]:
     """Returns the best of the flag grid, unless that is the default; the whole grid if it was not captured."""
     if not judge.program.variants:
         return [Candidate(f"flags {name}", options) for name, options in flag_grid().items() if options]
-    best = best_variant(judge)
+    best = judge.tuned_variant()
     if best is None or not best.options:
         return []
     return [Candidate("best of the flag grid", best.options, best.mapping)]
-
-
-def best_variant(judge: Judge) -> Variant | None:
-    """Returns the variant of the flag grid that `Judge.tuned` is of; None if the grid was not captured."""
-    tuned = judge.tuned()
-    if tuned is not None:
-        for variant in judge.program.variants:
-            if all(variant.latency_s[model] == seconds for model, seconds in tuned.items()):
-                return variant
-    return None
 
 
 def _alike(one: ProgramMapping, other: ProgramMapping) -> bool:

@@ -7,7 +7,6 @@ from ..env.physics.cost import MODELS
 from ..env.physics.objective import latencies, make_judge
 from ..env.program.mapping import COPY_FIELDS, Mapping
 from ..env.program.program import Program
-from .candidates import best_variant
 
 
 def realised(program: Program, wanted: Mapping, found: Mapping) -> dict[str, float]:
@@ -66,7 +65,7 @@ def in_us(program: Program, mapping: Mapping) -> dict[str, float | None]:
 
 def flags_us(program: Program, objective: str | None = None) -> dict[str, float | None] | None:
     """Returns the latency of the best of the flag grid in microseconds by cost model; None if it was not captured."""
-    best = best_variant(make_judge(program, objective))
+    best = make_judge(program, objective).tuned_variant()
     if best is None:
         return None
     return {model: None if (s := best.latency_s[model]) is None else s * 1e6 for model in MODELS}

@@ -9,9 +9,13 @@ from ..env.capture.capture import capture
 from ..env.capture.compilation_files import work_folder
 from ..env.capture.variants import PASSES
 from ..env.errors import UserError
-from ..env.physics.objective import Judge, make_judge
+from ..env.physics.cost import MODELS
+from ..env.physics.objective import Judge, check_objective, latencies, make_judge
 from ..env.program.mapping import Mapping as ProgramMapping
+from ..env.program.program import Program
 from ..env.program.program_file import read_module, write_program
+from ..env.storage.destination import check_destination
+from ..env.suggestion import unknown
 from ..solvers.common.budget import Budget
 from ..solvers.solve import DEFAULT_SOLVER, SOLVERS, Solvers, solve
 from ..solvers.stand_in import why_missing, with_stand_in
@@ -63,6 +67,7 @@ def tune(
     objective: str | None = None,
     seed: int = 0,
     program_output: Path | None = None,
+    module: bytes | None = None,
     progress: Callable[[str], None] = print,
     clock: Callable[[], float] = time.monotonic,
 ) -> Tuned:
@@ -81,6 +86,7 @@ def tune(
       objective: the objective that decides; see `make_judge`.
       seed: of solver and translation.
       program_output: path for the program file, with the cycles that all compilations showed; None for no file.
+      module: the function, lowered already; see `capture`.
       progress: takes one line at a time.
       clock: returns seconds.
 
@@ -88,8 +94,13 @@ def tune(
       UserError: an argument cannot be used, or the function cannot be compiled; the message says how to mend it.
       FormatError: capture does not understand the compiler's output.
     """
+    if not minutes > 0:
+        raise UserError(f"--minutes {minutes:g}: there is no time; give more than 0")
     if solver not in solvers:
-        raise UserError(f"no solver is called {solver!r}; the solvers are {', '.join(solvers)}")
+        raise UserError(unknown("solver", solver, solvers))
+    if objective is not None:
+        check_objective(objective)
+    check_destination(program_output, "--program-output")
     begin = clock()
     until = begin + 60.0 * minutes
     seconds: dict[str, float] = {}
@@ -107,6 +118,7 @@ def tune(
             passes=PASSES,
             variants_s=_CAPTURE * (until - clock()),
             time_limit_s=max(1.0, until - clock()),
+            module=module,
             progress=progress,
         )
         missing = why_missing(program)
@@ -130,14 +142,21 @@ def tune(
             solvers=solvers,
         )
         done("solve")
-        promise = f"{solution.judged_s * 1e6:,.2f} us after {solution.evaluations:,} games"
-        progress(f"{solver}: {promise}, {seconds['solve']:.0f} s")
+        assert judge.production_s is not None
+        ratio = solution.judged_s / judge.production_s
+        name = "XLA's default" if missing is None else "XLA's algorithm"
+        progress(
+            f"{solver}: {_us(program, solution.mapping)}, {ratio:.2%} of {name} ({judge.objective}), after "
+            f"{solution.evaluations:,} games, {seconds['solve']:.0f} s"
+        )
         translations = translate(
             judge, solution.mapping, max(0.0, _TRANSLATE * (until - clock())), seed=seed, clock=clock
         )
         progress(f"{translations[0].decodes:,} sets of options decoded")
         done("translate")
         source = find_source(program, path)
+        if module is not None:
+            source = replace(source, module=module)
         candidates = [*translated_candidates(translations)[:_CANDIDATES], *grid_candidates(judge)]
         with real_compiler(source, python, time_limit_s=max(1.0, until - clock()), progress=progress) as compiler:
             confirmation = confirm(
@@ -172,6 +191,15 @@ def _say_judge(judge: Judge, progress: Callable[[str], None], missing: str | Non
     """Reports the latencies to beat: of XLA's default, or its stand-in, and of the best of the flag grid."""
     tuned = judge.tuned()
     assert judge.production_s is not None
-    best = "" if tuned is None else f", best of the flag grid {judge.seconds(tuned) / judge.production_s:.2%} of that"
+    assert judge.program.production is not None
+    best = (
+        "" if tuned is None else f"; the best of the flag grid is {judge.seconds(tuned) / judge.production_s:.2%} of it"
+    )
     name = "XLA's default" if missing is None else "XLA's algorithm"
-    progress(f"{name}: {judge.production_s * 1e6:,.2f} us ({judge.objective}){best}")
+    progress(f"{name}: {_us(judge.program, judge.program.production)}{best} ({judge.objective})")
+
+
+def _us(program: Program, mapping: ProgramMapping) -> str:
+    """Returns the latency of a mapping under the cost models that can price it."""
+    found = latencies(program, mapping)
+    return ", ".join(f"{s * 1e6:,.2f} us ({model})" for model in MODELS if (s := found[model]) is not None)

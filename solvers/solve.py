@@ -11,6 +11,7 @@ from ..env.physics.objective import make_judge
 from ..env.program.mapping import Mapping
 from ..env.program.program import Program, all_hbm
 from ..env.program.target import Target
+from ..env.suggestion import unknown
 from ..env.verifier.verify import verify
 from .anneal import anneal
 from .beam import beam
@@ -126,7 +127,7 @@ def solve(
       UserError: the solver or the objective is not known, or the program lacks data that the objective needs.
     """
     if solver not in solvers:
-        raise UserError(f"no solver is called {solver!r}; the solvers are {', '.join(solvers)}")
+        raise UserError(unknown("solver", solver, solvers))
     make_judge(program, objective, target)  # raises before anything is compiled
     warm_up(solvers[solver])
     stopped, ended = False, False

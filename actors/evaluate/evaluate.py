@@ -22,6 +22,8 @@ from ..self_play.config import ActorConfig
 
 GREEDY_POLICY = "muzero-policy"
 SEARCH = "muzero-search"
+# XLA under the best of a grid of its flags.
+BEST_FLAGS = "best-flags"
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +102,7 @@ def evaluate_mapping(
 
 
 def evaluate_references(program: Program, config: ActorConfig, seed: int) -> list[Evaluation]:
-    """Evaluates all-in-HBM, the reference players and XLA's production mapping."""
+    """Evaluates all-in-HBM, the reference players, XLA's production mapping and that of the best of XLA's flags."""
     judge = config.judge(program)
     evaluations = [evaluate_mapping(judge, all_hbm(program), "all-hbm")]
     for name, play in REFERENCE_PLAYERS.items():
@@ -110,6 +112,9 @@ def evaluate_references(program: Program, config: ActorConfig, seed: int) -> lis
         evaluations.append(evaluate_mapping(judge, game.mapping({"solver": name}), name, seconds))
     if program.production is not None:
         evaluations.append(evaluate_mapping(judge, program.production, "production"))
+    tuned = judge.tuned_mapping()
+    if tuned is not None:
+        evaluations.append(evaluate_mapping(judge, tuned, BEST_FLAGS))
     return evaluations
 
 

@@ -10,14 +10,18 @@ from ..program.compiler_flags import DEFAULT
 from ..program.program import Program
 from ..program.program_file import write_program
 from ..program.target import find_target
+from ..storage.destination import check_destination, check_new_folder
 from .assemble import Assembly
 from .compilation_files import work_folder
 from .compilations import Archive, Compilations
 from .compiler import ASSIGNMENT, CODE, TIME_LIMIT_S, Compiler
-from .environment import managed_python
+from .environment import check_interpreter, managed_python
 from .printed_estimate import TOLERANCE
+from .reference import check_reference, split_reference
 from .variants import Variants
 
+# The module that the caller lowered.
+LOWERED_FILE = "lowered.stablehlo"
 _NO_OPTIONS: Mapping[str, str] = {}
 
 
@@ -36,6 +40,7 @@ def capture(
     passes: int = 0,
     variants_s: float = math.inf,
     archive: Archive | None = None,
+    module: bytes | None = None,
     quick: bool = False,
     with_module: bool = True,
     progress: Callable[[str], None] = print,
@@ -59,6 +64,8 @@ def capture(
       variants_s: seconds after which no further compilation should end. If not even the first of them fits, the program
         gets neither variants nor cycles.
       archive: finished compilations are taken from it and added to it; None for no archive.
+      module: the function, lowered already: a portable artifact of StableHLO. It is compiled instead, and `function`
+        only names it. None to trace the function.
       quick: compile only until memory is assigned, in seconds instead of minutes. The program has all that the
         cost model `msa` needs, and no figure of the code generator, which does not run. Not with `passes`.
       with_module: the file gets the lowered module too, so that `impose` needs no source.
@@ -71,26 +78,34 @@ def capture(
       UserError: an argument cannot be used, or the function cannot be compiled; the message says how to mend it.
       FormatError: capture does not understand the compiler's output.
     """
-    module, _, attribute = function.partition(":")
-    if not module or not attribute:
-        raise UserError(f"{function!r} is no PKG.MODULE:FUNCTION, e.g. my_model:training_step")
+    _, attribute = split_reference(function)
     if quick and passes:
         raise UserError("variants need the code generator, which a quick capture leaves out; ask for one of the two")
     generation, topology = find_target(target)
-    if not output.parent.is_dir():
-        raise UserError(f"{output}: there is no folder {output.parent}; make it first")
-    name = name or attribute.replace("_", "-")
+    check_destination(output)
+    check_new_folder(keep)
+    if python is not None:
+        check_interpreter(python)
+    elif module is None:
+        check_reference(function, working_folder)
+    name = name or attribute.rpartition(".")[2].strip("<>").replace("_", "-")
     until = time.monotonic() + variants_s
     interpreter = managed_python(progress) if python is None else python
 
     def new_compiler(folder: Path) -> Compiler:
+        compiled = function
+        if module is not None:
+            stored = folder / LOWERED_FILE
+            stored.write_bytes(module)
+            compiled = str(stored.resolve())
         return Compiler(
             interpreter,
-            function,
+            compiled,
             topology,
             folder,
             working_folder=working_folder,
             time_limit_s=time_limit_s,
+            name=function,
         )
 
     with work_folder(keep) as folder, new_compiler(folder) as compiler, new_compiler(folder) as assigner:
@@ -107,7 +122,9 @@ def capture(
         }
         assembly = Assembly(made, generation, name, family or name, provenance=provenance)
         compilations.drop(made)
-        lowered = compilations.module() if with_module else None
+        lowered = None
+        if with_module:
+            lowered = compilations.module() if module is None else compilations.checked(module)
         with_variants = passes > 0 and Variants(compilations, assembly, passes, progress, until).run()
     program = assembly.program(variants=with_variants)
     write_program(program, output, lowered)

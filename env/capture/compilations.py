@@ -16,6 +16,8 @@ from .compiler import ASSIGNMENT, CODE, LOWERING, Compiler
 
 _FORMAT = 1
 
+_WITHOUT_MODULE = "the file goes without the lowered module, so that `impose` will need the source"
+
 
 class Archive:
     """A folder of finished compilations, so that an interrupted capture goes on where it was.
@@ -133,9 +135,17 @@ class Compilations:
             folder, _ = self.make("module", {}, LOWERING)
             module = module_in(folder)
             self.drop(folder)
+        except (UserError, FormatError) as error:
+            self._progress(f"{_WITHOUT_MODULE}: {error}")
+            return None
+        return self.checked(module)
+
+    def checked(self, module: bytes) -> bytes | None:
+        """Returns a lowered module, or None, with a line of progress, if it is too large for a program file."""
+        try:
             pack_module(module)
         except (UserError, FormatError) as error:
-            self._progress(f"the file goes without the lowered module, so that `impose` will need the source: {error}")
+            self._progress(f"{_WITHOUT_MODULE}: {error}")
             return None
         return module
 

@@ -21,6 +21,13 @@ def packages() -> dict[str, str]:
     return dict(json.loads(PACKAGES.read_text(encoding="utf-8")))
 
 
+def check_interpreter(python: Path) -> None:
+    """Raises UserError if an interpreter, a path or a name to search for, is not there or cannot be run."""
+    if shutil.which(python) is None:
+        why = "there is no such program" if not python.exists() else "it cannot be run"
+        raise UserError(f"--python {python}: {why}; give an interpreter that has jax and libtpu, or leave it out")
+
+
 def managed_python(progress: Callable[[str], None]) -> Path:
     """Returns the interpreter of the managed environment, and makes the environment if there is none yet.
 

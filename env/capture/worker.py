@@ -30,6 +30,7 @@ import json
 import os
 import resource
 import sys
+import sysconfig
 import threading
 import time
 import traceback
@@ -66,8 +67,31 @@ def compiler_settings() -> dict[str, str]:
     }
 
 
-def _first_line(error: Exception) -> str:
+def _first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".splitlines()[0]
+
+
+def _told(error: BaseException) -> str:
+    """Returns an error of the user's code in one line: file, line and function of the user's, the error, the source."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}: {type(error).__name__}: {error.msg}"
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [frame for frame in frames if _is_users(frame.filename)]
+    if not theirs:
+        return f"it raised {_first_line(error)}"
+    last = theirs[-1]
+    inside = last.filename.startswith(os.getcwd() + os.sep)
+    path = os.path.relpath(last.filename) if inside else last.filename
+    source = f", at `{last.line}`" if last.line else ""
+    return f"{path}:{last.lineno}: in {last.name}: {_first_line(error)}{source}"
+
+
+def _is_users(path: str) -> bool:
+    """Returns whether a file is the user's: neither this one, nor of an installed package, nor of Python itself."""
+    if path.startswith("<") or os.path.abspath(path) == os.path.abspath(__file__):
+        return False
+    folders = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    return not any(path.startswith(folder + os.sep) for folder in folders) and "site-packages" not in path
 
 
 def load(reference: str) -> Any:
@@ -80,7 +104,8 @@ def load(reference: str) -> Any:
             fail(f"no module {module_name!r} in {os.getcwd()} or in {sys.executable}; give PKG.MODULE:FUNCTION")
         fail(f"module {module_name!r} needs {error.name!r}, which {sys.executable} lacks; install it there")
     except Exception as error:  # noqa: BLE001 -- the user's code
-        fail(f"importing module {module_name!r} raised {type(error).__name__}: {error}")
+        traceback.print_exc()
+        fail(f"importing module {module_name!r}: {_told(error)}")
     function = getattr(module, function_name, None)
     if not callable(function):
         fail(f"module {module_name!r} has no function {function_name!r}")
@@ -104,7 +129,7 @@ def describe(reference: str, devices: Any = None) -> tuple[Any, tuple[Any, ...]]
         described = function(devices) if takes_devices(function) else function()
     except Exception as error:  # noqa: BLE001 -- the user's code
         traceback.print_exc()
-        fail(f"{reference}() raised {type(error).__name__}: {error}")
+        fail(f"{reference}(): {_told(error)}")
     if not (isinstance(described, tuple) and len(described) == 2 and callable(described[0])):
         fail(f"{reference}() returned {type(described).__name__}, not a pair (function, arguments)")
     function, arguments = described
@@ -153,7 +178,7 @@ def lower(reference: str, devices: Any) -> Any:
         return jitted.lower(*jax.tree.map(abstract, arguments))
     except Exception as error:  # noqa: BLE001 -- the user's code runs inside
         traceback.print_exc()
-        fail(f"{reference}: tracing raised {_first_line(error)}")
+        fail(f"{reference}: tracing it: {_told(error)}")
 
 
 def serialise(lowered: Any) -> bytes:

@@ -2,16 +2,21 @@
 
 from typing import Any
 
-import dm_env
-import gymnasium
 import numpy as np
-from dm_env import specs
 from numpy.typing import NDArray
 
+from ..extras import MissingExtra
 from ..program.program import Program
 from ..program.target import Target
 from .game import NUM_MOVES, MallocGame
 from .observation import OBSERVATION_SIZE
+
+try:
+    import dm_env
+    import gymnasium
+    from dm_env import specs
+except ModuleNotFoundError as error:
+    raise MissingExtra(error.name or "gymnasium", "gym") from error
 
 
 class GymnasiumGame(gymnasium.Env[NDArray[np.float32], np.int64]):

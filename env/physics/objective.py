@@ -6,6 +6,7 @@ from ..errors import UserError
 from ..program.mapping import Mapping
 from ..program.program import Program
 from ..program.target import Target
+from ..program.variant import Variant
 from .cost import CYCLES, MODELS, MSA, all_hbm_latency, available_models, cycle_s, floor_latency
 from .cycles import cycle_model
 from .simulator import simulate
@@ -98,12 +99,20 @@ class Judge:
 
     def tuned(self) -> dict[str, float] | None:
         """Returns the latencies in seconds of the best mapping of the compiler's flag grid; None if not known."""
-        found = []
-        for variant in self.program.variants:
-            known = {model: latency for model, latency in variant.latency_s.items() if latency is not None}
-            if set(self.models) <= set(known):
-                found.append(known)
-        return min(found, key=self.seconds, default=None)
+        best = self.tuned_variant()
+        return None if best is None else _known(best)
+
+    def tuned_variant(self) -> Variant | None:
+        """Returns the best compilation of the compiler's flag grid; None if the grid was not captured."""
+        priced = [variant for variant in self.program.variants if set(self.models) <= set(_known(variant))]
+        return min(priced, key=lambda variant: self.seconds(_known(variant)), default=None)
+
+    def tuned_mapping(self) -> Mapping | None:
+        """Returns the mapping of that compilation; None if there is none, or the file does not keep it."""
+        best = self.tuned_variant()
+        if best is None:
+            return None
+        return best.mapping if best.options else self.program.production
 
     def floor_s(self) -> float:
         """Returns a lower bound on the judged seconds of any mapping."""
@@ -119,6 +128,10 @@ class Judge:
             scale = self.baseline[MSA] / self.baseline[CYCLES] if self.baseline[CYCLES] > 0 else 0.0
             return Clock(msa_share, (1.0 - msa_share) * scale)
         return Clock(1.0, 0.0) if self.objective == MSA else Clock(0.0, 1.0)
+
+
+def _known(variant: Variant) -> dict[str, float]:
+    return {model: latency for model, latency in variant.latency_s.items() if latency is not None}
 
 
 def make_judge(program: Program, objective: str | None = None, target: Target | None = None) -> Judge:

@@ -14,7 +14,7 @@ RESIDENCY_FIELDS = ("buffer", "start", "end", "offset", "low", "high")
 COPY_FIELDS = ("buffer", "direction", "start", "end", "low", "high", "source", "replaces")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Mapping:
     """A full solution for one program. Shapes: `A` accesses of the program, `R` residencies, `C` copies.
 
@@ -42,3 +42,8 @@ class Mapping:
     residencies: NDArray[np.int64]
     copies: NDArray[np.int64]
     origin: dict[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """Returns a line, not the arrays."""
+        near = f"{int(self.access_fast.sum()):,} of {len(self.access_fast):,} accesses from fast memory"
+        return f"Mapping({near}, {len(self.residencies):,} residencies, {len(self.copies):,} copies)"

@@ -21,7 +21,7 @@ RESULT = 1
 REPLACEABLE_OPCODES = ("copy", "slice")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Program:
     """A scheduled program and the target it was compiled for.
 
@@ -93,6 +93,11 @@ class Program:
     keeps_layout: NDArray[np.bool_] | None = None
     variants: tuple[Variant, ...] = ()
     provenance: dict[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """Returns a line, not the arrays."""
+        sizes = f"{self.num_instructions:,} instructions, {self.num_buffers:,} buffers, {self.num_accesses:,} accesses"
+        return f"Program({self.name!r}, {self.target.name}: {sizes})"
 
     @property
     def num_instructions(self) -> int:

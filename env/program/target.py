@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from ..errors import UserError
+from ..suggestion import unknown
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,5 @@ def find_target(name: str) -> tuple[Target, str]:
     """
     generation, _, shape = name.partition(":")
     if generation not in GENERATIONS or (":" in name and not shape):
-        raise UserError(
-            f"no target is called {name!r}; the targets are {', '.join(TOPOLOGIES)}, and topologies of them, "
-            "e.g. v5e:2x2"
-        )
+        raise UserError(f"{unknown('target', name, TOPOLOGIES)}; a topology of one is one too, e.g. v5e:2x2")
     return GENERATIONS[generation], name if shape else TOPOLOGIES[generation]

@@ -23,6 +23,8 @@ def gunzip(path: Path, most_bytes: int, kind: str) -> bytes:
         with gzip.open(path, "rb") as file:
             data = file.read(most_bytes + 1)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        if _is_plain_json(path):
+            raise FormatError(f"{path}: is JSON that is not compressed; `gzip {path}` makes {path}.gz of it") from error
         raise FormatError(
             f"{path}: is no {kind} file: truncated or not a gzip file ({error}); check the path, or write it again"
         ) from error
@@ -31,3 +33,8 @@ def gunzip(path: Path, most_bytes: int, kind: str) -> bytes:
     if len(data) > most_bytes:
         raise FormatError(f"{path}: unpacks to more than {most_bytes} bytes; this is no {kind} file")
     return data
+
+
+def _is_plain_json(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(64).lstrip()[:1] == b"{"

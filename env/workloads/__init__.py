@@ -9,6 +9,7 @@ from typing import Any
 from ..errors import UserError
 from ..program.program import Program
 from ..program.program_file import read_program
+from ..suggestion import unknown
 
 SPLITS = ("train", "validation", "heldout", "control")
 # Programs of generated models, to learn from: no split of the benchmark.
@@ -20,6 +21,8 @@ CORPUS_MANIFEST = _FOLDER / "corpus" / "manifest.json"
 CORPUS_FOLDER = _FOLDER / "corpus" / "programs"
 # The worker imports `models` from here: model code runs in the capture environment, which lacks this package.
 MODELS_PARENT = _FOLDER
+# The command that lists the workloads.
+LISTING = "mallocmuzero workloads"
 _NO_CORPUS = (
     "the corpus is not here, because installed packages leave it out; work in a clone of the repository, or give the "
     "path of a program file"
@@ -125,7 +128,7 @@ def names_of(split: str | None) -> list[str]:
     if split == CORPUS:
         return corpus_names()
     if split is not None and split not in SPLITS:
-        raise UserError(f"no split is called {split!r}; the splits are {', '.join((*SPLITS, CORPUS))}")
+        raise UserError(unknown("split", split, (*SPLITS, CORPUS)))
     return [name for name in names() if split in (None, _manifest()[name].split)]
 
 
@@ -146,7 +149,7 @@ def workload(name: str) -> Workload:
       UserError: there is no such workload.
     """
     if not is_workload(name):
-        raise UserError(f"no workload is called {name!r}; the names are {', '.join(all_names())}")
+        raise UserError(unknown("workload", name, all_names(), LISTING))
     return _manifest().get(name) or _corpus()[name]
 
 
@@ -179,6 +182,7 @@ def load(name_or_path: str | Path) -> Program:
         return read_program(path)
     if Path(name_or_path).exists():
         return read_program(name_or_path)
-    raise UserError(
-        f"{str(name_or_path)!r} is neither a workload nor a program file; the workloads are {', '.join(names())}"
-    )
+    name = str(name_or_path)
+    if Path(name).name != name or name.endswith((".gz", ".json")):
+        raise UserError(f"{name}: there is no such program file; check the path")
+    raise UserError(unknown("workload or program file", name, names(), LISTING))

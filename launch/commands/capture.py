@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from ..terminal.compiler_arguments import add_python_option
+from ..terminal.mode import is_quiet, say
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -55,27 +56,37 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command."""
-    from ...env.capture.capture import capture
-    from ...env.capture.complete import complete
-    from ...env.capture.environment import managed_python
-    from ...env.capture.variants import PASSES
-    from ...env.program.target import find_target
+    from ..api.capture import capture
 
     if arguments.complete:
-        _, topology = find_target(arguments.target)
-        python = arguments.python or managed_python(print)
-        added = complete(arguments.output, arguments.function, topology, python)
-        print(f"added to {arguments.output}: {' and '.join(added)}" if added else f"{arguments.output} lacks nothing")
-        return 0
+        return _complete(arguments)
     capture(
         arguments.function,
-        arguments.target,
-        arguments.output,
+        target=arguments.target,
+        output=arguments.output,
         python=arguments.python,
         name=arguments.name,
         family=arguments.family,
         keep=arguments.keep,
-        passes=PASSES if arguments.variants else 0,
+        variants=arguments.variants,
         quick=arguments.quick,
+        progress=print if not is_quiet() else say,
     )
+    return 0
+
+
+def _complete(arguments: argparse.Namespace) -> int:
+    """Adds to a program file of an earlier capture what it lacks."""
+    from ...env.capture.complete import complete
+    from ...env.capture.environment import check_interpreter, managed_python
+    from ...env.program.program_file import read_program
+    from ...env.program.target import find_target
+
+    _, topology = find_target(arguments.target)
+    read_program(arguments.output)  # raises before an environment is made
+    if arguments.python is not None:
+        check_interpreter(arguments.python)
+    python = arguments.python or managed_python(print)
+    added = complete(arguments.output, arguments.function, topology, python)
+    print(f"added to {arguments.output}: {' and '.join(added)}" if added else f"{arguments.output} lacks nothing")
     return 0

@@ -1,10 +1,9 @@
 """`mallocmuzero diagnose`: the errors of an agent's model, value and policy, and the gains of its changes."""
 
 import argparse
-import sys
 from pathlib import Path
 
-from ..terminal.json_output import add_json_option, write_json
+from ..terminal.json_output import add_json_option, check_json, write_json
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -40,13 +39,20 @@ def run(arguments: argparse.Namespace) -> int:
     from ...actors.diagnosis.diagnose import diagnose
     from ...env import workloads
     from ...env.errors import UserError
+    from ...env.storage.destination import check_destination
     from ..diagnosis.load import load_agent
     from ..diagnosis.pictures import draw
     from ..diagnosis.tables import heading, tables
     from ..start import needs
     from ..terminal.compiling import compile_kernels
-    from ..terminal.console import stdout_console
+    from ..terminal.console import show_line, show_table
+    from ..terminal.mode import say
 
+    check_json(arguments)
+    if arguments.output is not None:
+        if arguments.output.exists() and not arguments.output.is_dir():
+            raise UserError(f"-o {arguments.output}: is a file; give a folder")
+        check_destination(_existing(arguments.output) / "picture", "-o")
     for name, least in (("simulations", 1), ("horizon", 1)):
         value = getattr(arguments, name)
         if value is not None and value < least:
@@ -57,18 +63,23 @@ def run(arguments: argparse.Namespace) -> int:
     agent = load_agent(arguments.agent)
     programs = [workloads.load(name) for name in names]
     compile_kernels(needs.DIAGNOSE)
-    console, results = stdout_console(), []
+    results = []
     for program in programs:
-        print(f"diagnosing {program.name}", file=sys.stderr, flush=True)
+        say(f"diagnosing {program.name}")
         diagnosis = diagnose(agent, program, horizon=arguments.horizon, simulations=arguments.simulations or 0)
         results.append(diagnosis.as_json())
         written = [] if arguments.output is None else draw(diagnosis, arguments.output)
         if arguments.json != "-":
-            console.print(heading(diagnosis), soft_wrap=True)
+            show_line(heading(diagnosis))
             for table in tables(diagnosis):
-                console.print(table)
+                show_table(table)
             for path in written:
-                console.print(f"wrote {path}", soft_wrap=True)
+                show_line(f"wrote {path}")
     if arguments.json is not None:
         write_json(results, arguments.json)
     return 0
+
+
+def _existing(folder: Path) -> Path:
+    """Returns the nearest folder that is there: missing ones are made."""
+    return next(path for path in (folder, *folder.absolute().parents) if path.exists())

@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from ..terminal.json_output import add_json_option, write_json
+from ..terminal.json_output import add_json_option, check_json, write_json
 
 if TYPE_CHECKING:
     from ..config.config import TrainConfig
@@ -30,18 +30,22 @@ def run(arguments: argparse.Namespace) -> int:
     """Runs the command."""
     from ...env import workloads
     from ...env.errors import UserError
-    from ..run.url import local_run
+    from ..run.directory import RunDirectory
+    from ..run.url import is_url, local_run
     from ..session.compiled import compile_evaluation
     from ..session.report import evaluate_run, evaluations_table
     from ..start import needs
     from ..terminal.compiling import Compiling, compile_kernels
-    from ..terminal.console import stdout_console
+    from ..terminal.console import show_table
 
+    check_json(arguments)
     names = arguments.workload
     if arguments.split is not None:
         names = workloads.names_of(arguments.split)
     if arguments.simulations is not None and arguments.simulations < 1:
         raise UserError(f"--simulations is {arguments.simulations}; it must be at least 1")
+    if not is_url(arguments.run_dir):
+        RunDirectory(arguments.run_dir).open()  # raises before anything is compiled
     programs = [workloads.load(name) for name in names]
     compile_kernels(needs.EVALUATE)
 
@@ -54,5 +58,5 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json is not None:
         write_json([row.as_json() for row in rows], arguments.json)
     if arguments.json != "-":
-        stdout_console().print(evaluations_table(rows))
+        show_table(evaluations_table(rows))
     return 0

@@ -19,9 +19,11 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command."""
+    from ...env.storage.destination import check_destination
     from ..run.policy import export_policy
     from ..run.url import local_run
 
+    check_destination(arguments.output, "-o")
     with local_run(arguments.run_dir) as run_dir:
         info = export_policy(run_dir, arguments.output)
     print(

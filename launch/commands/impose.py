@@ -4,8 +4,9 @@ import argparse
 from pathlib import Path
 
 from ..terminal.compiler_arguments import add_options_output, add_python_option
-from ..terminal.confirmation_report import report, say, show
-from ..terminal.json_output import add_json_option, write_json
+from ..terminal.confirmation_report import report, show
+from ..terminal.json_output import add_json_option, check_json, write_json
+from ..terminal.mode import say
 
 _SECONDS = 30.0
 _CANDIDATES = 4
@@ -73,14 +74,16 @@ def run(arguments: argparse.Namespace) -> int:
 
     from ...env import workloads
     from ...env.capture.compiler import TIME_LIMIT_S
-    from ...env.capture.environment import managed_python
+    from ...env.capture.environment import check_interpreter, managed_python
     from ...env.errors import UserError
-    from ...env.physics.objective import make_judge
+    from ...env.physics.objective import make_judge, resolve
     from ...env.program.mapping_file import read_mapping
     from ...env.program.program_file import write_program
     from ...env.storage.atomic import write_atomically
+    from ...env.storage.destination import check_destination, check_new_folder
     from ...env.verifier.verify import verify
     from ...roundtrip.candidates import translated_candidates
+    from ...roundtrip.comparison import flags_us
     from ...roundtrip.confirm import confirm
     from ...roundtrip.real_compiler import real_compiler
     from ...roundtrip.source import find_source, program_path
@@ -89,20 +92,34 @@ def run(arguments: argparse.Namespace) -> int:
     from ..start.solving import DECODES, compile_solvers
     from ..terminal.compiling import Compiling
 
-    if arguments.seed < 0 or not arguments.seconds >= 0 or arguments.candidates < 1:
-        raise UserError("--seed and --seconds are 0 or more, --candidates 1 or more")
-    if not arguments.output.parent.is_dir():
-        raise UserError(f"{arguments.output}: there is no folder {arguments.output.parent}; make it first")
+    check_json(arguments)
+    for option, value, least in (
+        ("--seed", arguments.seed, 0),
+        ("--seconds", arguments.seconds, 0),
+        ("--candidates", arguments.candidates, 1),
+    ):
+        if not value >= least:
+            raise UserError(f"{option} {value}: give {least} or more")
+    if arguments.time_limit is not None and not arguments.time_limit > 0:
+        raise UserError(f"--time-limit {arguments.time_limit:g}: give more than 0")
+    check_destination(arguments.output, "-o")
+    check_destination(arguments.program_output, "--program-output")
+    check_new_folder(arguments.keep, "--keep")
+    if arguments.folder is not None and not arguments.folder.is_dir():
+        raise UserError(f"--folder {arguments.folder}: there is no such folder")
+    if arguments.python is not None:
+        check_interpreter(arguments.python)
     program = workloads.load(arguments.program)
+    resolve(program, arguments.objective)
+    mapping = read_mapping(arguments.mapping, program)
+    source = find_source(program, program_path(arguments.program), arguments.folder)
+    if program.production is None:
+        raise UserError(f"program {program.name!r} has no production mapping to compare with; capture it again")
     with Compiling() as compiling:
         compile_solvers(compiling, SOLVERS, DECODES)
-    mapping = read_mapping(arguments.mapping, program)
     violations = verify(program, program.target, mapping)
     if violations:
         raise UserError(f"{arguments.mapping}: is not legal: {violations[0].message}; see `mallocmuzero verify`")
-    if program.production is None:
-        raise UserError(f"program {program.name!r} has no production mapping to compare with; capture it again")
-    source = find_source(program, program_path(arguments.program), arguments.folder)
     python = arguments.python or managed_python(say)
     judge = make_judge(program, arguments.objective)
     translations = translate(judge, mapping, arguments.seconds, seed=arguments.seed)
@@ -126,6 +143,7 @@ def run(arguments: argparse.Namespace) -> int:
     result = report(confirmation, mapping) | {
         "objective": judge.objective,
         "decodes": translations[0].decodes,
+        "flags_us": flags_us(confirmation.program, judge.objective),
         "versions": versions,
         "options": {**source.options, **confirmation.options},
     }

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from ..terminal.json_output import add_json_option, write_json
+from ..terminal.json_output import add_json_option, check_json, write_json
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -29,6 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ...env.packing.csv_file import read_csv, write_csv
     from ...env.packing.pack import FEASIBLE, INFEASIBLE, pack
     from ...env.packing.problem import make_packing
+    from ...env.storage.destination import check_destination
 
     if arguments.capacity < 1:
         raise UserError(f"--capacity {arguments.capacity} is no memory; give its bytes")
@@ -36,6 +37,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(f"--alignment {arguments.alignment} is none; give 1 or more")
     if not arguments.seconds >= 0:
         raise UserError(f"--seconds {arguments.seconds} is no limit; give 0 or more")
+    check_json(arguments)
+    check_destination(arguments.output, "-o")
     items = read_csv(arguments.file)
     packing = make_packing(items.lower, items.upper, items.size, arguments.capacity, arguments.alignment)
     packed = pack(packing, arguments.seconds)

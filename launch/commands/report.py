@@ -4,6 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from ..terminal.mode import is_live
+
 _MOST_CHANGES = 300
 
 
@@ -49,17 +51,18 @@ def run(arguments: argparse.Namespace) -> int:
     """Runs the command."""
     from ...env.errors import UserError
     from ...env.storage.atomic import write_atomically
+    from ...env.storage.destination import check_destination
     from ..report.page import make_page
     from ..report.subject import open_subject
     from ..run.url import local_run
     from ..start import needs
     from ..terminal.compiling import compile_kernels
+    from ..terminal.console import show_line
 
     output: Path = arguments.output
     if output.suffix.lower() not in (".html", ".htm"):
         raise UserError(f"{output}: a report is an .html file; rename it")
-    if not output.parent.is_dir():
-        raise UserError(f"{output}: there is no folder {output.parent}; make it first")
+    check_destination(output, "-o")
     if arguments.changes < 0:
         raise UserError(f"--changes {arguments.changes} is none; give 0 or more")
     with local_run(arguments.subject) as path:
@@ -73,11 +76,11 @@ def run(arguments: argparse.Namespace) -> int:
             progress=_say_progress,
         )
     write_atomically(output, page.encode())
-    print(f"wrote {output}; open it in a browser")
+    show_line(f"wrote {output}; open it in a browser")
     return 0
 
 
 def _say_progress(program: str, done: int, total: int) -> None:
-    if sys.stderr.isatty():
+    if is_live():
         end = "\n" if done == total else ""
         print(f"\r{program}: {done} of {total} changes put back", end=end, file=sys.stderr, flush=True)

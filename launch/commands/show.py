@@ -1,6 +1,7 @@
 """`mallocmuzero show`: draws a program or a mapping."""
 
 import argparse
+from pathlib import Path
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -24,6 +25,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Runs the command."""
     from ...env import workloads
     from ...env.errors import UserError
+    from ...env.physics.cost import MODELS
+    from ...env.storage.destination import check_destination
+    from ...env.suggestion import unknown
     from ...env.verifier.verify import check
     from ...env.viewer import picture
     from ..start import needs
@@ -32,10 +36,15 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.beside is not None and arguments.mapping is None:
         raise UserError("--beside needs a mapping to stand beside; give PROGRAM MAPPING")
+    if Path(arguments.output).suffix.lower() not in picture.SUFFIXES:
+        raise UserError(f"-o {arguments.output}: pictures are {' or '.join(picture.SUFFIXES)} files; rename it")
+    check_destination(arguments.output, "-o")
+    if arguments.model not in MODELS:
+        raise UserError(unknown("cost model", arguments.model, MODELS))
     program = workloads.load(arguments.program)
-    compile_kernels(needs.PHYSICS)
     mapping = None if arguments.mapping is None else read_any_mapping(arguments.mapping, program)
     beside = None if arguments.beside is None else read_any_mapping(arguments.beside, program)
+    compile_kernels(needs.PHYSICS)
     for drawn in (mapping, beside):
         if drawn is not None:
             check(program, program.target, drawn)

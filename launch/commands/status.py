@@ -3,13 +3,19 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from ..terminal.json_output import add_json_option, write_json
+from ..terminal.json_output import add_json_option, check_json, write_json
 
 if TYPE_CHECKING:
     from rich.console import Group
     from rich.table import Table
 
 _MOST_PROGRAMS = 12
+_COLUMNS = (
+    ("msa_us", "msa us"),
+    ("cycles_us", "cycles us"),
+    ("of_production", "of production"),
+    ("flags_of_production", "XLA's best flags"),
+)
 _CAUSES = {"turn": "the driver", "parameters": "parameters", "saving": "checkpoints"}
 
 
@@ -39,6 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ..status.watch import watch
     from ..terminal.console import stdout_console
 
+    check_json(arguments)
     if arguments.watch:
         if is_url(arguments.run_dir):
             raise UserError("--watch follows a folder; what lies at a URL changes with each checkpoint only")
@@ -64,9 +71,11 @@ def _render(status: dict[str, Any]) -> "Group":
     from rich.console import Group
     from rich.text import Text
 
+    from ..terminal.fitted import Fitted
+
     parts: list[Any] = [Text(line) for line in _lines(status)]
     if status["best"]:
-        parts.append(_best_table(status["best"]))
+        parts.append(Fitted(_best_table(status["best"])))
     return Group(*parts, *(Text(f"warning: {warning}") for warning in status["warnings"]))
 
 
@@ -122,9 +131,11 @@ def _lines(status: dict[str, Any]) -> list[str]:
 def _best_table(best: dict[str, dict[str, Any]]) -> "Table":
     from rich.table import Table
 
-    table = Table(title="Best mappings (by the run's objective)")
+    known = {key for entry in best.values() for key, value in entry.items() if value is not None}
+    columns = [column for column in _COLUMNS if column[0] in known]
+    table = Table(title="Best mappings (of production by the run's objective)")
     table.add_column("program", no_wrap=True)
-    for heading in ("us", "of production"):
+    for _, heading in columns:
         table.add_column(heading, justify="right", no_wrap=True)
 
     def rank(name: str) -> float:
@@ -132,11 +143,16 @@ def _best_table(best: dict[str, dict[str, Any]]) -> "Table":
         return float("inf") if ratio is None else ratio
 
     for name in sorted(best, key=rank)[:_MOST_PROGRAMS]:
-        ratio = best[name]["of_production"]
-        table.add_row(name, f"{best[name]['latency_us']:,.2f}", "-" if ratio is None else f"{100 * ratio:.2f} %")
+        table.add_row(name, *(_cell(key, best[name].get(key)) for key, _ in columns))
     if len(best) > _MOST_PROGRAMS:
         table.caption = f"and {len(best) - _MOST_PROGRAMS} more: --json"
     return table
+
+
+def _cell(key: str, value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.2f}" if key.endswith("_us") else f"{100 * value:.2f} %"
 
 
 def _count(count: int, name: str) -> str:

@@ -49,6 +49,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command."""
+    from ...env.errors import UserError
     from ..config.overrides import Overrides
     from ..train.experiment import run_experiment
 
@@ -59,6 +60,11 @@ def run(arguments: argparse.Namespace) -> int:
         overrides.add_assignment(assignment)
     for option, values in _options(arguments):
         overrides.add(values, option)
+    if not arguments.resume and not overrides.has("workloads"):
+        raise UserError(
+            "there is no workload to train on: name one, such as `--workload resnet50-b128`; `mallocmuzero workloads` "
+            "lists them, and a program file of your own will do"
+        )
     return run_experiment(arguments.run_dir, overrides, resume=arguments.resume)
 
 

@@ -2,17 +2,10 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
+from ..api.tune import MINUTES, SOLVER
 from ..terminal.compiler_arguments import add_options_output, add_python_option
-from ..terminal.confirmation_report import report, say, show, verdict
-from ..terminal.json_output import add_json_option, write_json
-
-if TYPE_CHECKING:
-    from ...solvers.solve import Solvers
-
-_MINUTES = 10.0
-_GUIDED = "guided"
+from ..terminal.json_output import add_json_option, check_json, write_json
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -31,12 +24,12 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     parser.add_argument("--target", required=True, metavar="GENERATION", help="TPU generation, e.g. v5e")
     parser.add_argument(
-        "--minutes", type=float, default=_MINUTES, metavar="M", help=f"time for all steps; by default {_MINUTES:.0f}"
+        "--minutes", type=float, default=MINUTES, metavar="M", help=f"time for all steps; by default {MINUTES:.0f}"
     )
     add_options_output(parser)
     add_python_option(parser)
     parser.add_argument(
-        "--solver", default=_GUIDED, metavar="NAME", help=f"a solver of docs/solvers.md; by default {_GUIDED}"
+        "--solver", default=SOLVER, metavar="NAME", help=f"a solver of docs/solvers.md; by default {SOLVER}"
     )
     parser.add_argument(
         "--objective",
@@ -51,60 +44,27 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command; the status is 0 also if the compiler's default is the best, which is then reported."""
-    import json
+    from ..api.tune import tune
+    from ..terminal.confirmation_report import show
 
-    from ...env.capture.environment import managed_python
-    from ...env.errors import UserError
-    from ...env.storage.atomic import write_atomically
-    from ...roundtrip.comparison import flags_us
-    from ...roundtrip.tune import tune
-    from ..start.solving import DECODES, compile_solvers
-    from ..terminal.compiling import Compiling
-
-    if arguments.seed < 0 or not arguments.minutes > 0:
-        raise UserError("--seed is 0 or more, --minutes more than 0")
-    for output in (arguments.output, arguments.program_output):
-        if output is not None and not output.parent.is_dir():
-            raise UserError(f"{output}: there is no folder {output.parent}; make it first")
-    with Compiling() as compiling:
-        solvers = _solvers(arguments.solver)
-        compile_solvers(compiling, solvers, arguments.solver, DECODES)
+    check_json(arguments)
     tuned = tune(
         arguments.function,
-        arguments.target,
-        arguments.minutes,
-        arguments.python or managed_python(say),
+        target=arguments.target,
+        minutes=arguments.minutes,
         solver=arguments.solver,
-        solvers=solvers,
         objective=arguments.objective,
         seed=arguments.seed,
+        python=arguments.python,
+        output=arguments.output,
         program_output=arguments.program_output,
-        progress=say,
     )
-    options = {**tuned.source.options, **tuned.confirmation.options}
-    result: dict[str, Any] = report(tuned.confirmation, tuned.wanted, tuned.missing) | {
-        "function": arguments.function,
-        "target": arguments.target,
-        "solver": arguments.solver,
-        "objective": tuned.objective,
-        "seed": arguments.seed,
-        "minutes": arguments.minutes,
-        "program_file": None if arguments.program_output is None else str(arguments.program_output),
-        "flags_us": flags_us(tuned.confirmation.program, tuned.objective),
-        "decodes": tuned.decodes,
-        "seconds": tuned.seconds,
-        "versions": tuned.versions,
-        "options": options,
-    }
-    write_atomically(arguments.output, (json.dumps(options, indent=1) + "\n").encode())
     if arguments.json != "-":
-        show(result)
-        if result["flags_us"] is not None:
-            print(f"against the best of the flag grid: {verdict(result['flags_us'], result['confirmed_us'])}")
+        show(tuned.report)
         print(f"wrote {arguments.output}")
         print(_report_line(arguments))
     if arguments.json:
-        write_json(result, arguments.json)
+        write_json(tuned.as_json(), arguments.json)
     return 0
 
 
@@ -114,19 +74,3 @@ def _report_line(arguments: argparse.Namespace) -> str:
         return "for a report of it, run again with --json tuning.json, and --program-output FILE for its memory map"
     more = "" if arguments.program_output else "; with --program-output FILE it would have a memory map"
     return f"report: mallocmuzero report {arguments.json} -o report.html{more}"
-
-
-def _solvers(solver: str) -> "Solvers":
-    """Returns the solvers to choose from.
-
-    Raises:
-      UserError: there is no such solver.
-    """
-    from ...env.errors import UserError
-    from ...solvers.solve import SOLVERS
-    from ..run.guided import learned_solvers
-
-    solvers = {**learned_solvers(), **SOLVERS}
-    if solver not in solvers:
-        raise UserError(f"no solver is called {solver!r}; the solvers are {', '.join(solvers)}")
-    return solvers

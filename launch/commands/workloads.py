@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from ..terminal.json_output import add_json_option, write_json
+from ..terminal.json_output import add_json_option, check_json, write_json
 
 if TYPE_CHECKING:
     from ...env.program.program import Program
@@ -31,6 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ..start import needs
     from ..terminal.compiling import compile_kernels
 
+    check_json(arguments)
     names = workloads.names_of(arguments.split)
     compile_kernels(needs.PLAY)
     entries = [
@@ -131,7 +132,7 @@ def headroom(entry: dict[str, Any], objective: str = "robust") -> float | None:
 def _print_table(entries: list[dict[str, Any]]) -> None:
     from rich.table import Table
 
-    from ..terminal.console import stdout_console
+    from ..terminal.console import show_table
 
     table = Table(
         title="Workloads: production in us (steady); tuned, bound and floor in % of it; gain: possible under robust"
@@ -154,7 +155,7 @@ def _print_table(entries: list[dict[str, Any]]) -> None:
             for key in ("production_tuned", "bound", "floor"):
                 cells.append(_percent(latency[key] / production if latency[key] and production else None))
         table.add_row(*cells, _percent(headroom(entry)))
-    stdout_console().print(table)
+    show_table(table)
 
 
 def _percent(share: float | None, digits: int = 1) -> str:

@@ -60,6 +60,10 @@ class Overrides:
             value = {key: value}
         self.add(value, f"--set {text}")
 
+    def has(self, name: str) -> bool:
+        """Returns whether a setting was given."""
+        return name in self._sources
+
     def source(self, name: str) -> str:
         """Returns the source of a setting, or of a whole `section.`."""
         found = [

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from ...env.errors import UserError
+from ...env.suggestion import nearest
 
 T = TypeVar("T")
 # Larger whole numbers fit neither arrays nor clocks.
@@ -36,7 +37,9 @@ def build(kind: type[T], values: Any, source: Source, prefix: str = "") -> T:
     fields = {field.name: field for field in dataclasses.fields(kind) if field.init}  # type: ignore[arg-type]
     for name in values:
         if name not in fields:
-            raise UserError(f"{source(prefix + name)}: {prefix}{name} is no setting; choose from {', '.join(fields)}")
+            near = nearest(str(name), fields)
+            mend = f"did you mean {' or '.join(near)}?" if near else f"choose from {', '.join(fields)}"
+            raise UserError(f"{source(prefix + name)}: {prefix}{name} is no setting; {mend}")
     arguments = {name: _convert(hints[name], value, source, f"{prefix}{name}") for name, value in values.items()}
     for name, field in fields.items():
         needed = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING

@@ -1,9 +1,8 @@
 """The progress display of a training run: a live table in a terminal, otherwise a line every ten seconds."""
 
 import math
-import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -13,6 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from ..terminal.console import stderr_console
+from ..terminal.figures import judged_text, percent
+from ..terminal.fitted import Fitted
+from ..terminal.mode import is_live, say
 
 _LINE_SECONDS = 10.0
 _REFRESH_SECONDS = 0.5
@@ -22,7 +24,9 @@ _MOST_NAMED = 4
 
 @dataclass
 class ProgramView:
-    """The displayed state of one program. Latencies are in microseconds under the objective; None if there is none.
+    """The displayed state of one program. Latencies are microseconds as the objective counts them, or None.
+
+    Under `robust` nobody measures these: they are shown as ratios to production.
 
     Attributes:
       name: the program.
@@ -30,6 +34,8 @@ class ProgramView:
       recent_us: mean latency of the games of the last report.
       best_us: latency of the best verified mapping.
       production_us: latency of XLA's production mapping.
+      flags_us: latency of the best of XLA's flags.
+      best_model_us: latency of the best mapping, by cost model.
       objective: the objective that judges mappings.
     """
 
@@ -38,14 +44,23 @@ class ProgramView:
     recent_us: float | None = None
     best_us: float | None = None
     production_us: float | None = None
+    flags_us: float | None = None
+    best_model_us: Mapping[str, float | None] = field(default_factory=dict)
     objective: str = ""
 
     @property
     def ratio(self) -> float | None:
         """Best latency over production latency."""
-        if self.best_us is None or self.production_us is None:
-            return None
-        return self.best_us / self.production_us
+        return self.of_production(self.best_us)
+
+    @property
+    def flags_ratio(self) -> float | None:
+        """Latency of the best of XLA's flags over production latency."""
+        return self.of_production(self.flags_us)
+
+    def of_production(self, us: float | None) -> float | None:
+        """Returns a latency over production latency."""
+        return None if us is None or not self.production_us else us / self.production_us
 
 
 @dataclass
@@ -78,9 +93,12 @@ class View:
             parts.append(f"lag {self.policy_lag:.0f}")
         found = [program for program in self.programs if program.best_us is not None]
         parts += [
-            f"{program.name} best {program.best_us:.1f} us ({program.objective})"
-            + ("" if program.ratio is None else f", {100 * program.ratio:.2f} % of production")
+            f"{program.name} best {judged_text(program.best_us, program.production_us, program.objective)} "
+            f"({program.objective}"
+            + ("" if program.flags_ratio is None else f"; XLA's best flags {percent(program.flags_ratio)}")
+            + ")"
             for program in found[:_MOST_NAMED]
+            if program.best_us is not None
         ]
         if len(found) > _MOST_NAMED:
             ratios = [program.ratio for program in found if program.ratio is not None]
@@ -101,7 +119,7 @@ class Progress:
     """Shows a `View` on standard error. A context: the display ends with it."""
 
     def __init__(self) -> None:
-        self._live = Live(console=stderr_console(), auto_refresh=False) if sys.stderr.isatty() else None
+        self._live = Live(console=stderr_console(), auto_refresh=False) if is_live() else None
         self._shown_at = -float("inf")
 
     def __enter__(self) -> Self:
@@ -121,14 +139,14 @@ class Progress:
             return
         self._shown_at = now
         if self._live is None:
-            print(view.line(), file=sys.stderr, flush=True)
+            say(view.line())
         else:
             self._live.update(_render(view), refresh=True)
 
     def say(self, text: str) -> None:
         """Prints a line that stays."""
         if self._live is None:
-            print(text, file=sys.stderr, flush=True)
+            say(text)
         else:
             self._live.console.print(Text(text))
 
@@ -145,22 +163,19 @@ def _render(view: View) -> Group:
         f"policy lag {_number(view.policy_lag, '.0f')}",
         f"{_clock(view.seconds)} trained" + ("" if view.left_s is None else f", {_clock(view.left_s)} left"),
     )
-    table = Table()
-    table.add_column("program")
-    table.add_column("objective")
-    for heading in ("episodes", "recent us", "best us", "production us", "best / production"):
-        table.add_column(heading, justify="right")
+    table = Table(title="Latency of games, as a share of production's, by the objective")
+    table.add_column("program", no_wrap=True)
+    table.add_column("objective", no_wrap=True)
+    for heading in ("episodes", "recent", "best", "XLA's best flags"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for program in view.programs:
         table.add_row(
             program.name,
             program.objective,
             f"{program.episodes:,}",
-            _number(program.recent_us, ".1f"),
-            _number(program.best_us, ".1f"),
-            _number(program.production_us, ".1f"),
-            "-" if program.ratio is None else f"{100 * program.ratio:.2f} %",
+            *(percent(program.of_production(us)) for us in (program.recent_us, program.best_us, program.flags_us)),
         )
-    return Group(figures, table, Text(view.doing))
+    return Group(figures, Fitted(table), Text(view.doing))
 
 
 def _number(value: float | None, form: str) -> str:

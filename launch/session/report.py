@@ -19,7 +19,7 @@ from ..config.config import TrainConfig
 from ..run.directory import RunDirectory
 from ..run.json_file import write_json_file
 from ..run.policy import read_policy_of_run
-from ..terminal.console import stdout_console
+from ..terminal.console import show_line, show_table
 from .builders import evaluate_agent, evaluated_programs, evaluation_search
 from .compiled import compile_evaluation
 from .session import Session
@@ -160,11 +160,10 @@ def finish(session: Session, params: Params) -> list[Row]:
     written = []
     for program in programs:
         written += _write_best(run, program, [e for e in evaluations if e.program == program.name])
-    console = stdout_console()
-    console.print(evaluations_table(rows))
+    show_table(evaluations_table(rows))
     for path in written:
-        console.print(f"wrote {path}", soft_wrap=True)
-    console.print(f"report: mallocmuzero report {run.name} -o report.html", soft_wrap=True)
+        show_line(f"wrote {path}")
+    show_line(f"report: mallocmuzero report {run.name} -o report.html")
     return rows
 
 

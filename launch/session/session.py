@@ -12,6 +12,7 @@ from ...actors.self_play.actor import PlayReport
 from ...actors.self_play.best_mappings import BestMappings
 from ...env.errors import UserError
 from ...env.physics.cost import MSA
+from ...env.physics.objective import latencies
 from ...env.program.program import Program
 from ...learner.networks.network import Network
 from ...replay.interface import ReplayStats
@@ -81,6 +82,7 @@ class Session:
         )
         # The disk refused the last line of metrics, or the last best mapping.
         self._metrics_full = self._best_full = False
+        self._by_name = {program.name: program for program in self.programs}
         self._view = View(programs=[self._program_view(program) for program in self.programs])
         self._update_program_views()
         self._seconds_before = self.counters.seconds
@@ -96,9 +98,11 @@ class Session:
 
     def _program_view(self, program: Program) -> ProgramView:
         judge = self.config.actor.judge(program)
+        tuned = judge.tuned()
         return ProgramView(
             program.name,
             production_us=None if judge.production_s is None else judge.production_s * 1e6,
+            flags_us=None if tuned is None else judge.seconds(tuned) * 1e6,
             objective=judge.objective,
         )
 
@@ -296,6 +300,9 @@ class Session:
                 values[f"best/{view.name}/latency_us"] = view.best_us
             if view.ratio is not None:
                 values[f"best/{view.name}/of_production"] = view.ratio
+            if view.flags_ratio is not None:
+                values[f"best/{view.name}/flags_of_production"] = view.flags_ratio
+            values |= {f"best/{view.name}/{model}_us": us for model, us in view.best_model_us.items() if us is not None}
         if self._replay is not None:
             values |= {
                 f"replay/{name}": value for name, value in self._replay.as_dict().items() if "blocked" not in name
@@ -308,4 +315,8 @@ class Session:
         for view in self._view.programs:
             view.episodes = self.counters.program_episodes.get(view.name, 0)
             if view.name in self.best:
-                view.best_us = self.best[view.name].latency_s * 1e6
+                best = self.best[view.name]
+                if view.best_us != best.latency_s * 1e6:
+                    by_model = latencies(self._by_name[view.name], best.mapping)
+                    view.best_model_us = {model: None if s is None else s * 1e6 for model, s in by_model.items()}
+                view.best_us = best.latency_s * 1e6

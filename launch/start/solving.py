@@ -1,8 +1,11 @@
 """Compiles what solvers run, before a clock starts."""
 
+from collections.abc import Iterable
+
 from ...env.errors import UserError
 from ...env.physics.objective import resolve
 from ...env.program.program import Program
+from ...env.suggestion import unknown
 from ...solvers.solve import Solvers, warm_up
 from ..terminal.compiling import Compiling
 from . import needs
@@ -31,7 +34,7 @@ def compile_solvers(compiling: Compiling, solvers: Solvers, *names: str) -> None
             warm_up(solvers[name])
 
 
-def known(solver: str, solvers: Solvers) -> None:
+def known(solver: str, solvers: Iterable[str]) -> None:
     """Raises UserError if there is no such solver."""
     if solver not in solvers:
-        raise UserError(f"no solver is called {solver!r}; the solvers are {', '.join(solvers)}")
+        raise UserError(unknown("solver", solver, solvers))

@@ -23,6 +23,8 @@ _SILENT_S = 60.0
 _SILENT_REPORTS = 6
 _LOG_BYTES = 4096
 _ATTEMPTS = 3
+# The cost models, by name: `env.physics.cost` would load NumPy.
+_MODELS = ("msa", "cycles")
 
 
 def run_status(run_dir: str | Path) -> dict[str, Any]:
@@ -177,7 +179,7 @@ def _best(
         latency_us = _figure(tail.last.get(f"best/{name}/latency_us"))
         if latency_us is not None:
             ratio = _figure(tail.last.get(f"best/{name}/of_production"))
-            found[name] = {"latency_us": latency_us, "of_production": ratio}
+            found[name] = {"latency_us": latency_us, "of_production": ratio, **_beside(tail, name)}
     try:
         if not run.evaluation_file.exists():
             return found
@@ -188,12 +190,24 @@ def _best(
             if agents and row["verified"] is True and (known is None or latency_us < known):
                 ratio = None if production_us is None else _figure(latency_us / float(production_us))
                 if isinstance(name, str) and _figure(latency_us) is not None:
-                    found[name] = {"latency_us": latency_us, "of_production": ratio}
+                    by_model = row.get("model_us") or {}
+                    found[name] = {
+                        "latency_us": latency_us,
+                        "of_production": ratio,
+                        **_beside(tail, name),
+                        **{f"{model}_us": _figure(by_model.get(model)) for model in _MODELS},
+                    }
     except FormatError as error:
         warnings.append(str(error))
     except (ValueError, TypeError, KeyError, AttributeError, ZeroDivisionError, RecursionError, OSError) as error:
         warnings.append(f"{run.evaluation_file}: is no evaluation ({error!r:.80}); it is passed over")
     return found
+
+
+def _beside(tail: Tail, name: str) -> dict[str, float | None]:
+    """Returns the best mapping's latency by cost model, and the ratio of the best of XLA's flags to production."""
+    names = (*(f"{model}_us" for model in _MODELS), "flags_of_production")
+    return {key: _figure(tail.last.get(f"best/{name}/{key}")) for key in names}
 
 
 def _rates(tail: Tail) -> dict[str, float | None]:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from .mode import is_command, is_live, say
 from .stop import EndAtOnce
 
 if TYPE_CHECKING:
@@ -16,8 +17,8 @@ _TEXT = "compiling, once on this machine"
 
 
 class Compiling:
-    """The time in which a command compiles. A context: Ctrl-C and SIGTERM end the process at once, in one line, since
-    nothing has been written yet.
+    """The time in which a command compiles. A context: Ctrl-C and SIGTERM end a command at once, in one line, since
+    nothing has been written yet. Where this process is no command, Ctrl-C raises as ever.
 
     Where all code is on disk nothing is shown. In a terminal there is a bar on standard error, else a line at the
     beginning and one at the end.
@@ -29,7 +30,8 @@ class Compiling:
         self._begun: float | None = None
 
     def __enter__(self) -> Self:
-        self._guard.__enter__()
+        if is_command():
+            self._guard.__enter__()
         return self
 
     def __exit__(
@@ -37,7 +39,7 @@ class Compiling:
     ) -> None:
         self._hide()
         if self._begun is not None and error is None and not sys.stderr.isatty():
-            print(f"compiled in {time.monotonic() - self._begun:.0f} s", file=sys.stderr, flush=True)
+            say(f"compiled in {time.monotonic() - self._begun:.0f} s")
         self._guard.__exit__(kind, error, trace)
 
     def kernels(self, needed: Iterable[str]) -> None:
@@ -59,7 +61,7 @@ class Compiling:
     @contextmanager
     def networks(self, what: str) -> Iterator[None]:
         """Shows in a terminal that JAX compiles, which it does in every process."""
-        if sys.stderr.isatty():
+        if is_live():
             self._update(f"compiling {what}", None, None)
         try:
             yield
@@ -71,11 +73,11 @@ class Compiling:
 
     def _show(self, text: str, done: int | None, total: int | None) -> None:
         """Shows that something is compiled and kept: the bar, or outside a terminal one line, the first time."""
-        if sys.stderr.isatty():
+        if is_live():
             self._update(text, done, total)
         elif self._begun is None:
             kernels = "" if total is None else f": {total} kernels"
-            print(f"{_TEXT}{kernels}", file=sys.stderr, flush=True)
+            say(f"{_TEXT}{kernels}")
         if self._begun is None:
             self._begun = time.monotonic()
 

@@ -1,14 +1,13 @@
 """Reports a confirmation: as the JSON object of docs/json.md, and as text."""
 
-import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from ...env.program.mapping import Mapping as ProgramMapping
     from ...roundtrip.confirm import Confirmation
-
-_WIDTHS = (34, 14, 14)
 
 
 def report(confirmation: "Confirmation", wanted: "ProgramMapping", missing: str | None = None) -> dict[str, Any]:
@@ -101,51 +100,73 @@ def verdict(before: Mapping[str, float | None], after: Mapping[str, float | None
 
 def show(result: dict[str, Any]) -> None:
     """Prints the report that `report` returned, completed by the command."""
-    compared = default_name(result["production_missing"])
-    if result["production_missing"] is not None:
-        print(f"{result['production_missing']}. It is compared with {compared} (solver xla) instead")
+    from .console import show_line, show_table
+
+    first = missing_line(result)
+    if first is not None:
+        show_line(first)
+    show_table(latencies_of(result))
+    for line in lines_of(result):
+        show_line(line)
+
+
+def missing_line(result: dict[str, Any]) -> str | None:
+    """Returns the line that says with what mappings are compared where XLA's own is missing; else None."""
+    missing = result["production_missing"]
+    return None if missing is None else f"{missing}. It is compared with {default_name(missing)} (solver xla) instead"
+
+
+def latencies_of(result: dict[str, Any]) -> "Table":
+    """Returns the table of a report: latencies by cost model, and the gain that was confirmed."""
+    from rich.table import Table
+
     models = [model for model, latency in result["default_us"].items() if latency is not None]
-    print(f"{result['program']}: simulated latency, steady, us")
-    _row("", *models)
+    table = Table(title=f"{result['program']}: simulated latency, steady")
+    table.add_column("mapping", no_wrap=True)
+    for model in models:
+        table.add_column(f"{model} us", justify="right", no_wrap=True)
     for name, key in (
-        (compared, "default_us"),
+        (default_name(result["production_missing"]), "default_us"),
+        ("XLA's best flags", "flags_us"),
         ("promised by the mapping", "promised_us"),
         ("foreseen of the options", "decoded_us"),
         ("confirmed by the compiler", "confirmed_us"),
     ):
-        if result[key] is not None:
-            _row(name, *(f"{result[key][model]:,.2f}" for model in models))
-    _row("gain confirmed", *(f"{result['gain'][model]['confirmed_percent']:+.2f} %" for model in models))
+        if result.get(key) is not None:
+            figures = (result[key][model] for model in models)
+            table.add_row(name, *("-" if figure is None else f"{figure:,.2f}" for figure in figures))
+    table.add_section()
+    table.add_row("gain confirmed", *(f"{result['gain'][model]['confirmed_percent']:+.2f} %" for model in models))
     shares = [result["gain"][model]["share"] for model in models]
-    _row("of the gain promised", *("" if share is None else f"{100 * share:.0f} %" for share in shares))
+    table.add_row("of the gain promised", *("-" if share is None else f"{100 * share:.0f} %" for share in shares))
+    return table
+
+
+def lines_of(result: dict[str, Any]) -> Iterator[str]:
+    """Yields the lines below the table: what was realised, what was tried, and the verdict."""
+    compared = default_name(result["production_missing"])
     realised, default = result["realised"], result["realised_by_default"]
-    print(
-        f"of the mapping realised (by {compared}): "
-        + ", ".join(f"{what} {100 * realised[what]:.1f} % ({100 * default[what]:.1f} %)" for what in realised)
+    yield f"of the mapping realised (by {compared}): " + ", ".join(
+        f"{what} {100 * realised[what]:.1f} % ({100 * default[what]:.1f} %)" for what in realised
     )
     for tried in result["candidates"]:
         said = tried["error"] or verdict(result["default_us"], tried["confirmed_us"])
-        print(f"{'kept' if tried['kept'] else 'tried'}: {tried['kind']}: {said:.160}")
+        yield f"{'kept' if tried['kept'] else 'tried'}: {tried['kind']}: {said}"
     printed = result["printed_us"]
     if printed["confirmed"] is not None:
         before = "unknown" if printed["default"] is None else f"{printed['default']:,.2f}"
-        change = f"{before} -> {printed['confirmed']:,.2f} us"
-        print(f"the compiler's own estimate, no referee (docs/physics-of-extraction.md): {change}")
+        yield (
+            f"the compiler prints an estimate too, {before} -> {printed['confirmed']:,.2f} us; it prices operands left "
+            "in HBM as fast, so it is no judge (docs/physics-of-extraction.md)"
+        )
     if result["kept"] is None:
-        print("XLA's default stays: nothing that was tried is better, and the options say nothing")
+        yield "XLA's default stays: nothing that was tried is better, and the options say nothing"
     else:
-        print(f"against {compared}: {result['verdict']}")
+        yield f"against {compared}: {result['verdict']}"
+    if result.get("flags_us") is not None:
+        yield f"against XLA's best flags: {verdict(result['flags_us'], result['confirmed_us'])}"
 
 
 def default_name(missing: str | None) -> str:
     """Returns the name of the mapping that gains are over."""
     return "XLA's default" if missing is None else "XLA's algorithm"
-
-
-def _row(name: str, *cells: str) -> None:
-    print(name.ljust(_WIDTHS[0]) + "".join(cell.rjust(width) for cell, width in zip(cells, _WIDTHS[1:], strict=False)))
-
-
-def say(line: str) -> None:
-    """Prints a line on standard error."""
-    print(line, file=sys.stderr, flush=True)

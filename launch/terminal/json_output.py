@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...env.errors import UserError
+from ...env.storage.destination import check_destination
 
 
 def add_json_option(parser: argparse.ArgumentParser) -> None:
@@ -15,6 +16,12 @@ def add_json_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", metavar="FILE", help="write the result as JSON too (docs/json.md); - prints it instead"
     )
+
+
+def check_json(arguments: argparse.Namespace) -> None:
+    """Raises UserError if the file of `--json` cannot be written: asked before any work."""
+    if arguments.json not in (None, "-"):
+        check_destination(arguments.json, "--json")
 
 
 def write_json(value: Any, path: str) -> None:

@@ -1,5 +1,6 @@
 """Ctrl-C and SIGTERM: the first signal stops a command cleanly, the second at once; before any work, the first does."""
 
+import _thread
 import contextlib
 import os
 import signal
@@ -7,9 +8,43 @@ import sys
 import threading
 from collections.abc import Callable
 from types import FrameType, TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class _Interrupted:
+    by_user = False
+
+
+def interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    """Raises KeyboardInterrupt, and remembers it: a library may turn it into another error on its way."""
+    _Interrupted.by_user = True
+    raise KeyboardInterrupt
+
+
+def was_interrupted() -> bool:
+    """Returns whether this process was interrupted."""
+    return _Interrupted.by_user
+
+
+def forget_interrupts() -> None:
+    """Forgets earlier interruptions, before a command begins."""
+    _Interrupted.by_user = False
+
+
+def catch_interrupts() -> None:
+    """Lets Ctrl-C interrupt this process, and again where it came in a finaliser, which swallows exceptions."""
+    signal.signal(signal.SIGINT, interrupt)
+    default = sys.unraisablehook
+
+    def hook(unraisable: "sys.UnraisableHookArgs") -> None:
+        if isinstance(unraisable.exc_value, KeyboardInterrupt):
+            _thread.interrupt_main()
+        elif not was_interrupted():
+            default(unraisable)
+
+    sys.unraisablehook = hook
 
 
 class StopRequest:
@@ -43,7 +78,7 @@ class StopRequest:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.signal is not None:
-            raise KeyboardInterrupt
+            interrupt(number, frame)
         self.signal = number
         print("\nstopping and saving; once more stops at once", file=sys.stderr, flush=True)
 

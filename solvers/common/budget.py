@@ -46,12 +46,16 @@ class Status:
       seconds, evaluations: spent.
       best_s: judged seconds of the best game so far; infinite before the first one.
       doing: the present phase, in a word or two.
+      production_s: judged seconds of XLA's own mapping; None if the program has none.
+      objective: what judges.
     """
 
     seconds: float
     evaluations: int
     best_s: float
     doing: str
+    production_s: float | None = None
+    objective: str = ""
 
 
 Progress = Callable[[Status], None]

@@ -201,7 +201,10 @@ class Task:
     def done(self) -> bool:
         """True once the budget is spent, or an early end was asked for. Reading it also reports the progress."""
         if self._progress is not None:
-            self._progress(Status(self.seconds, self.evaluations, self.best_s, self.doing))
+            judge = self.game.judge
+            self._progress(
+                Status(self.seconds, self.evaluations, self.best_s, self.doing, judge.production_s, judge.objective)
+            )
         return self.spent >= 1.0 or (self._stop is not None and self._stop())
 
     def games_per_look(self) -> int:

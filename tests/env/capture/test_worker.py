@@ -13,9 +13,9 @@ from mallocmuzero.env.capture import worker
     [
         ("no_such_module:f", "no module 'no_such_module'"),
         ("needs_more:f", "module 'needs_more' needs 'no_such_package'"),
-        ("broken:f", "importing module 'broken' raised ZeroDivisionError"),
+        ("broken:f", "broken.py:1: in <module>: ZeroDivisionError: division by zero, at `1 / 0`"),
         ("fine:g", "module 'fine' has no function 'g'"),
-        ("fine:raises", "fine:raises() raised KeyError: 'weights'"),
+        ("fine:raises", "fine.py:1: in raises: KeyError: 'weights'"),
         ("fine:one", "fine:one() returned int, not a pair (function, arguments)"),
         ("fine:wrong", "fine:wrong() returned arguments of type int, not a tuple"),
     ],

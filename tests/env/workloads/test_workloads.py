@@ -104,9 +104,14 @@ def test_a_workload_without_a_program_says_how_to_make_it(monkeypatch: pytest.Mo
         load("tiny")
 
 
-def test_unknown_name_lists_the_names():
-    with pytest.raises(UserError, match=r"'resnet' is neither a workload nor a program file; .*resnet50-b128"):
+def test_an_unknown_name_brings_the_nearest_ones():
+    with pytest.raises(
+        UserError, match=r"no workload or program file is called 'resnet'; did you mean resnet50-b128 "
+    ) as raised:
         load("resnet")
+    assert "tiny" not in str(raised.value)  # all 44 names would be no help
+    with pytest.raises(UserError, match=r"resnet/mine\.json\.gz: there is no such program file"):
+        load("resnet/mine.json.gz")
     with pytest.raises(UserError, match="no workload is called 'resnet'"):
         split("resnet")
 

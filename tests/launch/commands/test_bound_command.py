@@ -42,10 +42,10 @@ def test_the_table_names_what_is_bounded(capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["bound", "tiny", "--scope", "all"], "scope 'all' is not known"),
+        (["bound", "tiny", "--scope", "all"], "no scope is called 'all'; the scopes are legal"),
         (["bound", "tiny", "--seconds", "0"], "needs time"),
         (["bound", "tiny", "--objective", "time"], "objective 'time' is not known"),
-        (["bound", "nothing"], "neither a workload nor a program file"),
+        (["bound", "nothing"], "no workload or program file is called 'nothing'"),
     ],
 )
 def test_what_makes_no_sense_is_refused(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

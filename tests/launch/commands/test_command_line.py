@@ -49,10 +49,12 @@ def copied_run(run_dir: Path, tmp_path: Path) -> Path:
     return folder
 
 
-def test_unknown_workload_lists_the_names(tmp_path: Path) -> None:
+def test_an_unknown_workload_brings_the_nearest_ones(tmp_path: Path) -> None:
     line = error_of(*train_arguments(tmp_path / "run", "--steps", "1", workload="resnet51"))
     assert "'resnet51'" in line
-    assert all(name in line for name in workloads.names())
+    assert "did you mean resnet50-b128" in line
+    assert "`mallocmuzero workloads` lists all 44" in line
+    assert "tiny" not in line
     assert not (tmp_path / "run").exists()
     assert "resnet51" in error_of("verify", "resnet51", "production")
 
@@ -76,7 +78,7 @@ def test_a_run_with_a_setting_of_before(copied_run: Path) -> None:
     config["actor"]["model"] = "msa"
     path.write_text(json.dumps(config))
     line = error_of("train", "--run-dir", str(copied_run), "--resume")
-    assert f"{path}: actor.model is no setting; choose from " in line
+    assert f"{path}: actor.model is no setting; did you mean " in line
 
 
 def test_truncated_program_file(tmp_path: Path) -> None:
@@ -96,8 +98,13 @@ def test_missing_mapping_file() -> None:
     assert "nowhere.json.gz" in error_of("verify", WORKLOAD, "nowhere.json.gz")
 
 
-def test_unknown_split_lists_the_splits() -> None:
-    assert "train, validation, heldout" in error_of("workloads", "--split", "traim")
+def test_unknown_names_of_all_kinds(tmp_path: Path) -> None:
+    output = str(tmp_path / "x.json.gz")
+    assert "did you mean train?" in error_of("workloads", "--split", "traim")
+    assert "train, validation, heldout" in error_of("workloads", "--split", "xyz")
+    assert "did you mean order-search?" in error_of("solve", "tiny", "--solver", "order", "-o", output)
+    assert "no command is called 'slove'; did you mean solve?" in error_of("slove")
+    assert "did you mean cycles?" in error_of("show", "tiny", "--model", "cycle", "-o", str(tmp_path / "x.png"))
 
 
 def test_unknown_target_of_a_capture(tmp_path: Path) -> None:

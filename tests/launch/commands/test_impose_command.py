@@ -81,7 +81,7 @@ def test_what_cannot_be_imposed_is_refused_before_anything_is_compiled(tmp_path:
     common = ["-o", str(output), "--python", str(tmp_path / "none")]
     assert "is not legal" in call("impose", "tiny", str(mapping), *common)[2]
     write_mapping(tiny.production, tiny, mapping)
-    assert "cannot be run" in call("impose", "tiny", str(mapping), *common, "--seconds", "0")[2]
+    assert "there is no such program" in call("impose", "tiny", str(mapping), *common, "--seconds", "0")[2]
     silent = interpreter(tmp_path, "echo 'capture-error: no module m in /'; exit 3")
     assert (
         "or --folder with the folder"

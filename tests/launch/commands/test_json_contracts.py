@@ -101,7 +101,8 @@ def test_evaluate(tmp_path: Path) -> None:
     assert call(*train_arguments(run_dir, "--steps", "24"))[0] == 0  # some games end
     status, entries = result_of("evaluate", str(run_dir), "--workload", WORKLOAD, "--simulations", "2")
     assert status == 0
-    solvers = ["all-hbm", "random", "greedy", "production", "muzero-policy", "muzero-search", "muzero-best"]
+    solvers = ["all-hbm", "random", "greedy", "production", "best-flags"]
+    solvers += ["muzero-policy", "muzero-search", "muzero-best"]
     assert [entry["solver"] for entry in entries] == [*solvers, "muzero-or-production"]
     by_solver = {entry["solver"]: entry for entry in entries}
     for entry in entries:

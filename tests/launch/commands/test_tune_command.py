@@ -99,9 +99,13 @@ def test_what_is_wrong_is_said_before_anything_is_written(tmp_path: Path) -> Non
     output.write_text("{}", encoding="utf-8")
     common = ["--target", "v5e", "-o", str(output), "--python", str(interpreter(tmp_path, "exit 7"))]
     for arguments, message in (
-        (["m:f", "--minutes", "0"], "--minutes more than 0"),
+        (["m:f", "--minutes", "0"], "--minutes 0: there is no time; give more than 0"),
         (["m:f", "--solver", "none"], "no solver is called 'none'; the solvers are guided, policy, anneal"),
         (["m", "--solver", "order-search"], "is no PKG.MODULE:FUNCTION"),
+        (["m:f", "--seed", "-1"], "--seed -1: give 0 or more"),
+        (["m:f", "--program-output", str(tmp_path)], "is a folder"),
+        (["m:f", "--json", str(tmp_path / "no" / "x.json")], "--json"),
+        (["m:f", "--objective", "speed"], "objective 'speed' is not known"),
         (["m:f", "--solver", "order-search"], "m:f: the compilation ended with status 7"),
         (["m:f", "--program-output", str(tmp_path / "no" / "p.json.gz")], "there is no folder"),
     ):

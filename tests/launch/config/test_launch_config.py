@@ -31,8 +31,8 @@ def test_json_brings_back_an_equal_configuration() -> None:
 @pytest.mark.parametrize(
     ("assignment", "message"),
     [
-        ("learner.learning_rat=0.1", r"learner\.learning_rat is no setting; choose from .*learning_rate"),
-        ("lerner.learning_rate=0.1", r"lerner is no setting; choose from .*learner"),
+        ("learner.learning_rat=0.1", r"learner\.learning_rat is no setting; did you mean learning_rate"),
+        ("lerner.learning_rate=0.1", r"lerner is no setting; did you mean learner"),
         ("learner=3", r"learner is 3; make it a section"),
         ("learner.batch_size=8.0", r"learner\.batch_size is 8\.0; it must be a whole number"),
         ("learner.batch_size=true", r"learner\.batch_size is True; it must be a whole number"),

@@ -1,0 +1,91 @@
+"""`capture`: makes a program of a JAX function."""
+
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..terminal.mode import say
+
+if TYPE_CHECKING:
+    from ...env.program.program import Program
+
+
+def capture(
+    function: "Callable[..., Any] | str",
+    arguments: Sequence[Any] | None = None,
+    *,
+    target: str = "v5e",
+    output: str | Path | None = None,
+    python: str | Path | None = None,
+    name: str | None = None,
+    family: str | None = None,
+    variants: bool = False,
+    quick: bool = False,
+    keep: str | Path | None = None,
+    progress: Callable[[str], None] = say,
+) -> "Program":
+    """Compiles a JAX function for a TPU, which need not be there, and returns the program with XLA's own mapping.
+
+    Args:
+      function: what `jax.jit` takes, with its `arguments`; it is traced by the JAX of this process. Or
+        `PKG.MODULE:FUNCTION`, a function without arguments that returns such a function and its arguments, which is
+        imported and traced by the compiler's interpreter.
+      arguments: of the function: a tuple of arrays, of `jax.ShapeDtypeStruct`, or of trees of them. None with
+        `PKG.MODULE:FUNCTION`.
+      target: TPU generation, or several chips of one, such as `v5e:2x2`.
+      output: the program file, .json.gz; None for none.
+      python: interpreter with jax and libtpu; None for one that is made once, and kept.
+      name: name of the program; None for the function's.
+      family: model family of the program; None for its name.
+      variants: also compile under other options, about ten times as long: adds XLA's mappings under a grid of flags,
+        and the code generator's cycles, which the objectives `cycles` and `robust` need.
+      quick: end the compilation once memory is assigned, after a tenth of the time: enough for the objective `msa`.
+      keep: new folder that keeps the compiler's dumps and logs; None for none.
+      progress: takes one line at a time; on standard error by default.
+
+    Returns:
+      The program.
+
+    Raises:
+      UserError: an argument cannot be used, or the function cannot be compiled; the message says how to mend it.
+      FormatError: the compiler's output is not understood.
+    """
+    from ...env.capture.capture import capture as run
+    from ...env.capture.variants import PASSES
+    from ...env.storage.destination import check_destination
+
+    check_destination(output, "-o")
+    reference, module = described(function, arguments)
+    with tempfile.TemporaryDirectory(prefix="mallocmuzero-") as folder:
+        return run(
+            reference,
+            target,
+            Path(folder) / "program.json.gz" if output is None else Path(output),
+            python=None if python is None else Path(python),
+            name=name,
+            family=family,
+            keep=None if keep is None else Path(keep),
+            passes=PASSES if variants else 0,
+            quick=quick,
+            module=module,
+            progress=progress,
+        )
+
+
+def described(function: "Callable[..., Any] | str", arguments: Sequence[Any] | None) -> tuple[str, bytes | None]:
+    """Returns `PKG.MODULE:FUNCTION`, and the lowered module of a function of this process; None for a name.
+
+    Raises:
+      UserError: the arguments are missing, or there are some for a name.
+    """
+    from ...env.errors import UserError
+    from .lowering import lower, name_of
+
+    if isinstance(function, str):
+        if arguments is not None:
+            raise UserError(f"arguments: {function} returns its own; leave them out")
+        return function, None
+    if arguments is None:
+        raise UserError("arguments is missing; give a tuple of the function's arguments, abstract ones will do")
+    return name_of(function), lower(function, arguments)

@@ -1,0 +1,47 @@
+"""Lowers a function of this process for a TPU: the compiler's process needs neither its source nor its packages."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...env.errors import UserError
+
+
+def lower(function: Callable[..., Any], arguments: Sequence[Any]) -> bytes:
+    """Traces a function with the JAX of this process; returns the lowered module, a portable artifact of StableHLO.
+
+    Nothing runs, so arguments may be abstract, and no TPU need be there. An exception of the function itself passes
+    through, with its traceback.
+
+    Args:
+      function: what `jax.jit` takes, or the result of `jax.jit`.
+      arguments: its positional arguments: arrays, `jax.ShapeDtypeStruct`, or trees of them.
+
+    Raises:
+      UserError: the function takes no such arguments, or is for several devices.
+    """
+    import jax
+    from jax import export
+
+    if not callable(function):
+        raise UserError(f"function is a {type(function).__name__}; give what `jax.jit` takes, or 'PKG.MODULE:FUNCTION'")
+    if not isinstance(arguments, tuple | list):
+        raise UserError(f"arguments is a {type(arguments).__name__}; give a tuple of the function's arguments")
+
+    def abstract(leaf: Any) -> Any:
+        array = leaf if hasattr(leaf, "shape") and hasattr(leaf, "dtype") else jax.numpy.asarray(leaf)
+        return jax.ShapeDtypeStruct(array.shape, array.dtype)
+
+    jitted: Any = function if hasattr(function, "lower") else jax.jit(function)
+    exported = export.export(jitted, platforms=("tpu",))(*jax.tree.map(abstract, tuple(arguments)))
+    if exported.nr_devices > 1:
+        raise UserError(
+            f"function is for {exported.nr_devices} devices; give 'PKG.MODULE:FUNCTION', which takes them (capture)"
+        )
+    return exported.mlir_module_serialized
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """Returns `PKG.MODULE:FUNCTION` of a function of this process, for the program file."""
+    inner = getattr(function, "__wrapped__", function)
+    name = getattr(inner, "__qualname__", type(inner).__name__)
+    return f"{getattr(inner, '__module__', None) or '__main__'}:{name.rpartition('.')[2].strip('<>')}"

@@ -1,0 +1,206 @@
+"""`tune`: makes compiler options for a JAX function, confirmed by the real compiler."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..terminal.mode import say
+from .shown import Shown
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ...env.program.mapping import Mapping
+    from ...env.program.program import Program
+    from ...roundtrip.tune import Tuned as Outcome
+    from ...solvers.solve import Solvers
+
+MINUTES = 10.0
+SOLVER = "guided"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Tuned(Shown):
+    """Compiler options, and what the compiler confirmed of them. Latencies are microseconds, by cost model.
+
+    Attributes:
+      options: for `jax.jit(f).lower(...).compile(compiler_options=options)`; empty where XLA's default is the best.
+      program: the function as it was captured.
+      mapping: the mapping that the compiler makes with the options.
+      default_us, promised_us, confirmed_us: latency of XLA's own mapping, of the solver's, and of `mapping`.
+      flags_us: latency of the best of XLA's flags; None where there was no time to try them.
+      gain_percent: what the compiler confirmed over its default, in percent, by cost model; None where it has none.
+      report: the JSON object of docs/json.md.
+    """
+
+    options: dict[str, str]
+    program: "Program"
+    mapping: "Mapping"
+    default_us: dict[str, float | None]
+    promised_us: dict[str, float | None]
+    confirmed_us: dict[str, float | None]
+    flags_us: dict[str, float | None] | None
+    gain_percent: dict[str, float | None]
+    report: dict[str, Any]
+
+    def save(self, path: str | Path) -> None:
+        """Writes the options as JSON. Raises UserError if they cannot be written."""
+        import json
+
+        from ...env.storage.atomic import write_atomically
+
+        write_atomically(Path(path), (json.dumps(self.options, indent=1) + "\n").encode())
+
+    def tables(self) -> "Iterator[Table]":
+        """Yields the latencies."""
+        from ..terminal.confirmation_report import latencies_of
+
+        yield latencies_of(self.report)
+
+    def lines(self) -> Iterator[str]:
+        """Yields what was realised, what was tried, and the verdict."""
+        from ..terminal.confirmation_report import lines_of, missing_line
+
+        first = missing_line(self.report)
+        if first is not None:
+            yield first
+        yield from lines_of(self.report)
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the JSON object of docs/json.md."""
+        return self.report
+
+    def __repr__(self) -> str:
+        """Returns a line."""
+        gains = ", ".join(f"{gain:+.2f} % {model}" for model, gain in self.gain_percent.items() if gain is not None)
+        return f"Tuned({self.program.name!r}: {len(self.options)} options, confirmed {gains})"
+
+
+def tune(
+    function: "Callable[..., Any] | str",
+    arguments: Sequence[Any] | None = None,
+    *,
+    target: str = "v5e",
+    minutes: float = MINUTES,
+    solver: str = SOLVER,
+    objective: str | None = None,
+    seed: int = 0,
+    python: str | Path | None = None,
+    output: str | Path | None = None,
+    program_output: str | Path | None = None,
+    progress: Callable[[str], None] = say,
+) -> Tuned:
+    """Makes compiler options that make a JAX function faster on a TPU, which need not be there.
+
+    Captures the function, maps it, translates the mapping into options, and keeps the best options that the real
+    compiler confirms: never worse than its default.
+
+    Args:
+      function, arguments: see `capture`.
+      target: TPU generation.
+      minutes: time for all steps.
+      solver: a solver of docs/solvers.md.
+      objective: `robust`, `msa` or `cycles`; None for `robust` if there is time for cycles, else `msa`.
+      seed: of solver and translation.
+      python: interpreter with jax and libtpu; None for one that is made once, and kept.
+      output: file for the options, .json; None for none.
+      program_output: file for the program, .json.gz; None for none.
+      progress: takes one line at a time; on standard error by default.
+
+    Returns:
+      The options, and what the compiler confirmed of them.
+
+    Raises:
+      UserError: an argument cannot be used, or the function cannot be compiled; the message says how to mend it.
+      FormatError: the compiler's output is not understood.
+    """
+    from ...env.capture.environment import check_interpreter, managed_python
+    from ...env.capture.reference import check_reference
+    from ...env.errors import UserError
+    from ...env.physics.objective import check_objective
+    from ...env.program.target import find_target
+    from ...env.storage.destination import check_destination
+    from ...roundtrip.tune import tune as run
+    from ..start.solving import DECODES, compile_solvers, known
+    from ..terminal.compiling import Compiling
+    from .capture import described
+
+    if seed < 0:
+        raise UserError(f"--seed {seed}: give 0 or more")
+    if not minutes > 0:
+        raise UserError(f"--minutes {minutes:g}: there is no time; give more than 0")
+    if objective is not None:
+        check_objective(objective)
+    find_target(target)
+    check_destination(output, "-o")
+    check_destination(program_output, "--program-output")
+    solvers = _solvers()
+    known(solver, solvers)
+    if python is not None:
+        check_interpreter(Path(python))
+    elif isinstance(function, str):
+        check_reference(function)
+    reference, module = described(function, arguments)
+    with Compiling() as compiling:
+        compile_solvers(compiling, solvers, solver, DECODES)
+    outcome = run(
+        reference,
+        target,
+        minutes,
+        managed_python(progress) if python is None else Path(python),
+        solver=solver,
+        solvers=solvers,
+        objective=objective,
+        seed=seed,
+        program_output=None if program_output is None else Path(program_output),
+        module=module,
+        progress=progress,
+    )
+    given = {
+        "function": reference,
+        "target": target,
+        "solver": solver,
+        "seed": seed,
+        "minutes": minutes,
+        "program_file": None if program_output is None else str(program_output),
+    }
+    tuned = _tuned(outcome, given)
+    if output is not None:
+        tuned.save(output)
+    return tuned
+
+
+def _solvers() -> "Solvers":
+    from ...solvers.solve import SOLVERS
+    from ..run.guided import learned_solvers
+
+    return {**learned_solvers(), **SOLVERS}
+
+
+def _tuned(outcome: "Outcome", given: dict[str, Any]) -> Tuned:
+    from ...roundtrip.comparison import flags_us
+    from ..terminal.confirmation_report import report
+
+    confirmation = outcome.confirmation
+    options = {**outcome.source.options, **confirmation.options}
+    found = report(confirmation, outcome.wanted, outcome.missing) | {
+        **given,
+        "objective": outcome.objective,
+        "flags_us": flags_us(confirmation.program, outcome.objective),
+        "decodes": outcome.decodes,
+        "seconds": outcome.seconds,
+        "versions": outcome.versions,
+        "options": options,
+    }
+    return Tuned(
+        options=options,
+        program=confirmation.program,
+        mapping=confirmation.mapping,
+        default_us=found["default_us"],
+        promised_us=found["promised_us"],
+        confirmed_us=found["confirmed_us"],
+        flags_us=found["flags_us"],
+        gain_percent={model: gain["confirmed_percent"] for model, gain in found["gain"].items()},
+        report=found,
+    )
