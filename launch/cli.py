@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from ..env.errors import UserError
 from ..version import VERSION
+from .missing import advice
 from .terminal.mode import command_mode
 from .terminal.stop import catch_interrupts, forget_interrupts, was_interrupted
 
@@ -20,6 +21,7 @@ COMMANDS = (
     "bound",
     "verify",
     "show",
+    "report",
     "impose",
     "train",
     "status",
@@ -74,6 +76,12 @@ def _run(arguments: Sequence[str] | None) -> int:
         if was_interrupted():
             raise
         print(f"mallocmuzero: error: {_one_line(str(error))}", file=sys.stderr)
+        return USAGE_STATUS
+    except ModuleNotFoundError as error:
+        said = advice(error)
+        if said is None or was_interrupted():
+            raise
+        print(f"mallocmuzero: error: {said}", file=sys.stderr)
         return USAGE_STATUS
     except BrokenPipeError:
         # The reader of the output has gone, e.g. `| head`; without this the interpreter complains as it flushes.

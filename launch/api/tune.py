@@ -157,7 +157,15 @@ def tune(
         module=module,
         progress=progress,
     )
-    tuned = _tuned(outcome, reference, target, solver)
+    given = {
+        "function": reference,
+        "target": target,
+        "solver": solver,
+        "seed": seed,
+        "minutes": minutes,
+        "program_file": None if program_output is None else str(program_output),
+    }
+    tuned = _tuned(outcome, given)
     if output is not None:
         tuned.save(output)
     return tuned
@@ -170,16 +178,14 @@ def _solvers() -> "Solvers":
     return {**learned_solvers(), **SOLVERS}
 
 
-def _tuned(outcome: "Outcome", function: str, target: str, solver: str) -> Tuned:
+def _tuned(outcome: "Outcome", given: dict[str, Any]) -> Tuned:
     from ...roundtrip.comparison import flags_us
     from ..terminal.confirmation_report import report
 
     confirmation = outcome.confirmation
     options = {**outcome.source.options, **confirmation.options}
     found = report(confirmation, outcome.wanted, outcome.missing) | {
-        "function": function,
-        "target": target,
-        "solver": solver,
+        **given,
         "objective": outcome.objective,
         "flags_us": flags_us(confirmation.program, outcome.objective),
         "decodes": outcome.decodes,

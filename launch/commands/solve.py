@@ -62,6 +62,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command; 130 or 143 if a signal ended it early, with the best mapping so far written."""
+    from ...env.workloads import is_workload
     from ..api.solve import prepare
     from ..terminal.console import show_line, show_result
     from ..terminal.stop import StopRequest
@@ -92,6 +93,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json != "-":
         show_result(solved)
         show_line(f"wrote {arguments.output}")
+        given = f" --program {arguments.program}" if not is_workload(arguments.program) else ""
+        show_line(f"report: mallocmuzero report {arguments.output}{given} -o report.html")
     return stop.status
 
 

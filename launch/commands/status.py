@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ..terminal.json_output import add_json_option, check_json, write_json
 
 if TYPE_CHECKING:
+    from rich.console import Group
     from rich.table import Table
 
 _MOST_PROGRAMS = 12
@@ -27,17 +28,31 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "its bottleneck. Reads the run directory alone: works at any time, on any machine that sees the folder.",
     )
     parser.add_argument("run_dir", metavar="RUN_DIR", help="run directory of `mallocmuzero train`, or its URL")
+    parser.add_argument(
+        "--watch",
+        action="store_true",
+        help="show it live until the run ends, or Ctrl-C; without a terminal, wait for the end and print it once",
+    )
     add_json_option(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command."""
+    from ...env.errors import UserError
     from ..run.url import is_url, local_run
     from ..status.status import run_status
-    from ..terminal.console import show_line, show_table
+    from ..status.watch import watch
+    from ..terminal.console import stdout_console
 
     check_json(arguments)
+    if arguments.watch:
+        if is_url(arguments.run_dir):
+            raise UserError("--watch follows a folder; what lies at a URL changes with each checkpoint only")
+        if arguments.json is not None:
+            raise UserError("--watch shows a status that changes, --json writes one; leave one out")
+        watch(stdout_console(), lambda: run_status(arguments.run_dir), _render)
+        return 0
     with local_run(arguments.run_dir, small=True) as run_dir:
         status = run_status(run_dir)
     if is_url(arguments.run_dir):
@@ -47,13 +62,21 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json is not None:
         write_json(status, arguments.json)
     if arguments.json != "-":
-        for line in _lines(status):
-            show_line(line)
-        if status["best"]:
-            show_table(_best_table(status["best"]))
-        for warning in status["warnings"]:
-            show_line(f"warning: {warning}")
+        stdout_console().print(_render(status), soft_wrap=True)
     return 0
+
+
+def _render(status: dict[str, Any]) -> "Group":
+    """Returns what is shown of a status."""
+    from rich.console import Group
+    from rich.text import Text
+
+    from ..terminal.fitted import Fitted
+
+    parts: list[Any] = [Text(line) for line in _lines(status)]
+    if status["best"]:
+        parts.append(Fitted(_best_table(status["best"])))
+    return Group(*parts, *(Text(f"warning: {warning}") for warning in status["warnings"]))
 
 
 def _lines(status: dict[str, Any]) -> list[str]:

@@ -62,6 +62,15 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json != "-":
         show(tuned.report)
         print(f"wrote {arguments.output}")
+        print(_report_line(arguments))
     if arguments.json:
         write_json(tuned.as_json(), arguments.json)
     return 0
+
+
+def _report_line(arguments: argparse.Namespace) -> str:
+    """Returns the line that names the command for the report, or what it needs."""
+    if not arguments.json:
+        return "for a report of it, run again with --json tuning.json, and --program-output FILE for its memory map"
+    more = "" if arguments.program_output else "; with --program-output FILE it would have a memory map"
+    return f"report: mallocmuzero report {arguments.json} -o report.html{more}"

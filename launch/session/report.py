@@ -163,6 +163,7 @@ def finish(session: Session, params: Params) -> list[Row]:
     show_table(evaluations_table(rows))
     for path in written:
         show_line(f"wrote {path}")
+    show_line(f"report: mallocmuzero report {run.name} -o report.html")
     return rows
 
 

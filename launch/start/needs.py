@@ -23,6 +23,8 @@ WALK = ("solvers.common.walk", "env.game.current", *RULES, *PLANS)
 # XLA's algorithm judges by the simulator; the game is only set up, for its tables.
 DECODE = ("solvers.xla.assign",)
 XLA = (*DECODE, *FILL, *PHYSICS, "env.game.kernels:reset,advance")
+# The game that follows a mapping, with one choice put back at a time.
+REPORT = ("env.game.plan:play_until", *GAME)
 # The residency game.
 CHANGES = ("env.residency.position", "env.residency.observation", "env.game.current:begin_game", *STAYS, *PLANS)
 # The policy proposes changes, and a walk goes on from there.

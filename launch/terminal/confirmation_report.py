@@ -19,6 +19,7 @@ def report(confirmation: "Confirmation", wanted: "ProgramMapping", missing: str 
       missing: why the default's mapping could not be read back, so that the default of the confirmation is the mapping
         of XLA's algorithm; None if it was read.
     """
+    from ...env.program.mapping_file import mapping_fields
     from ...roundtrip.comparison import gains, in_us, realised
 
     program, kept = confirmation.program, confirmation.kept
@@ -50,6 +51,7 @@ def report(confirmation: "Confirmation", wanted: "ProgramMapping", missing: str 
         "new_pairs": sum(answer.new_pairs for answer in answers),
         "inexpressible": {} if kept is None or kept.compiled is None else kept.compiled.inexpressible,
         "compiler_s": sum(answer.cpu_s for answer in answers),
+        "mapping": mapping_fields(confirmation.mapping),
     }
 
 

@@ -204,6 +204,8 @@ def _greet(session: Session, resume: bool, news: str | None) -> None:
     """Says what the user should know before training begins."""
     if news is not None:
         session.say(news)
+    run = session.run
+    session.say(f"curves: tensorboard --logdir {run.tensorboard}; live: mallocmuzero status {run.path} --watch")
     unpriced = session.judged_by_msa_alone
     if len(unpriced) > _NAMED:
         session.say(f"`cycles` cannot price {len(unpriced)} programs, so they are judged by `msa` alone")
