@@ -45,7 +45,7 @@ function changesSection(program, timeline, picture) {
       `Worths do not add up: changes share memory and bandwidth, and where one is undone others make room. The game that follows the mapping comes out ${near}.`),
     make("div", { class: "scroll" }, make("table", {}, make("thead", {}, make("tr", {},
       make("th", {}, "buffer"), make("th", { class: "n" }, "size"), make("th", {}, "XLA → here"), make("th", { class: "n" }, "instructions"), make("th", { class: "n" }, "uses"),
-      make("th", {}, ""), make("th", { class: "n" }, "worth, of XLA's latency"), models.map((model) => make("th", { class: "n" }, `by ${model}`)))), body)),
+      make("th", {}, ""), make("th", { class: "n" }, "worth alone, of XLA's latency"), models.map((model) => make("th", { class: "n" }, `by ${model}`)))), body)),
     button,
   ];
 }

@@ -78,7 +78,7 @@ class MemoryPanel extends Panel {
     const { program } = timeline;
     const { buffer } = mapping.residencies;
     const right = GUTTER + this.width;
-    this.paintLoops(pen);
+    this.paintLoops(pen, false);
     const inks = KIND_COLOURS.map(colour), same = colour("same"), differs = colour("differs"), ground = colour("ground");
     const marked = timeline.hovered ?? timeline.selected;
     const seen = [];
@@ -113,6 +113,7 @@ class MemoryPanel extends Panel {
       }
       this.paintName(pen, buffer[row], box);
     }
+    this.paintLoops(pen, true);
   }
 
   paintName(pen, owner, box) {
@@ -160,17 +161,25 @@ class MemoryPanel extends Panel {
     });
   }
 
-  paintLoops(pen) {
+  // Shades the loops, below all else; or names them, above all.
+  paintLoops(pen, named) {
     const { timeline, mapping } = this;
     const { trips, first, last } = timeline.program.loops;
     trips.forEach((count, loop) => {
       const left = this.px(timeline.at(mapping, first[loop])), right = this.px(timeline.at(mapping, last[loop] + 1));
-      pen.fillStyle = colour("panel");
-      pen.fillRect(left, 0, right - left, this.floor);
-      pen.fillStyle = colour("soft");
+      if (right < GUTTER || left > GUTTER + this.width) return;
+      if (!named) {
+        pen.fillStyle = colour("panel");
+        pen.fillRect(left, 0, right - left, this.floor);
+        return;
+      }
+      const text = `loop, ${many(count, "trip")}`, from = Math.max(left, GUTTER);
       pen.textAlign = "left";
       pen.textBaseline = "top";
-      pen.fillText(`loop, ${many(count, "trip")}`, Math.max(left, GUTTER) + 4, 4);
+      pen.fillStyle = colour("ground");
+      pen.fillRect(from, 0, pen.measureText(text).width + 8, 17);
+      pen.fillStyle = colour("ink");
+      pen.fillText(text, from + 4, 4);
     });
   }
 

@@ -38,6 +38,19 @@ def test_a_page_of_a_mapping_says_what_is_true_of_it(tmp_path: Path) -> None:
     assert "sha256" in str(data["reproduce"]["facts"])
 
 
+def test_what_was_known_before_is_left_out_where_the_mapping_is_better(tmp_path: Path) -> None:
+    mapping, page = tmp_path / "solved.json.gz", tmp_path / "report.html"
+    arguments = ("solve", "lstm-train-b64-s32", "--solver", "anneal", "--evaluations", "2000", "--objective", "msa")
+    assert call(*arguments, "-o", str(mapping))[0] == 0
+    assert call("report", str(mapping), "-o", str(page), "--changes", "0")[0] == 0
+    (view,) = data_of(page)["programs"]
+    for rows in view["figures"].values():
+        ratio = {row["role"]: row["ratio"] for row in rows}
+        assert ratio["bound"] <= ratio["ours"]
+        assert ratio.get("known", 0.0) < ratio["ours"]
+    assert view["loops"]["trips"] == [32, 32]
+
+
 def test_a_page_asks_no_network(tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     assert call("report", str(mapping_file(tmp_path)), "-o", str(page), "--changes", "0")[0] == 0
