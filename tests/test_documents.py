@@ -4,10 +4,12 @@ import re
 from pathlib import Path
 
 import pytest
+import reference
+import transcripts
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-# `docs/faults.md` speaks of a metric of this name.
+# `docs/results/faults.md` speaks of a metric of this name.
 _NOT_FILES = {"replay/inserts"}
 
 
@@ -96,3 +98,37 @@ def test_the_marked_commands_are_there_for_ci() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     for mark in ("main job", "tests"):
         assert re.search(rf"<!-- {mark} -->\n```sh\n", text), mark
+
+
+def test_the_pages_of_reference_are_what_the_code_says() -> None:
+    assert reference.COMMANDS.read_text(encoding="utf-8") == reference.commands_page(), "run `python docs/reference.py`"
+    assert reference.SETTINGS.read_text(encoding="utf-8") == reference.settings_page(), "run `python docs/reference.py`"
+
+
+def test_every_setting_is_explained() -> None:
+    rows = [line for line in reference.settings_page().splitlines() if line.startswith("| `")]
+    assert len(rows) > 80
+    assert [row for row in rows if row.endswith("|  |")] == []
+
+
+@pytest.mark.parametrize("page", transcripts.PAGES, ids=lambda path: path.name)
+def test_outputs_that_a_page_shows_are_what_its_commands_printed(page: Path) -> None:
+    text, records = page.read_text(encoding="utf-8"), transcripts.read()
+    shown = transcripts.blocks(text)
+    assert shown
+    for name, command in shown.items():
+        assert records[name]["command"] == command, f"{page.name}: {name}: run `python docs/transcripts.py`"
+    assert transcripts.rendered(text, records) == text, f"{page.name}: run `python docs/transcripts.py --render`"
+
+
+def test_the_tutorial_and_the_readme_show_one_model() -> None:
+    models = {
+        page.name: re.findall(r"```python\n(# my_model.py\n.*?)```", page.read_text(), re.S)
+        for page in transcripts.PAGES
+    }
+    assert models["README.md"] == models["tutorial.md"] != []
+
+
+@pytest.mark.parametrize("line", [line for block in blocks("docs/tutorial.md", "sh") for line in block.splitlines()])
+def test_every_command_line_of_the_tutorial_is_understood(line: str) -> None:
+    test_every_command_line_of_the_readme_is_understood(line)
