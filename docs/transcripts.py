@@ -50,6 +50,7 @@ def record(pages: tuple[Path, ...], python: Path | None, only: list[str]) -> Non
     """Runs the commands of the pages, and keeps what they print after each."""
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
+        (folder / "env").symlink_to(ROOT / "env")  # The front page names a model of the benchmark, as in a clone.
         (folder / "bin").mkdir()
         command = folder / "bin" / "mallocmuzero"
         extra = "" if python is None else f'case "$1" in {"|".join(_COMPILES)}) set -- "$@" --python {python};; esac\n'
@@ -96,7 +97,7 @@ def _keep(name: str, said: dict[str, str]) -> None:
 def main() -> None:
     """Runs the command."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--python", type=Path, help="interpreter with jax and libtpu, for the compiler")
+    parser.add_argument("--python", type=Path, help="interpreter with jax, libtpu and flax, for the compiler")
     parser.add_argument(
         "--only", nargs="*", default=[], metavar="NAME", help="only these blocks, in a folder of their own"
     )
