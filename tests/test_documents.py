@@ -122,14 +122,6 @@ def test_outputs_that_a_page_shows_are_what_its_commands_printed(page: Path) -> 
     assert transcripts.rendered(text, records) == text, f"{page.name}: run `python docs/transcripts.py --render`"
 
 
-def test_the_tutorial_and_the_readme_show_one_model() -> None:
-    models = {
-        page.name: re.findall(r"```python\n(# my_model.py\n.*?)```", page.read_text(), re.S)
-        for page in transcripts.PAGES
-    }
-    assert models["README.md"] == models["tutorial.md"] != []
-
-
 @pytest.mark.parametrize("line", [line for block in blocks("docs/tutorial.md", "sh") for line in block.splitlines()])
 def test_every_command_line_of_the_tutorial_is_understood(line: str) -> None:
     test_every_command_line_of_the_readme_is_understood(line)
