@@ -11,16 +11,15 @@ from ...env.residency.game import Round, Sizes
 from ...env.residency.observation import Observer
 from ...env.residency.position import Position
 from ...learner.networks.network import Network, Params
-from ...solvers.learned.climb import Climb
+from ...solvers.learned.proposals import Proposals
 from ...solvers.learned.score import Score, make_score
+from ...solvers.learned.solver import POLICY, POLICY_GAMES
 from ..search.search import SearchConfig, search
 from ..self_play.config import ActorConfig
 from ..self_play.residency_config import EXACT
 from ..self_play.residency_programs import ResidencyProgram
 from .evaluate import GREEDY_POLICY, SEARCH, Evaluation, evaluate_mapping
 
-# Games that the policy alone may play.
-POLICY_GAMES = 100
 # Rounds of an evaluation with search.
 SEARCH_ROUNDS = 8
 
@@ -40,7 +39,7 @@ def evaluate_residency(
       programs: the programs, one after another.
       config: the rules of the games.
       search_config: the search, whose exploration noise is switched off: it plays rounds of the likeliest changes. None
-        to try changes in the order of the network's scores, `POLICY_GAMES` games in all.
+        to try changes by the network's scores alone, as the solver `policy` does.
       seed: of the search.
 
     Returns:
@@ -53,7 +52,8 @@ def evaluate_residency(
         context = ResidencyProgram(program, config)
         if search_config is None:
             solver, simulations = GREEDY_POLICY, 0
-            _climb(context, score)
+            task, position = context.task, Position(context.task.plan_game, context.starts[0][1], context.changes)
+            Proposals(task, position, score, POLICY).play(POLICY_GAMES)
         else:
             quiet = search_config.quiet()
             solver, simulations = SEARCH, quiet.simulations
@@ -64,12 +64,6 @@ def evaluate_residency(
         seconds = time.perf_counter() - begin
         found.append(evaluate_mapping(context.task.game.judge, mapping, solver, seconds, simulations))
     return found
-
-
-def _climb(context: ResidencyProgram, score: Score) -> None:
-    """Climbs by the scores of the network."""
-    _, plan = context.starts[0]
-    Climb(context.task, plan, score, context.changes).step(POLICY_GAMES)
 
 
 def _rounds(

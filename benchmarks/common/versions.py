@@ -18,7 +18,7 @@ GUIDED = "guided"
 VERSIONS = {
     GAME: 1,
     TRAINING: 11,
-    GUIDED: 15,
+    GUIDED: 16,
     "anneal": 13,
     "beam": 6,
     "cem": 10,

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from ..compiled.kernel import routine
 from ..compiled.struct import Struct, rows
 from ..game.moves import COPY, DROP, NO_COPY
-from ..game.plan import CROSS_PROGRAM_FETCH, WAIT, constant_accesses, placeable_accesses
+from ..game.plan import CROSS_PROGRAM_FETCH, WAIT, constant_accesses
 from ..game.tables import Tables
 from ..program.program import OPERAND
-from .stays import CUTS
+from .stays import CUTS, list_placeable
 
 # Placements of a stay: in HBM; in fast memory; in fast memory with its results written back at once; that, and its
 # instructions wait for it however long; in fast memory, prefetched across programs.
@@ -54,24 +54,13 @@ class Changes(Struct):
 
 def list_changes(tables: Tables) -> Changes:
     """Returns the changes of a program, in time and space linear in its accesses."""
-    owner, kind, step = (tables.access[name] for name in ("buffer", "kind", "instruction"))
-    begin = tables.instruction["clock_s"]
-    end = begin + tables.instruction["all_hbm_s"]
-    placeable = np.flatnonzero(placeable_accesses(tables))
-    member = placeable[np.argsort(owner[placeable], kind="stable")].astype(np.int64)
-    count = len(member)
-    starts_buffer = np.ones(count, bool)
-    starts_buffer[1:] = owner[member[1:]] != owner[member[:-1]]
-    pause = np.zeros(count)
-    pause[1:] = begin[step[member[1:]]] - end[step[member[:-1]]]
-    can_part = kind[member] == OPERAND
+    kind = tables.access["kind"]
+    placeable = list_placeable(tables)
+    member, count = placeable.member, len(placeable.member)
     firsts, lasts, kinds = [], [], []
     for number in range(KINDS):
-        if number < len(CUTS):
-            starts = starts_buffer | (can_part & (pause > CUTS[number] * begin[-1]))
-        else:
-            starts = np.ones(count, bool)
-        first = np.flatnonzero(starts)
+        begins = placeable.begins(CUTS[number]) if number < len(CUTS) else np.ones(count, bool)
+        first = np.flatnonzero(begins)
         firsts.append(first)
         lasts.append(np.append(first[1:], count) if len(first) else first)
         kinds.append(np.full(len(first), number))

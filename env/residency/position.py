@@ -4,9 +4,10 @@
 games from the last kept state before the change.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numba import types
 from numpy.typing import NDArray
 
 from ..compiled.block import copy_elements
@@ -45,6 +46,15 @@ class Board(Struct):
 
 # What became of a changed game: judged seconds, or one of these.
 _SAME, _GIVEN_UP = -1.0, -2.0
+_NO_CHANCE = np.random.default_rng(0)
+
+
+class PlayedGame(NamedTuple):
+    """The current game of a walk, which a position may share."""
+
+    kept: Checkpoints
+    current: Current
+    limits: CatchUp
 
 
 class Position:
@@ -54,20 +64,27 @@ class Position:
       changes: the moves.
     """
 
-    def __init__(self, game: PlanGame, plan: Plan, changes: Changes | None = None) -> None:
-        """Plays `plan[A]`. Positions of one program may share their `changes`."""
+    def __init__(
+        self, game: PlanGame, plan: Plan, changes: Changes | None = None, played: PlayedGame | None = None
+    ) -> None:
+        """Plays `plan[A]`, or goes on with its game, `played`, which others change too. Positions of one program may
+        share their `changes`."""
         self.changes = list_changes(game.tables) if changes is None else changes
+        shared = played is not None
+        if played is None:
+            played = PlayedGame(new_checkpoints(len(plan), len(game.block)), new_current(plan), new_catch_up())
         self.board = Board(
             game=game,
-            kept=new_checkpoints(len(plan), len(game.block)),
-            current=new_current(plan),
+            kept=played.kept,
+            current=played.current,
             changes=self.changes,
             before=plan.copy(),
             extent=new_record(EXTENT),
-            limits=new_catch_up(),
+            limits=played.limits,
             behind=np.zeros(LAGS),
         )
-        self.start(plan)
+        if not shared:
+            self.start(plan)
 
     @property
     def plan(self) -> Plan:
@@ -79,10 +96,20 @@ class Position:
         """Judged seconds of the current game."""
         return float(self.board.current.seconds[0])
 
+    @property
+    def best_plan(self) -> Plan:
+        """`[A]` the best plan since the start."""
+        return self.board.current.best_plan
+
+    @property
+    def best_seconds(self) -> float:
+        """Judged seconds of the best game since the start."""
+        return float(self.board.current.seconds[1])
+
     def start(self, plan: Plan) -> None:
-        """Makes the game of `plan[A]` the current one."""
+        """Makes the game of `plan[A]` the current one, and the best."""
         current = self.board.current
-        current.plan[:] = plan
+        current.plan[:] = current.best_plan[:] = plan
         self.board.kept.slot[:] = 0
         current.seconds[:] = begin_game(self.board.game, self.board.kept, current)
 
@@ -96,21 +123,29 @@ class Position:
         """Makes a change."""
         _make(self.board, number)
 
-    def climb(self, numbers: NDArray[np.int64], tried: NDArray[np.float64]) -> int:
+    def climb(
+        self,
+        numbers: NDArray[np.int64],
+        tried: NDArray[np.float64],
+        temperature: float = 0.0,
+        generator: np.random.Generator | None = None,
+    ) -> int:
         """Tries the changes `numbers[K]` one after the other and keeps each that does no harm.
 
         `tried[K]` receives the judged seconds of each, NaN for one that changes no move, infinity for a game that fell
-        behind and was given up. Returns the games that were played, those given up among them.
+        behind and was given up. At a `temperature` in seconds, which takes a `generator`, a worse game is kept by
+        chance. Returns the games that were played, those given up among them.
         """
-        return int(_climb(self.board, numbers, tried))
+        return int(_climb(self.board, numbers, tried, temperature, _NO_CHANCE if generator is None else generator))
 
 
 @routine
-def _try(board: Board, number: int, to_the_end: bool) -> tuple[int, int, float]:
+def _try(board: Board, number: int, to_the_end: bool, allowed: float) -> tuple[int, int, float]:
     """Makes a change in the plan and plays the changed game; `before` keeps the plan.
 
     Returns the point at which it leaves the current game, the points compared, and its judged seconds, or `_SAME` or
-    `_GIVEN_UP`, which it may be if not played `to_the_end`.
+    `_GIVEN_UP`: if not `to_the_end`, it ends where it has fallen further behind than `allowed` seconds and than games
+    regain.
     """
     game, kept, current, extent = board.game, board.kept, board.current, board.extent
     tables, state, plan = game.tables, game.state, current.plan
@@ -140,7 +175,7 @@ def _try(board: Board, number: int, to_the_end: bool) -> tuple[int, int, float]:
             keep(game, kept, 1 - slot[passed], passed)
             if points[passed] > last and lag < LAGS:
                 board.behind[lag] = kept.rewards[slot[passed], passed] - state.now.reward
-                if not to_the_end and board.behind[lag] > board.limits.regained[0, lag]:
+                if not to_the_end and board.behind[lag] > allowed + board.limits.regained[0, lag]:
                     return point, lag, _GIVEN_UP
                 lag += 1
             passed += 1
@@ -163,25 +198,29 @@ def _is_same(board: Board) -> bool:
 def _outcomes(board: Board, numbers: np.ndarray, seconds: np.ndarray) -> None:
     plan = board.current.plan
     for k in range(len(numbers)):
-        _, _, judged = _try(board, numbers[k], True)
+        _, _, judged = _try(board, numbers[k], True, 0.0)
         seconds[k] = np.nan if judged < 0.0 else judged
         copy_elements(board.before, 0, plan, 0, len(plan))
 
 
 @kernel(Board, int)
 def _make(board: Board, number: int) -> None:
-    point, _, judged = _try(board, number, True)
+    point, _, judged = _try(board, number, True, 0.0)
     if judged > 0.0:
         accept(board.kept, board.current, point, judged)
 
 
-@kernel(Board, vector(np.int64), vector(np.float64), returns=int)
-def _climb(board: Board, numbers: np.ndarray, tried: np.ndarray) -> int:
+@kernel(Board, vector(np.int64), vector(np.float64), float, types.npy_rng, returns=int)
+def _climb(
+    board: Board, numbers: np.ndarray, tried: np.ndarray, temperature: float, generator: np.random.Generator
+) -> int:
     plan, seconds, limits = board.current.plan, board.current.seconds, board.limits
     games = 0
     for k in range(len(numbers)):
         to_the_end = limits.played[0] < FIRST_PLAYED or k % _PLAYED_EVERY == 0
-        point, lags, judged = _try(board, numbers[k], to_the_end)
+        # Draw now how much worse the game may be and still be kept.
+        allowed = -temperature * np.log(max(generator.random(), 1e-300)) if temperature > 0.0 else 0.0
+        point, lags, judged = _try(board, numbers[k], to_the_end, allowed)
         tried[k] = judged
         if judged == _SAME:
             tried[k] = np.nan
@@ -193,7 +232,7 @@ def _climb(board: Board, numbers: np.ndarray, tried: np.ndarray) -> int:
             if to_the_end:
                 limits.played[0] += 1
                 learn(limits.regained, board.behind, lags, judged - seconds[0], limits.played[0])
-            if judged <= seconds[0]:
+            if judged <= seconds[0] + allowed:
                 accept(board.kept, board.current, point, judged)
                 continue
         copy_elements(board.before, 0, plan, 0, len(plan))

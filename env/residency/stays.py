@@ -35,30 +35,63 @@ class Stays(NamedTuple):
     preference: NDArray[np.int8]
 
 
-def make_stays(tables: Tables, cut: float) -> Stays:
-    """Returns the stays of all buffers that may be placed, cut where unused for a share `cut` of the time."""
-    owner, kind = tables.access["buffer"], tables.access["kind"]
-    step = tables.access["instruction"]
+class Placeable(NamedTuple):
+    """The accesses that may be placed, buffer by buffer and in time. Shapes: `M` of them.
+
+    Attributes:
+      member: `[M]` the accesses.
+      begins_buffer: `[M]` whether it is the first of its buffer.
+      pause: `[M]` seconds since the one before, with everything in HBM; 0 for the first of a buffer.
+      can_part: `[M]` whether a stay may begin there: results end one and begin none.
+      program_s: seconds of the program with everything in HBM.
+    """
+
+    member: NDArray[np.int64]
+    begins_buffer: NDArray[np.bool_]
+    pause: NDArray[np.float64]
+    can_part: NDArray[np.bool_]
+    program_s: float
+
+    def begins(self, cut: float) -> NDArray[np.bool_]:
+        """Returns `[M]` whether a stay begins there, where stays are cut at pauses of a share `cut` of the time."""
+        return self.begins_buffer | (self.can_part & (self.pause > cut * self.program_s))
+
+
+def list_placeable(tables: Tables) -> Placeable:
+    """Returns the accesses that may be placed."""
+    owner, kind, step = (tables.access[name] for name in ("buffer", "kind", "instruction"))
     begin = tables.instruction["clock_s"]
     end = begin + tables.instruction["all_hbm_s"]
-    placeable = placeable_accesses(tables)
-    number = np.full(len(owner), -1, np.int64)
-    latest: dict[int, int] = {}
-    last_step: list[int] = []
-    for access in np.flatnonzero(placeable).tolist():
-        buffer, t = int(owner[access]), int(step[access])
-        stay = latest.get(buffer)
-        if stay is None or (kind[access] == OPERAND and begin[t] - end[last_step[stay]] > cut * begin[-1]):
-            latest[buffer] = stay = len(last_step)
-            last_step.append(t)
-        last_step[stay] = t
-        number[access] = stay
+    accesses = np.flatnonzero(placeable_accesses(tables))
+    member = accesses[np.argsort(owner[accesses], kind="stable")].astype(np.int64)
+    begins_buffer = np.ones(len(member), bool)
+    begins_buffer[1:] = owner[member[1:]] != owner[member[:-1]]
+    pause = np.zeros(len(member))
+    pause[1:] = begin[step[member[1:]]] - end[step[member[:-1]]]
+    pause[begins_buffer] = 0.0
+    return Placeable(member, begins_buffer, pause, kind[member] == OPERAND, float(begin[-1]))
+
+
+def make_stays(tables: Tables, cut: float) -> Stays:
+    """Returns the stays of all buffers that may be placed, cut where unused for a share `cut` of the time.
+
+    They are numbered by their first accesses.
+    """
+    placeable = list_placeable(tables)
+    member, begins = placeable.member, placeable.begins(cut)
+    kind = tables.access["kind"]
+    stay = np.cumsum(begins) - 1
+    rank = np.empty(int(begins.sum()), np.int64)
+    rank[np.argsort(member[begins], kind="stable")] = np.arange(len(rank))
+    of_access = np.full(len(kind), -1, np.int64)
+    of_access[member] = rank[stay]
     preference = np.where(kind == OPERAND, COPY, NO_COPY).astype(np.int8)
     # A result whose buffer has a later stay must be written back.
-    for access in np.flatnonzero(placeable & (kind != OPERAND)).tolist():
-        if latest[int(owner[access])] != number[access]:
-            preference[access] = COPY
-    return stays_of(tables, number, preference)
+    buffer = np.cumsum(placeable.begins_buffer) - 1
+    ends_buffer = np.append(placeable.begins_buffer[1:], True)[: len(member)]
+    has_later = stay != stay[ends_buffer][buffer]
+    preference[member[has_later & (kind[member] != OPERAND)]] = COPY
+    return stays_of(tables, of_access, preference)
 
 
 def stays_of(tables: Tables, of_access: NDArray[np.int64], preference: NDArray[np.int8]) -> Stays:

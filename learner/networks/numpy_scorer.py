@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 
 class NumpyScorer:
@@ -25,6 +26,8 @@ class NumpyScorer:
         self._row, self._choice = first[1 : 1 + row_size], first[1 + row_size :]
         self._second, self._third = layer(encoder["dense_2"]), layer(encoder["dense_3"])
         self._head = layer(params["outcome"]["dense"])
+        # The products are small: split among threads, on a busy machine, they take a hundred times as long.
+        self._blas = ThreadpoolController().select(user_api="blas")
 
     @property
     def choices(self) -> int:
@@ -40,12 +43,13 @@ class NumpyScorer:
           rows: `[S, row_size]`.
           row, choice: `[C]` the row and the choice of each candidate.
         """
-        hidden = (rows @ self._row)[row]
-        hidden += (self._choice + self._present)[choice]
-        np.maximum(hidden, 0, out=hidden)
-        hidden = hidden @ self._second[0]
-        hidden += self._second[1]
-        np.maximum(hidden, 0, out=hidden)
-        embedded = hidden @ self._third[0]
-        embedded += self._third[1]
-        return np.asarray(np.tanh(embedded, out=embedded) @ self._head[0] + self._head[1])
+        with self._blas.limit(limits=1):
+            hidden = (rows @ self._row)[row]
+            hidden += (self._choice + self._present)[choice]
+            np.maximum(hidden, 0, out=hidden)
+            hidden = hidden @ self._second[0]
+            hidden += self._second[1]
+            np.maximum(hidden, 0, out=hidden)
+            embedded = hidden @ self._third[0]
+            embedded += self._third[1]
+            return np.asarray(np.tanh(embedded, out=embedded) @ self._head[0] + self._head[1])

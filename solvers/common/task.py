@@ -133,6 +133,8 @@ class Task:
 
     def use(self, plan_tables: PlanTables) -> None:
         """Plays plans on these tables from now on. The same plan makes another game with another clock."""
+        if plan_tables is getattr(self, "plan_tables", None):
+            return
         self.plan_tables = plan_tables
         self.tables, self.free = plan_tables
         self._compiled: CompiledGame | None = None

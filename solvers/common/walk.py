@@ -30,6 +30,7 @@ from ...env.game.plan import (
 )
 from ...env.game.tables import Tables
 from ...env.program.program import OPERAND
+from ...env.residency.position import PlayedGame
 from .task import Task
 
 _PROBES = 60
@@ -101,6 +102,11 @@ class Walk:
 
     def _play(self) -> float:
         return begin_game(self._task.plan_game, self._kept, self._current)
+
+    @property
+    def played(self) -> PlayedGame:
+        """The current game, to be shared with a position: whichever makes a change, both go on from there."""
+        return PlayedGame(self._kept, self._current, self._catch_up)
 
     @property
     def plan(self) -> Plan:

@@ -1,6 +1,21 @@
-"""Settings of the solver `guided`."""
+"""Settings of the learned solvers."""
 
 from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ProposalConfig:
+    """The changes that the network proposes.
+
+    Attributes:
+      sharpness: of the distribution that they are drawn from, a factor of the logits.
+      games_per_score: games between two scorings of all changes. Scoring takes as long as some dozens of games.
+      batch: changes drawn at once.
+    """
+
+    sharpness: float = 4.0
+    games_per_score: int = 256
+    batch: int = 32
 
 
 @dataclass(frozen=True)
@@ -11,8 +26,11 @@ class GuidedConfig:
       start_share: for following the best mappings in the game, and as much again for greedy lines.
       portfolio_share: at most for the portfolio's rules.
       order_min_share, order_max_share: for the search over XLA's buffer orders; `OrderStop` decides between them.
-      policy_share: at most for climbs by the network's scores.
+      proposed_share: share of games whose change the network proposes.
+      proposals: how they are drawn.
       climb_share: for short climbs from several starts.
+      walks: starts that are climbed from, at most.
+      games_per_walk: fewer are climbed from where the rest of the budget allows fewer games than this for each.
       hot, cold: first and last temperature, in units of the median difference that a single change makes; the first is
         lower where there are fewer games per access than `games_per_access`.
     """
@@ -21,8 +39,11 @@ class GuidedConfig:
     portfolio_share: float = 0.2
     order_min_share: float = 0.1
     order_max_share: float = 0.5
-    policy_share: float = 0.8
+    proposed_share: float = 0.5
+    proposals: ProposalConfig = ProposalConfig()
     climb_share: float = 0.08
-    hot: float = 0.3
+    walks: int = 4
+    games_per_walk: float = 500.0
+    hot: float = 0.1
     cold: float = 0.01
     games_per_access: float = 30.0

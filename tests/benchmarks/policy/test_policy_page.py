@@ -42,6 +42,7 @@ def test_problems_without_room_are_left_out_whoever_the_trained_policy_beats() -
     lines = table(RECORDS, 0.1, "msa", long=False)
     assert "2 problems" in lines[0]
     assert len(lines) == 4
+    assert "no worse than tuned" in lines[0]
 
 
 def test_a_player_is_compared_in_logarithms() -> None:
