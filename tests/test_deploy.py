@@ -108,6 +108,27 @@ def test_rayjob_shuts_down_is_closed_to_others_and_has_room_for_the_configuratio
     assert node(head)["Resources"]["memory"] >= config().ray.replay_memory_gb * 1e9  # where the replay is
 
 
+def test_the_network_policy_closes_the_pods_of_the_job() -> None:
+    policy = yaml.safe_load((DEPLOY / "network-policy.yaml").read_text(encoding="utf-8"))["spec"]
+    chosen = policy["podSelector"]["matchLabels"]
+    cluster = yaml.safe_load((DEPLOY / "rayjob.yaml").read_text(encoding="utf-8"))["spec"]["rayClusterSpec"]
+    for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
+        assert group["template"]["metadata"]["labels"].items() >= chosen.items()
+    inside, dashboard = policy["ingress"]
+    assert inside == {"from": [{"podSelector": {"matchLabels": chosen}}]}
+    # Whoever is not of the run reaches one port, which Ray closes by its token.
+    ports = {port["name"]: port["containerPort"] for port in containers(cluster["headGroupSpec"])[0]["ports"]}
+    assert [port["port"] for port in dashboard["ports"]] == [ports["dashboard"]]
+    assert cluster["authOptions"] == {"mode": "token"}
+
+
+@pytest.mark.parametrize("file", sorted(path.name for path in DEPLOY.iterdir()))
+def test_every_file_says_that_reverb_is_open(file: str) -> None:
+    text = " ".join((DEPLOY / file).read_text(encoding="utf-8").replace("#", " ").split())
+    assert "Reverb" in text
+    assert "authentication" in text or "ask for no token" in text
+
+
 def test_cluster_file_is_what_ray_up_wants() -> None:
     spec = importlib.util.find_spec("ray")
     if spec is None or spec.origin is None:

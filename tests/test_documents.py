@@ -1,17 +1,20 @@
 """The documents keep their word: their examples run, their links, files and modules exist, commands are understood."""
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import reference
+import transcripts
 
 import mallocmuzero
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-# `docs/faults.md` speaks of a metric of this name.
+# `docs/results/faults.md` speaks of a metric of this name.
 _NOT_FILES = {"replay/inserts"}
 
 
@@ -92,8 +95,8 @@ def test_the_map_of_the_contributing_guide_leads_to_files() -> None:
 def test_every_command_line_of_the_readme_is_understood(line: str) -> None:
     from mallocmuzero.launch.cli import make_parser
 
-    words = line.removesuffix("&&").split()
-    if not words[0].endswith("mallocmuzero"):
+    words = shlex.split(line.removesuffix("&&").removesuffix("\\"), comments=True)
+    if not words or not words[0].endswith("mallocmuzero"):
         pytest.skip("not ours")
     make_parser().parse_args(words[1:])
 
@@ -121,3 +124,29 @@ def test_the_command_lines_page_tells_the_exit_statuses_of_the_code() -> None:
     page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
     told = re.findall(r"^\| (\d+) \|", page, re.M)
     assert told == re.findall(r"^  (\d+)  ", make_parser().epilog or "", re.M)
+
+
+def test_the_pages_of_reference_are_what_the_code_says() -> None:
+    assert reference.COMMANDS.read_text(encoding="utf-8") == reference.commands_page(), "run `python docs/reference.py`"
+    assert reference.SETTINGS.read_text(encoding="utf-8") == reference.settings_page(), "run `python docs/reference.py`"
+
+
+def test_every_setting_is_explained() -> None:
+    rows = [line for line in reference.settings_page().splitlines() if line.startswith("| `")]
+    assert len(rows) > 80
+    assert [row for row in rows if row.endswith("|  |")] == []
+
+
+@pytest.mark.parametrize("page", transcripts.PAGES, ids=lambda path: path.name)
+def test_outputs_that_a_page_shows_are_what_its_commands_printed(page: Path) -> None:
+    text, records = page.read_text(encoding="utf-8"), transcripts.read()
+    shown = transcripts.blocks(text)
+    assert shown
+    for name, command in shown.items():
+        assert records[name]["command"] == command, f"{page.name}: {name}: run `python docs/transcripts.py`"
+    assert transcripts.rendered(text, records) == text, f"{page.name}: run `python docs/transcripts.py --render`"
+
+
+@pytest.mark.parametrize("line", [line for block in blocks("docs/tutorial.md", "sh") for line in block.splitlines()])
+def test_every_command_line_of_the_tutorial_is_understood(line: str) -> None:
+    test_every_command_line_of_the_readme_is_understood(line)

@@ -1,1 +1,1 @@
-"""Ablations of the agent, for docs/ablations.md: rows in `rows.toml`, runs by `measure`, tables by `page`."""
+"""Ablations of the agent, for docs/results/ablations.md: rows in `rows.toml`, runs by `measure`, tables by `page`."""

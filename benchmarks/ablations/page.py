@@ -1,4 +1,4 @@
-"""Renders docs/ablations.md from docs/results/ablations.jsonl, which `python -m benchmarks.ablations.measure` fills.
+"""Renders docs/results/ablations.md from ablations.jsonl beside it, which `benchmarks.ablations.measure` fills.
 
     python -m benchmarks.ablations.page [--runs FILE]
 
@@ -15,7 +15,7 @@ from ..solvers.page import REFERENCES
 from .records import RESULTS, ROWS, read, rows
 from .tables import Ablations, declared, differences, means, overview, programs
 
-PAGE = ROOT / "docs" / "ablations.md"
+PAGE = ROOT / "docs" / "results" / "ablations.md"
 
 
 def render(page: str, ablations: Ablations) -> str:

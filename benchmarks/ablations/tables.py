@@ -1,4 +1,4 @@
-"""Tables of docs/ablations.md: every row beside the default, on equal programs, seeds, budgets and versions."""
+"""Tables of docs/results/ablations.md: every row beside the default, on equal programs, seeds, budgets and versions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

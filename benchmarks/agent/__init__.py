@@ -1,1 +1,1 @@
-"""The agent against its targets and with less fast memory, for docs/agent-results.md."""
+"""The agent against its targets and with less fast memory, for docs/results/earlier-agent.md."""

@@ -1,4 +1,4 @@
-"""Tables of docs/agent-results.md on less fast memory: the solver `guided` with and without its policy, and others."""
+"""Tables of docs/results/earlier-agent.md on less fast memory: `guided` with and without its policy, and others."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path

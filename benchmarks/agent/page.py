@@ -1,4 +1,4 @@
-"""Renders docs/agent-results.md from docs/results/agent.jsonl and guidance.jsonl, which `measure` and `guidance` fill.
+"""Renders docs/results/earlier-agent.md from agent.jsonl and guidance.jsonl, which `measure` and `guidance` fill.
 
     python -m benchmarks.agent.page
 
@@ -20,7 +20,7 @@ from .records import RESULTS, RIVAL_RESULTS, best_known, read
 from .standing import Standing
 from .tables import drawn, held_out, overview, target_list, trained
 
-PAGE = ROOT / "docs" / "agent-results.md"
+PAGE = ROOT / "docs" / "results" / "earlier-agent.md"
 DRAWN = "alphatensor-b64-v6e"
 MAPPING = RESULTS.with_name(f"{DRAWN}.mapping.json.gz")
 PICTURE = RESULTS.with_name(f"{DRAWN}.png")

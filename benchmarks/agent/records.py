@@ -29,7 +29,7 @@ from ..common.versions import GUIDED, TRAINING, versions_of
 from ..solvers import records as solver_records
 
 RESULTS = ROOT / "docs" / "results" / "agent.jsonl"
-# Runs of other solvers at budgets that docs/solver-results.md lacks; only the agent's targets need them.
+# Runs of other solvers at budgets that docs/results/solvers.md lacks; only the agent's targets need them.
 RIVAL_RESULTS = RESULTS.with_name("agent-solvers.jsonl")
 PER_PROGRAM, HELD_OUT, UNGUIDED = "per-program", "held-out", "unguided"
 MODES = (PER_PROGRAM, HELD_OUT, UNGUIDED)

@@ -1,4 +1,4 @@
-"""Tables of docs/agent-results.md: runs, targets, trained and held-out programs, the drawn program."""
+"""Tables of docs/results/earlier-agent.md: runs, targets, trained and held-out programs, the drawn program."""
 
 from ..common.json_lines import Record
 from ..common.versions import count_current

@@ -1,1 +1,1 @@
-"""The methods of the EGRL paper at equal numbers of games, for docs/egrl.md."""
+"""The methods of the EGRL paper at equal numbers of games, for docs/results/egrl.md."""

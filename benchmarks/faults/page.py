@@ -1,4 +1,4 @@
-"""Renders docs/faults.md from docs/results/faults.jsonl and checkpointing.json.
+"""Renders docs/results/faults.md from docs/results/faults.jsonl and checkpointing.json.
 
     python -m benchmarks.faults.page
 
@@ -18,7 +18,7 @@ from .kinds import FAULTS
 RESULTS = ROOT / "docs" / "results"
 FAULT_RESULTS = RESULTS / "faults.jsonl"
 CHECKPOINTING_RESULTS = RESULTS / "checkpointing.json"
-PAGE = ROOT / "docs" / "faults.md"
+PAGE = ROOT / "docs" / "results" / "faults.md"
 MAKER = "benchmarks/faults/page.py"
 _SAID_CHARACTERS = 110
 

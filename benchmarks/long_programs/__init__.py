@@ -1,1 +1,1 @@
-"""Time and memory by length of program: docs/long-programs.md."""
+"""Time and memory by length of program: docs/results/long-programs.md."""

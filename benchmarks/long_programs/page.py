@@ -1,4 +1,4 @@
-"""Writes the tables of docs/long-programs.md from docs/results/long_programs.jsonl.
+"""Writes the tables of docs/results/long-programs.md from docs/results/long_programs.jsonl.
 
 python -m benchmarks.long_programs.page
 """
@@ -16,7 +16,7 @@ from ..common.marked_page import fill_marks
 from .figures import BOUND_S, FIGURES
 from .measure import ACCESSES, RESULTS, WORKLOAD, key_of
 
-PAGE = ROOT / "docs" / "long-programs.md"
+PAGE = ROOT / "docs" / "results" / "long-programs.md"
 MAKER = "benchmarks/long_programs/page.py"
 BOUND = "a bound"
 

@@ -1,4 +1,4 @@
-"""Measures the oracle: good games found by search, told in several ways as moves (docs/oracle.md).
+"""Measures the oracle: good games found by search, told in several ways as moves (docs/results/oracle.md).
 
 python -m benchmarks.oracle.measure [PROGRAM ...] [--seconds 5] [--objectives msa robust]
 

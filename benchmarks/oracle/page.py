@@ -1,4 +1,4 @@
-"""Writes the tables of docs/oracle.md from docs/results/oracle.jsonl.
+"""Writes the tables of docs/results/oracle.md from docs/results/oracle.jsonl.
 
 python -m benchmarks.oracle.page
 """
@@ -17,7 +17,7 @@ from .tell import WAYS
 
 _CUT_WAYS = WAYS[3:]
 _BEST_CUT = "the best cut"
-PAGE = ROOT / "docs" / "oracle.md"
+PAGE = ROOT / "docs" / "results" / "oracle.md"
 MAKER = "benchmarks/oracle/page.py"
 
 

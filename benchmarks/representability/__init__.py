@@ -1,1 +1,1 @@
-"""Production mappings replayed in the game, for docs/representability.md."""
+"""Production mappings replayed in the game, for docs/results/representability.md."""

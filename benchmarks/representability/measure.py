@@ -4,8 +4,8 @@
 
 Follows each production mapping four times: every buffer a decision and its offsets named; the same with hints at the
 times of its copies; its offsets named and trivial buffers left to the game; the offsets left to the game. Writes
-docs/results/representability.json and the table of docs/representability.md. Programs that the file has, unchanged, are
-left alone.
+docs/results/representability.json and the table of docs/results/representability.md. Programs that the file has,
+unchanged, are left alone.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from mallocmuzero.solvers.common.follow import hints_of_mapping
 from ..common.json_lines import ROOT
 from ..common.marked_page import fill_marks
 
-RESULTS, PAGE = ROOT / "docs/results/representability.json", ROOT / "docs/representability.md"
+RESULTS, PAGE = ROOT / "docs/results/representability.json", ROOT / "docs/results/representability.md"
 # Name of the line of play, settings of its game, whether it names offsets, whether the game hints at times of copies.
 LINES: tuple[tuple[str, dict[str, float], bool, bool], ...] = (
     ("every", {"trivial_share": 0.0}, True, False),

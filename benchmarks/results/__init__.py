@@ -1,1 +1,1 @@
-"""Pictures of docs/results.md: learning curves of training runs."""
+"""Pictures of docs/results/first-runs.md: learning curves of training runs."""

@@ -1,1 +1,1 @@
-"""Mappings given back to the compiler, for docs/round-trip-results.md."""
+"""Mappings given back to the compiler, for docs/results/round-trip.md."""

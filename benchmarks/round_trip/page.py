@@ -1,4 +1,4 @@
-"""Renders docs/round-trip-results.md from docs/results/round-trip.jsonl, which `measure` of this folder fills.
+"""Renders docs/results/round-trip.md from docs/results/round-trip.jsonl, which `measure` of this folder fills.
 
 python -m benchmarks.round_trip.page [--runs FILE]
 """
@@ -12,7 +12,7 @@ from ..common.json_lines import ROOT, Record
 from ..common.marked_page import fill_marks
 from .records import RESULTS, TARGETS, programs, read
 
-PAGE = ROOT / "docs" / "round-trip-results.md"
+PAGE = ROOT / "docs" / "results" / "round-trip.md"
 MODELS = ("msa", "cycles")
 # Placements whose worse ratios to XLA's default differ by less are equally good.
 _SAME = 1e-6

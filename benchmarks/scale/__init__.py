@@ -1,1 +1,1 @@
-"""Throughput by number of actors, modelled and checked, for docs/scale.md."""
+"""Throughput by number of actors, modelled and checked, for docs/results/scale.md."""

@@ -1,4 +1,4 @@
-"""Measures the costs of the parts of a run, and models throughput by number of actors, for docs/scale.md.
+"""Measures the costs of the parts of a run, and models throughput by number of actors, for docs/results/scale.md.
 
     python -m benchmarks.scale.measure
 
@@ -19,7 +19,7 @@ from ..common.json_lines import ROOT, Record, append, read_runs
 from ..common.marked_page import fill_marks
 from .model import Setup, breaks, on_one_machine, throughput, versions_share
 
-RESULTS, PAGE = ROOT / "docs/results/scale.jsonl", ROOT / "docs/scale.md"
+RESULTS, PAGE = ROOT / "docs/results/scale.jsonl", ROOT / "docs/results/scale.md"
 STEPS = Path("runs/scale-steps.npz")
 CHECKED = (1, 2, 4, 8, 16, 32)
 MODELLED = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)

@@ -1,1 +1,1 @@
-"""All solvers at equal budgets of processor time, for docs/solver-results.md."""
+"""All solvers at equal budgets of processor time, for docs/results/solvers.md."""

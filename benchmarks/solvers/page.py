@@ -1,4 +1,4 @@
-"""Renders docs/solver-results.md from docs/results/solvers.jsonl, which `python -m benchmarks.solvers.measure` fills.
+"""Renders docs/results/solvers.md from docs/results/solvers.jsonl, which `python -m benchmarks.solvers.measure` fills.
 
     python -m benchmarks.solvers.page [--runs FILE]
 
@@ -21,7 +21,7 @@ from .records import RESULTS, read
 from .references import reference
 from .tables import Board, means, overview, picks, programs
 
-PAGE = ROOT / "docs" / "solver-results.md"
+PAGE = ROOT / "docs" / "results" / "solvers.md"
 REFERENCES = RESULTS.with_name("solver-references.json")
 
 

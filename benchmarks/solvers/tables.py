@@ -1,4 +1,4 @@
-"""Tables of docs/solver-results.md: means with intervals, wins and losses, every program, the best solver by class."""
+"""Tables of docs/results/solvers.md: means with intervals, wins and losses, every program, the best solver by class."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
