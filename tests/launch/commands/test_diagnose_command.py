@@ -173,4 +173,4 @@ def test_what_cannot_be_used_is_named(policy: Path, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
     assert "is no policy file" in refused(str(file), *tiny)
-    assert "cannot be written" in refused(str(policy), *tiny, "-o", str(file))
+    assert "is a file; give a folder" in refused(str(policy), *tiny, "-o", str(file))
