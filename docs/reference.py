@@ -11,16 +11,15 @@ import html
 import inspect
 import re
 import sys
-import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from mallocmuzero.actors.self_play.config import ACCESS, RESIDENCY
 from mallocmuzero.launch.cli import make_parser
 from mallocmuzero.launch.config.config import TrainConfig
-from mallocmuzero.launch.config.defaults import defaults_of
+from mallocmuzero.launch.config.listing import Setting, settings
 
 DOCS = Path(__file__).parent
 COMMANDS = DOCS / "commands.md"
@@ -47,7 +46,7 @@ def commands_page() -> str:
 
 def settings_page() -> str:
     """Returns the text of docs/settings.md."""
-    residency, access = defaults_of(RESIDENCY), defaults_of(ACCESS)
+    access = {setting.name: setting for setting in settings(ACCESS)}
     lines = [
         "# Settings of a training run",
         "",
@@ -58,62 +57,32 @@ def settings_page() -> str:
         "training begins.",
         "The defaults depend on the game: `--game residency`, the default, or `--game access`.",
     ]
-    for prefix, config, description in _groups(TrainConfig, ""):
+    of_group: dict[str, list[Setting]] = defaultdict(list)
+    for setting in settings(RESIDENCY):
+        of_group[setting.name.rpartition(".")[0]].append(setting)
+    for prefix, description in _groups(TrainConfig, ""):
         lines += ["", f"## {prefix or 'The run'}", "", description, ""]
         lines += ["| setting | residency | access | meaning |", "|---|---|---|---|"]
-        meanings = attributes_of(config)
-        for field in dataclasses.fields(config):
-            if _config_of(config, field.name) is None:
-                name = f"{prefix}.{field.name}" if prefix else field.name
-                values = [_value(defaults, name) for defaults in (residency, access)]
-                lines.append(f"| `{name}` | {values[0]} | {values[1]} | {_cell(meanings.get(field.name, ''))} |")
+        for setting in of_group[prefix]:
+            values = f"{_value(setting)} | {_value(access[setting.name])}"
+            lines.append(f"| `{setting.name}` | {values} | {_cell(setting.meaning)} |")
     return "\n".join(lines) + "\n"
 
 
-def attributes_of(config: type) -> dict[str, str]:
-    """Returns what the `Attributes:` section of a dataclass's docstring says, by attribute."""
-    section = inspect.getdoc(config).partition("Attributes:\n")[2]  # type: ignore[union-attr]
-    meanings: dict[str, str] = {}
-    names: list[str] = []
-    for line in section.splitlines():
-        began = re.match(r"  (\w+(?:, \w+)*): (.*)", line)
-        if began:
-            names = began[1].split(", ")
-            meanings |= dict.fromkeys(names, began[2])
-        elif line.startswith("    "):
-            meanings |= {name: f"{meanings[name]} {line.strip()}" for name in names}
-        elif line:
-            break
-    return meanings
+def _groups(config: type, prefix: str) -> Iterator[tuple[str, str]]:
+    """Yields name and first sentence of each group of settings, outer ones first."""
+    yield prefix, inspect.getdoc(config).partition("\n\n")[0].replace("\n", " ")  # type: ignore[union-attr]
+    for name, hint in typing.get_type_hints(config).items():
+        if dataclasses.is_dataclass(hint):
+            yield from _groups(hint, f"{prefix}.{name}" if prefix else name)
 
 
-def _groups(config: type, prefix: str) -> Iterator[tuple[str, type, str]]:
-    """Yields name, dataclass and first sentence of each group of settings, outer ones first."""
-    yield prefix, config, inspect.getdoc(config).partition("\n\n")[0].replace("\n", " ")  # type: ignore[union-attr]
-    for field in dataclasses.fields(config):
-        inner = _config_of(config, field.name)
-        if inner is not None:
-            yield from _groups(inner, f"{prefix}.{field.name}" if prefix else field.name)
-
-
-def _config_of(config: type, name: str) -> type | None:
-    """Returns the dataclass that a field holds, or None."""
-    annotation = typing.get_type_hints(config)[name]
-    choices = typing.get_args(annotation) if isinstance(annotation, types.UnionType) else (annotation,)
-    return next((choice for choice in choices if dataclasses.is_dataclass(choice)), None)
-
-
-def _value(defaults: Mapping[str, Any], name: str) -> str:
-    value: Any = defaults
-    for part in name.split("."):
-        if not isinstance(value, Mapping) or part not in value:
-            return "required" if name == "workloads" else ""
-        value = value[part]
-    if value is None or value == {} or value == []:
+def _value(setting: Setting) -> str:
+    if setting.required:
+        return "required"
+    if setting.default is None or setting.default in ({}, []):
         return "none"
-    if isinstance(value, bool):
-        return f"`{str(value).lower()}`"
-    return f"`{value}`"
+    return f"`{str(setting.default).lower() if isinstance(setting.default, bool) else setting.default}`"
 
 
 def _commands(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:

@@ -73,13 +73,12 @@ def first_temperature(
     """Returns the temperature to begin with, in units of `scale_of`.
 
     Args:
-      task: the task; its evaluations so far tell how many games the rest of the budget allows.
+      task: the task, which tells how many games are left.
       first: the highest.
       last: half of the lowest.
       games_per_access: the temperature falls in proportion below so many games per free access.
     """
-    games = task.evaluations * (1.0 - task.spent) / max(task.spent, 1e-9)
-    return float(np.clip(first * games / (games_per_access * len(task.free)), 2 * last, first))
+    return float(np.clip(first * task.games_left / (games_per_access * len(task.free)), 2 * last, first))
 
 
 def scale_of(walk: Walk) -> float:

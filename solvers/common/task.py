@@ -200,6 +200,11 @@ class Task:
         return min(max(shares), 1.0)
 
     @property
+    def games_left(self) -> float:
+        """The games that the rest of the budget allows, by the evaluations so far."""
+        return self.evaluations * (1.0 - self.spent) / max(self.spent, 1e-9)
+
+    @property
     def done(self) -> bool:
         """True once the budget is spent, or an early end was asked for. Reading it also reports the progress."""
         if self._progress is not None:

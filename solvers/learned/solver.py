@@ -77,15 +77,14 @@ def guided(task: Task, score: Score | None, config: GuidedConfig | None = None) 
 def _best_walk(task: Task, score: Score | None, config: GuidedConfig) -> GuidedWalk | None:
     """Climbs from the best starts; returns the best walk, None if there is nothing to decide or no time left.
 
-    There are as many as leave each walk `config.games_per_walk` games.
+    There are at most `config.walks`, and fewer where the budget leaves each less than `config.games_per_walk` games.
     """
     starts = find_starts(task, config)
     if task.done or not len(task.free):
         return None
     starts += ordered_starts(task, config)
     walks = []
-    games = task.evaluations * (1.0 - task.spent) / max(task.spent, 1e-9)
-    most = int(np.clip(games / config.games_per_walk, 1, config.walks))
+    most = int(np.clip(task.games_left / config.games_per_walk, 1, config.walks))
     for start in sorted(starts, key=lambda start: start.seconds)[:most]:
         if task.done:
             return None
