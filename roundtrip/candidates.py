@@ -19,11 +19,13 @@ class Candidate:
       kind: the options in a few words.
       options: compiler options beside those of the capture.
       foreseen: the mapping that our own decoder makes of them, or None.
+      captured: `foreseen` is not our decoder's: the compiler itself made it when the program was captured.
     """
 
     kind: str
     options: Mapping[str, str]
     foreseen: ProgramMapping | None = None
+    captured: bool = False
 
 
 def translated_candidates(translations: Sequence[Translation]) -> list[Candidate]:
@@ -44,7 +46,7 @@ def grid_candidates(judge: Judge) -> list[Candidate]:
     best = judge.tuned_variant()
     if best is None or not best.options:
         return []
-    return [Candidate("best of the flag grid", best.options, best.mapping)]
+    return [Candidate("best of the flag grid", best.options, best.mapping, captured=True)]
 
 
 def _alike(one: ProgramMapping, other: ProgramMapping) -> bool:

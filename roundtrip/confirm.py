@@ -1,11 +1,13 @@
 """Has the real compiler judge candidates, and keeps the best that it confirms.
 
 The compiler is asked about each candidate until memory is assigned, which takes seconds, and then about the best one to
-the end, which tells the cycles of its placement exactly. A candidate that is refused, dropped, too slow, or crashes the
+the end, which tells the cycles of its placement exactly. If time is short, the compilation to the end comes before
+further candidates. A candidate that is refused, dropped, too slow, or crashes the
 compiler is reported and left out. If none is better than the compiler's default, the default stays.
 """
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -46,12 +48,15 @@ class Confirmation:
       default: the mapping that the compiler makes without options.
       attempts: in the order of the candidates.
       kept: the best attempt that is better than the default; None if there is none.
+      candidates_s, to_the_end_s: wall seconds of the compilations until assignment, and of those to the end.
     """
 
     program: Program
     default: Mapping
     attempts: list[Attempt] = field(default_factory=list)
     kept: Attempt | None = None
+    candidates_s: float = 0.0
+    to_the_end_s: float = 0.0
 
     @property
     def options(self) -> dict[str, str]:
@@ -73,6 +78,7 @@ def confirm(
     quick: bool = False,
     just_captured: bool = False,
     time_left_s: Callable[[], float] = lambda: math.inf,
+    reserve_s: float = 0.0,
     progress: Callable[[str], None] = print,
 ) -> Confirmation:
     """Has the real compiler judge candidates.
@@ -83,9 +89,11 @@ def confirm(
       candidates: best foreseen first.
       compiler: of the program.
       quick: compile no candidate to the end; cycles are then those of the program's table.
-      just_captured: the production mapping is this compiler's default, so that the default is not compiled again.
+      just_captured: the production mapping is this compiler's default, so that the default is not compiled again, nor
+        a candidate whose mapping was captured, until it is the best.
       time_left_s: returns the seconds that are left. A compilation that would probably take longer is not begun, and
         one that does take longer is ended.
+      reserve_s: seconds kept for the compilation to the end, once the compiler has answered for a first candidate.
       progress: takes one line at a time.
 
     Raises:
@@ -100,21 +108,41 @@ def confirm(
         if judge.judge(result.default) != judge.judge(program.production):
             progress("XLA's default is another mapping than when the program was captured; gains are over that of now")
             result.program = replace(program, production=result.default)
-    takes_s = 0.0
+    begin, takes_s, kept_s = time.monotonic(), 0.0, 0.0
     for candidate in candidates:
-        if time_left_s() <= takes_s:
+        if just_captured and candidate.captured:
+            result.attempts.append(Attempt(candidate, _captured(result.program, candidate)))
+            continue
+        before_s = time_left_s() - kept_s
+        if before_s <= takes_s:
             progress(f"no time for {candidate.kind}")
             result.attempts.append(Attempt(candidate, error="no time was left"))
             continue
-        before_s = time_left_s()
         limit_s = before_s if math.isfinite(before_s) else None
-        result.attempts.append(
-            _attempt(result.program, candidate, compiler, quick=True, time_limit_s=limit_s, progress=progress)
-        )
+        attempt = _attempt(result.program, candidate, compiler, quick=True, time_limit_s=limit_s, progress=progress)
+        result.attempts.append(attempt)
         if limit_s is not None:
-            takes_s = max(takes_s, before_s - time_left_s())
+            takes_s = max(takes_s, before_s - (time_left_s() - kept_s))
+        if attempt.compiled is not None and not quick:
+            kept_s = reserve_s
+    result.candidates_s = time.monotonic() - begin
     _keep_best(result, objective, compiler, quick=quick, time_left_s=time_left_s, progress=progress)
+    result.to_the_end_s = time.monotonic() - begin - result.candidates_s
     return result
+
+
+def _captured(program: Program, candidate: Candidate) -> Compiled:
+    """Returns the compilation of a candidate that was made when the program was captured."""
+    assert candidate.foreseen is not None
+    return Compiled(
+        program=program,
+        mapping=candidate.foreseen,
+        printed_s=None,
+        new_pairs=0,
+        versions={},
+        cpu_s=0.0,
+        inexpressible={},
+    )
 
 
 def _keep_best(

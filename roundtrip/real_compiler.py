@@ -25,7 +25,8 @@ class Compiled:
     Attributes:
       program: the program as it was given; its cycle table also has the pairs that this compilation showed.
       mapping: the mapping that the compiler chose.
-      printed_s: the compiler's own estimate of it, in seconds; it is no referee (docs/physics-of-extraction.md).
+      printed_s: the compiler's own estimate of it, in seconds; it is no referee (docs/physics-of-extraction.md). None
+        if the compilation was that of the capture.
       new_pairs: number of pairs of instruction and placement that the table did not have.
       versions: of jax and libtpu.
       cpu_s: seconds of processor time.
@@ -34,7 +35,7 @@ class Compiled:
 
     program: Program
     mapping: ProgramMapping
-    printed_s: float
+    printed_s: float | None
     new_pairs: int
     versions: dict[str, str]
     cpu_s: float

@@ -1,5 +1,6 @@
 """Makes compiler options for a JAX function: captures it, maps it, translates the mapping, has it confirmed."""
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -7,10 +8,12 @@ from pathlib import Path
 
 from ..env.capture.capture import capture
 from ..env.capture.compilation_files import work_folder
+from ..env.capture.compiler import ASSIGNMENT, CODE
 from ..env.capture.variants import PASSES
 from ..env.errors import UserError
 from ..env.physics.cost import MODELS
 from ..env.physics.objective import Judge, check_objective, latencies, make_judge
+from ..env.program.compiler_flags import flag_grid
 from ..env.program.mapping import Mapping as ProgramMapping
 from ..env.program.program import Program
 from ..env.program.program_file import read_module, write_program
@@ -25,9 +28,12 @@ from .real_compiler import real_compiler
 from .source import Source, find_source
 from .translate import translate
 
-# Shares of the time: for capturing, of all; for solving and for translating, of the time that is left then.
-_CAPTURE, _SOLVE, _TRANSLATE = 0.4, 0.4, 0.3
+# Shares of the time: for capturing, of all; for the compiler's answers, at most, of what is left then; for solving, of
+# what remains beside the answers. The rest is for translating.
+_CAPTURE, _ANSWERS, _SOLVE = 0.4, 0.5, 0.65
 _CANDIDATES = 4
+# A compilation may take so many times as long as the longest of the capture.
+_LONGER = 1.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +47,8 @@ class Tuned:
       wanted: the solver's mapping.
       versions: of jax and libtpu.
       decodes: number of sets of options that our own decoder tried.
-      seconds: wall time by step: `capture`, `solve`, `translate`, `confirm`.
+      seconds: wall time by step: `capture`, `solve`, `translate`, `confirm`; and of `confirm`, `candidates`, the
+        compilations until memory is assigned, and `to_the_end`, those of what was best.
       missing: why the compiler's default mapping could not be read back; None if it was. The default of the
         confirmation is then the mapping of XLA's algorithm.
     """
@@ -73,8 +80,10 @@ def tune(
 ) -> Tuned:
     """Captures a function, maps it, and keeps the best compiler options that the real compiler confirms.
 
-    No step is begun that would probably end after `minutes`. If time is short there are first fewer compilations for
-    cycles and flags, then less search, then fewer candidates; a line of progress says what was left out.
+    No step is begun that would probably end after `minutes`. Time for the compiler's answers is kept: as long as the
+    capture's compilations took, for every candidate until memory is assigned, and for the best one to the end. If time
+    is short there are first fewer compilations for cycles and flags, or none, and the objective is `msa`; then less
+    search; then no compilation to the end; then fewer candidates. A line of progress says what was left out.
 
     Args:
       function: `PKG.MODULE:FUNCTION`; see `capture`.
@@ -104,6 +113,7 @@ def tune(
     begin = clock()
     until = begin + 60.0 * minutes
     seconds: dict[str, float] = {}
+    longest_s: dict[str, float] = {}
 
     def done(what: str) -> None:
         seconds[what] = round(clock() - begin - sum(seconds.values()), 3)
@@ -119,6 +129,7 @@ def tune(
             variants_s=_CAPTURE * (until - clock()),
             time_limit_s=max(1.0, until - clock()),
             module=module,
+            longest_s=longest_s,
             # The file is temporary.
             progress=lambda line: progress(line.removeprefix(f"wrote {path}: ")),
         )
@@ -132,12 +143,16 @@ def tune(
         done("capture")
         judge = make_judge(program, objective)
         _say_judge(judge, progress, missing)
+        kept = answers(longest_s, _CANDIDATES + (0 if program.variants else len(flag_grid()) - 1), until - clock())
+        if program.cycles is not None and not kept.to_the_end_s:
+            progress("no time is kept to compile the best options to the end; their cycles may be of the program's table")
+        search_s = max(0.0, until - clock() - kept.all_s)
         progress(f"mapping it with {solver}")
         solution = solve(
             program,
             solver,
             objective=objective,
-            budget=Budget(max(0.0, _SOLVE * (until - clock()))),
+            budget=Budget(_SOLVE * search_s),
             seed=seed,
             repack=True,
             solvers=solvers,
@@ -151,7 +166,7 @@ def tune(
             f"{solution.evaluations:,} games, {seconds['solve']:.0f} s"
         )
         translations = translate(
-            judge, solution.mapping, max(0.0, _TRANSLATE * (until - clock())), seed=seed, clock=clock
+            judge, solution.mapping, max(0.0, until - clock() - kept.all_s), seed=seed, clock=clock
         )
         progress(f"{translations[0].decodes:,} sets of options decoded")
         done("translate")
@@ -165,12 +180,17 @@ def tune(
                 objective,
                 candidates,
                 compiler,
+                # The capture's compilation did not end in time either.
+                quick=CODE not in longest_s,
                 just_captured=True,
                 time_left_s=lambda: until - clock(),
+                reserve_s=kept.to_the_end_s,
                 progress=progress,
             )
             versions = dict(source.versions)
         done("confirm")
+        seconds["candidates"] = round(confirmation.candidates_s, 3)
+        seconds["to_the_end"] = round(confirmation.to_the_end_s, 3)
         if program_output is not None:
             found = confirmation.program
             write_program(
@@ -186,6 +206,32 @@ def tune(
         seconds=seconds,
         missing=missing,
     )
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Seconds kept for the compiler: for all candidates until memory is assigned, and for the best one to the end."""
+
+    candidates_s: float
+    to_the_end_s: float
+
+    @property
+    def all_s(self) -> float:
+        """All that is kept."""
+        return self.candidates_s + self.to_the_end_s
+
+
+def answers(longest_s: dict[str, float], candidates: int, left_s: float) -> Answers:
+    """Returns the seconds to keep of those that are left, by the longest compilations of the capture.
+
+    A compilation to the end is the first that is given up: what was best is then judged by the program's table.
+    """
+    most_s = _ANSWERS * max(0.0, left_s)
+    # A capture without variants may have gone to the end alone, which bounds the time until assignment.
+    one_s = longest_s.get(ASSIGNMENT, longest_s.get(CODE, 0.0))
+    candidates_s = min(most_s, _LONGER * candidates * one_s)
+    to_the_end_s = _LONGER * longest_s.get(CODE, math.inf)
+    return Answers(candidates_s, to_the_end_s if candidates_s + to_the_end_s <= most_s else 0.0)
 
 
 def _say_judge(judge: Judge, progress: Callable[[str], None], missing: str | None) -> None:

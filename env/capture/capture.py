@@ -14,7 +14,7 @@ from ..storage.destination import check_destination, check_new_folder
 from .assemble import Assembly
 from .compilation_files import work_folder
 from .compilations import Archive, Compilations
-from .compiler import ASSIGNMENT, CODE, TIME_LIMIT_S, Compiler
+from .compiler import ASSIGNMENT, CODE, TIME_LIMIT_S, Compiler, TimeLimitError
 from .environment import check_interpreter, managed_python
 from .printed_estimate import TOLERANCE
 from .reference import check_reference, split_reference
@@ -22,6 +22,7 @@ from .variants import Variants
 
 # The module that the caller lowered.
 LOWERED_FILE = "lowered.stablehlo"
+_QUICK = "default-until-assignment"
 _NO_OPTIONS: Mapping[str, str] = {}
 
 
@@ -43,6 +44,7 @@ def capture(
     module: bytes | None = None,
     quick: bool = False,
     with_module: bool = True,
+    longest_s: dict[str, float] | None = None,
     progress: Callable[[str], None] = print,
 ) -> Program:
     """Compiles `function` for a TPU and writes the program with XLA's production mapping to `output`.
@@ -62,13 +64,15 @@ def capture(
       passes: 0 for the default compilation alone. Otherwise the program also gets the variants of the flag grid, and a
         cycle table from the default and at most this many further compilations.
       variants_s: seconds after which no further compilation should end. If not even the first of them fits, the program
-        gets neither variants nor cycles.
+        gets neither variants nor cycles. With `passes`, a default compilation that takes longer is ended, and made
+        again as if `quick`.
       archive: finished compilations are taken from it and added to it; None for no archive.
       module: the function, lowered already: a portable artifact of StableHLO. It is compiled instead, and `function`
         only names it. None to trace the function.
       quick: compile only until memory is assigned, in seconds instead of minutes. The program has all that the
         cost model `msa` needs, and no figure of the code generator, which does not run. Not with `passes`.
       with_module: the file gets the lowered module too, so that `impose` needs no source.
+      longest_s: takes the wall seconds of the longest compilation, by how far it went (`CODE`, `ASSIGNMENT`).
       progress: takes one line at a time.
 
     Returns:
@@ -113,7 +117,17 @@ def capture(
         compilations = Compilations(
             folder, compiler, assigner, options=options, archive=archive, keep=keep is not None, progress=progress
         )
-        made, versions = compilations.make(DEFAULT, {}, ASSIGNMENT if quick else CODE, dumps=True)
+        try:
+            if passes > 0:
+                compiler.time_limit_s = min(time_limit_s, variants_s)
+            made, versions = compilations.make(DEFAULT, {}, ASSIGNMENT if quick else CODE, dumps=True)
+        except TimeLimitError:
+            if not passes or variants_s >= time_limit_s:
+                raise
+            progress(f"the code generator did not end within {variants_s:.0f} s: memory is assigned without it")
+            passes = 0
+            made, versions = compilations.make(_QUICK, {}, ASSIGNMENT, dumps=True)
+        compiler.time_limit_s = time_limit_s
         provenance = {
             "function": function,
             "topology": topology,
@@ -126,6 +140,8 @@ def capture(
         if with_module:
             lowered = compilations.module() if module is None else compilations.checked(module)
         with_variants = passes > 0 and Variants(compilations, assembly, passes, progress, until).run()
+        if longest_s is not None:
+            longest_s.update(compilations.longest_s)
     program = assembly.program(variants=with_variants)
     write_program(program, output, lowered)
     for line in _summary(program, output):

@@ -85,6 +85,11 @@ class Compilations:
         self._options, self._archive, self._keep, self._progress = options, archive, keep, progress
         self._longest_s = {CODE: 0.0, ASSIGNMENT: 0.0, LOWERING: 0.0}
 
+    @property
+    def longest_s(self) -> dict[str, float]:
+        """Wall seconds of the longest compilation made here, by how far it went; without those that were not made."""
+        return {through: seconds for through, seconds in self._longest_s.items() if seconds > 0}
+
     def fits(self, through: str, until: float) -> bool:
         """Returns whether a compilation as long as the longest so far would end before `until`, a monotonic time."""
         return time.monotonic() + self._longest_s[through] <= until

@@ -22,6 +22,10 @@ ASSIGNMENT = "assignment"
 LOWERING = "lowering"
 
 
+class TimeLimitError(UserError):
+    """A compilation reached its time limit."""
+
+
 class _EndedError(UserError):
     """A signal from elsewhere ended the compiler's process."""
 
@@ -167,7 +171,7 @@ class Compiler:
                 left = until - time.monotonic()
                 if left <= 0 or not selector.select(left):
                     self._kill()
-                    raise UserError(
+                    raise TimeLimitError(
                         f"{self._name}: not compiled after {self.time_limit_s:.0f} s; raise the time limit or "
                         "take a smaller model"
                     )

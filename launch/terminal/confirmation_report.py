@@ -9,6 +9,15 @@ if TYPE_CHECKING:
     from ...env.program.mapping import Mapping as ProgramMapping
     from ...roundtrip.confirm import Confirmation
 
+# Words for the steps of `tune`.
+_STEPS = {
+    "capture": "capture",
+    "solve": "solver",
+    "translate": "translation",
+    "candidates": "candidates until memory is assigned",
+    "to_the_end": "the best one to the end",
+}
+
 
 def report(confirmation: "Confirmation", wanted: "ProgramMapping", missing: str | None = None) -> dict[str, Any]:
     """Returns the report as a JSON object. Latencies are in microseconds, by cost model.
@@ -27,6 +36,7 @@ def report(confirmation: "Confirmation", wanted: "ProgramMapping", missing: str 
     promised = in_us(program, wanted)
     foreseen = None if kept is None else kept.candidate.foreseen
     estimate_s = program.compiler.get("estimate_with_copies_s")
+    printed_s = None if kept is None or kept.compiled is None else kept.compiled.printed_s
     answers = [attempt.compiled for attempt in confirmation.attempts if attempt.compiled is not None]
     return {
         "program": program.name,
@@ -46,7 +56,7 @@ def report(confirmation: "Confirmation", wanted: "ProgramMapping", missing: str 
         "candidates": attempts(confirmation),
         "printed_us": {
             "default": None if estimate_s is None else estimate_s * 1e6,
-            "confirmed": None if kept is None or kept.compiled is None else kept.compiled.printed_s * 1e6,
+            "confirmed": None if printed_s is None else printed_s * 1e6,
         },
         "new_pairs": sum(answer.new_pairs for answer in answers),
         "inexpressible": {} if kept is None or kept.compiled is None else kept.compiled.inexpressible,
@@ -152,6 +162,12 @@ def lines_of(result: dict[str, Any]) -> Iterator[str]:
     for tried in result["candidates"]:
         said = tried["error"] or verdict(result["default_us"], tried["confirmed_us"])
         yield f"{'kept' if tried['kept'] else 'tried'}: {tried['kind']}: {said}"
+    if "seconds" in result:
+        yield "time: " + ", ".join(
+            f"{what} {result['seconds'][step]:.0f} s"
+            for step, what in _STEPS.items()
+            if result["seconds"].get(step) is not None
+        )
     printed = result["printed_us"]
     if printed["confirmed"] is not None:
         before = "unknown" if printed["default"] is None else f"{printed['default']:,.2f}"

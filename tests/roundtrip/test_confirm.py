@@ -110,10 +110,43 @@ def test_failures_are_told_and_the_others_judged() -> None:
         judged(tiny, ["good"], lambda name, quick: "not even the default")
 
 
+def test_a_captured_candidate_is_compiled_only_if_it_is_the_best() -> None:
+    tiny = load("tiny")
+    made = mappings(tiny)
+    flags = Candidate("flags", {"name": "good"}, made["good"], captured=True)
+    for others, asked, options in (
+        (["worst"], [("worst", True), ("good", False)], {"name": "good"}),
+        (["best"], [("best", True), ("best", False)], {"name": "best"}),
+    ):
+        stub = Stub(lambda name, quick: made[name])
+        candidates = [*(Candidate(name, {"name": name}) for name in others), flags]
+        found = confirm(tiny, None, candidates, stub, just_captured=True, progress=str)  # type: ignore[arg-type]
+        assert (stub.asked, found.options) == (asked, options)
+        assert [attempt.error for attempt in found.attempts] == [None, None]
+
+
+def test_time_for_the_compilation_to_the_end_is_kept() -> None:
+    tiny = load("tiny")
+    made = mappings(tiny)
+    left = iter([10.0, 8.0, 8.0, 8.0, 1.0])  # one takes 2 s, and to the end 7 s
+    found, asked, said = judged(
+        tiny,
+        ["good", "best"],
+        lambda name, quick: made[name],
+        time_left_s=lambda: next(left),
+        reserve_s=7.0,
+        just_captured=True,
+    )
+    assert asked == [("good", True), ("good", False)]
+    assert said == ["no time for best"]
+    assert found.kept is not None
+    assert found.kept.exact
+
+
 def test_no_time_is_left() -> None:
     tiny = load("tiny")
     made = mappings(tiny)
-    left = iter([10.0, 10.0, 7.0, 2.0, 0.0, 0.0, 0.0])  # one takes 3 s
+    left = iter([10.0, 7.0, 2.0, 0.0, 0.0, 0.0])  # one takes 3 s
     found, asked, said = judged(tiny, ["good", "best"], lambda name, quick: made[name], time_left_s=lambda: next(left))
     assert asked == [("default", True), ("good", True)]
     assert found.options == {"name": "good"}
