@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from ..env.capture.compiler import TimeLimitError
 from ..env.errors import UserError
 from ..env.physics.objective import Judge, make_judge
 from ..env.program.mapping import Mapping
@@ -20,6 +21,8 @@ from .real_compiler import Compiled, RealCompiler
 
 # The least gain over the default, as a share, that counts; less is noise of rounded bytes.
 _LEAST_GAIN = 1e-6
+# The error of a candidate that the compiler was not asked about.
+NO_TIME = "no time was left"
 
 
 @dataclass(eq=False)
@@ -116,7 +119,7 @@ def confirm(
         before_s = time_left_s() - kept_s
         if before_s <= takes_s:
             progress(f"no time for {candidate.kind}")
-            result.attempts.append(Attempt(candidate, error="no time was left"))
+            result.attempts.append(Attempt(candidate, error=NO_TIME))
             continue
         limit_s = before_s if math.isfinite(before_s) else None
         attempt = _attempt(result.program, candidate, compiler, quick=True, time_limit_s=limit_s, progress=progress)
@@ -199,6 +202,10 @@ def _attempt(
     """Compiles a candidate; a failure is reported and kept in the attempt."""
     try:
         return Attempt(candidate, compiler.compile(program, candidate.options, quick=quick, time_limit_s=time_limit_s))
+    except TimeLimitError as error:
+        said = str(error) if time_limit_s is None else f"the compilation was ended after {time_limit_s:.0f} s, for time"
+        progress(f"{candidate.kind} is left out: {said}")
+        return Attempt(candidate, error=said)
     except UserError as error:
         progress(f"{candidate.kind} is left out: {error}")
         return Attempt(candidate, error=str(error))

@@ -32,12 +32,18 @@ class BufferWalk:
         self._found: list[tuple[Kind, str, int]] = []
         self._resident = ResidentIntervals(int(program.size[buffer]), rows, copies)
         self._segments = range(self._resident.segments)
-        self._targets = {copy.number: self._target(copy) for copy in copies if copy.direction != WRITE_BACK}
+        prefetches = [copy for copy in copies if copy.direction != WRITE_BACK]
+        self._targets: dict[int, list[int]] = {}
+        # The later a prefetch ends, the fewer residencies last until then: it chooses first.
+        for copy in sorted(prefetches, key=lambda copy: -copy.end):
+            others = [other for other in prefetches if _alike(copy, other) and other.number != copy.number]
+            self._targets[copy.number] = self._target(copy, others)
 
-    def _target(self, copy: Copy) -> list[int]:
+    def _target(self, copy: Copy, others: list[Copy]) -> list[int]:
         """Returns the intervals that a prefetch fills: those that last from `start + 1` through `end`.
 
-        Of several offsets, it is the one at which a residency begins right after the start.
+        Of several offsets, it is the one at which a residency begins right after the start. Of several of these, each
+        of the `others`, the prefetches of the same bytes that start with this one, fills one.
         """
         last = min(copy.end, self._program.num_instructions - 1)
         if self._loops.ended_by(copy.start, copy.end) >= 0:
@@ -47,7 +53,9 @@ class BufferWalk:
         )
         if len(found) > 1:
             begins = [c for c in found if (self._resident.offset(c), copy.start + 1) in self._resident.begins]
-            if len(begins) != 1:
+            filled = [self._targets[other.number] for other in others if other.number in self._targets]
+            begins = [c for c in begins if c not in filled] or begins
+            if len(begins) != 1 and len(begins) != 1 + len(others) - len(filled):
                 offsets = sorted(self._resident.offset(c) for c in found)
                 self._report.add(
                     Kind.AMBIGUOUS,
@@ -308,3 +316,8 @@ class BufferWalk:
             self._add(Kind.LOOP_CONTENT, f"{message} does not hold its value{again}: {stale.text}", t)
         else:
             self._add(kind, f"{message} does not hold its value: {stale.text}", t)
+
+
+def _alike(one: Copy, other: Copy) -> bool:
+    """Returns whether two prefetches of a buffer start together and move the same bytes."""
+    return (one.start, one.low, one.high) == (other.start, other.low, other.high)

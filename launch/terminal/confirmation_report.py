@@ -154,14 +154,21 @@ def latencies_of(result: dict[str, Any]) -> "Table":
 
 def lines_of(result: dict[str, Any]) -> Iterator[str]:
     """Yields the lines below the table: what was realised, what was tried, and the verdict."""
+    from ...roundtrip.confirm import NO_TIME
+
     compared = default_name(result["production_missing"])
     realised, default = result["realised"], result["realised_by_default"]
     yield f"of the mapping realised (by {compared}): " + ", ".join(
         f"{what} {100 * realised[what]:.1f} % ({100 * default[what]:.1f} %)" for what in realised
     )
     for tried in result["candidates"]:
+        if tried["error"] == NO_TIME:
+            continue
         said = tried["error"] or verdict(result["default_us"], tried["confirmed_us"])
         yield f"{'kept' if tried['kept'] else 'tried'}: {tried['kind']}: {said}"
+    left_out = [tried["kind"] for tried in result["candidates"] if tried["error"] == NO_TIME]
+    if left_out:
+        yield f"not tried, {NO_TIME}: {', '.join(left_out)}"
     if "seconds" in result:
         yield "time: " + ", ".join(
             f"{what} {result['seconds'][step]:.0f} s"

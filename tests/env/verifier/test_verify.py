@@ -377,6 +377,47 @@ CASES = [
         {"residencies": [("w", 2, 5, 40), ("w", 2, 5, 64)], "copies": [prefetch("w", 1, 5)]},
         {"residencies": [("w", 1, 5, 40), ("w", 2, 5, 64)], "copies": [prefetch("w", 1, 5)]},
     ),
+    # XLA does this to weights that two instructions in a row read: libtpu 0.0.51, bandwidth scaled by 0.35.
+    Case(
+        "slices that go to two offsets at once", CHAIN, Kind.FAST_CONTENT, "f", "w",
+        {
+            "fast": [("f", "w")],
+            "residencies": [
+                *(("w", 1, 4, 40, low, low + 8) for low in (0, 8)),
+                ("w", 1, 5, 64, 0, 8),
+                ("w", 3, 5, 64, 8, 16),
+            ],
+            "copies": [
+                *(prefetch("w", 0, 4, low=low, high=low + 8) for low in (0, 8)),
+                prefetch("w", 0, 5, low=0, high=8),
+            ],
+        },
+        {
+            "fast": [("f", "w")],
+            "residencies": [
+                *(("w", 1, 4, 40, low, low + 8) for low in (0, 8)),
+                ("w", 1, 5, 64, 0, 8),
+                ("w", 3, 5, 64, 8, 16),
+            ],
+            "copies": [
+                *(prefetch("w", 0, 4, low=low, high=low + 8) for low in (0, 8)),
+                prefetch("w", 0, 5, low=0, high=8),
+                prefetch("w", 2, 5, low=8, high=16),
+            ],
+        },
+    ),
+    Case(
+        "more offsets than prefetches that start together", CHAIN, Kind.AMBIGUOUS, "b", "w",
+        {
+            "residencies": [("w", 2, 5, 40), ("w", 2, 5, 64), ("w", 2, 4, 80)],
+            "copies": [prefetch("w", 1, 4), prefetch("w", 1, 5)],
+        },
+        {
+            "fast": [("f", "w")],
+            "residencies": [("w", 2, 5, 40), ("w", 2, 4, 64)],
+            "copies": [prefetch("w", 1, 4), prefetch("w", 1, 5)],
+        },
+    ),
     # ---- copies ------------------------------------------------------------------------------------------------------
     Case(
         "prefetch of what is not in HBM", CHAIN, Kind.COPY_SOURCE, "b", "x",

@@ -139,10 +139,18 @@ class Machine:
         for a, b in zip(self.program.loop_first, self.program.loop_last, strict=True):
             if a <= start < b and end == b + 1:  # due with the body
                 last = int(b)
-        # A residency that begins right after the start is the one meant, if there are several.
-        begins = {r[3] for r in self.mapping.residencies.tolist() if r[0] == buffer and r[1] == start + 1}
+        # A residency that begins right after the start is the one meant, if there are several. Prefetches that start
+        # together fill one each, the last to end the one that lasts longest.
+        until = {r[3]: r[2] for r in self.mapping.residencies.tolist() if r[0] == buffer and r[1] == start + 1}
+        together = [
+            (-other[3], index)
+            for index, other in enumerate(self.mapping.copies.tolist())
+            if [*other[:3], *other[4:6]] == [buffer, direction, start, low, high]
+        ]
         places = self.places(buffer, last, low, high)
-        for offset in sorted(places, key=lambda o: o not in begins)[:1]:
+        chosen = sorted(places, key=lambda o: -until.get(o, -1))
+        rank = sorted(together).index((-end, copy))
+        for offset in chosen[min(rank, len(chosen) - 1) :][:1]:
             self.fast[places[offset]] = data
 
     def complete(self, t: int) -> None:
