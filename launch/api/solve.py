@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ...env.program.mapping import Mapping
     from ...env.program.program import Program
     from ...solvers.common.budget import Progress
+    from ...solvers.solve import Solution
     from ..terminal.figures import LatencyRow
     from .picture import Picture
 
@@ -35,6 +36,7 @@ class Solved(Shown):
       evaluations: games that the solver finished.
       seconds: time that it took.
       stopped: whether it was stopped before its budget was spent.
+      workers: processes that searched, each with the whole budget; evaluations are those of all.
       missing: why XLA's own mapping could not be read back; None if it was. `production` then stands for the mapping
         of XLA's algorithm.
     """
@@ -55,6 +57,7 @@ class Solved(Shown):
     evaluations: int
     seconds: float
     stopped: bool
+    workers: int = 1
     missing: str | None = None
 
     @property
@@ -96,7 +99,8 @@ class Solved(Shown):
 
     def lines(self) -> Iterator[str]:
         """Yields what the solver did."""
-        yield f"{self.evaluations:,} games in {self.seconds:.1f} s"
+        by = "" if self.workers == 1 else f" by {self.workers} workers"
+        yield f"{self.evaluations:,} games in {self.seconds:.1f} s{by}"
 
     def __repr__(self) -> str:
         """Returns a line."""
@@ -133,6 +137,7 @@ class Solved(Shown):
             "evaluations": self.evaluations,
             "seconds": self.seconds,
             "stopped": self.stopped,
+            "workers": self.workers,
         }
 
 
@@ -147,6 +152,7 @@ def solve(
     policy: str | Path | None = None,
     placebo: str | None = None,
     repack: bool = False,
+    workers: int = 1,
     output: str | Path | None = None,
     progress: "Progress | None" = None,
 ) -> Solved:
@@ -164,6 +170,8 @@ def solve(
       policy: for `guided` and `policy`: a policy file or a run directory; None for the policy that comes with this.
       placebo: for `guided` and `policy`: what plays in the policy's place; `untrained`, `shuffled` or `none`.
       repack: pack the mapping anew at the end, as `guided` and `policy` always do.
+      workers: processes that search at once, each with a seed of its own and the whole budget; the best mapping of all
+        is kept. `policy` and the solvers that end by themselves gain nothing.
       output: file for the mapping, .json.gz; None for none.
       progress: called with the solver's status several times a second.
 
@@ -183,6 +191,7 @@ def solve(
         policy=policy,
         placebo=placebo,
         repack=repack,
+        workers=workers,
         output=output,
     )
     return begin(progress, None)
@@ -199,13 +208,15 @@ def prepare(
     policy: str | Path | None,
     placebo: str | None,
     repack: bool,
+    workers: int,
     output: str | Path | None,
     note: Callable[[str], None] | None = None,
 ) -> "Callable[[Progress | None, Callable[[], bool] | None], Solved]":
     """Checks the arguments of `solve` and compiles the solver; returns the search itself, to be called.
 
     Args:
-      program, solver, seconds, evaluations, seed, objective, policy, placebo, repack, output: see `solve`.
+      program, solver, seconds, evaluations, seed, objective, policy, placebo, repack, workers, output:
+        see `solve`.
       note: takes a line if XLA's own mapping is missing.
 
     Returns:
@@ -223,11 +234,14 @@ def prepare(
     from ...solvers.solve import solve as run_solver
     from ...solvers.stand_in import why_missing, with_stand_in
     from ..run.guided import LEARNED, learned_solvers
+    from ..run.workers import Request, solve_with_workers
     from ..start.solving import compile_solver, known
     from .load import load
 
     if seed < 0:
         raise UserError(f"--seed {seed} is none; give 0 or more")
+    if workers < 1:
+        raise UserError(f"--workers {workers} would search with nobody; give 1 or more")
     for option, value in (("--policy", policy), ("--placebo", placebo)):
         if value is not None and solver not in LEARNED:
             raise UserError(f"{option} goes with --solver {' or '.join(LEARNED)}, not {solver}; leave one out")
@@ -250,6 +264,11 @@ def prepare(
     prepared = program
 
     def search(progress: "Progress | None", stop: Callable[[], bool] | None) -> Solved:
+        if workers > 1:
+            given = None if policy is None else str(Path(policy).absolute())
+            request = Request(solver, objective, budget, seed, given, placebo, repack or solver in LEARNED)
+            solution = solve_with_workers(prepared, request, workers, progress, stop)
+            return finish(solution)
         solution = run_solver(
             prepared,
             solver,
@@ -261,14 +280,17 @@ def prepare(
             repack=repack or solver in LEARNED,
             solvers=solvers,
         )
+        return finish(solution)
+
+    def finish(solution: "Solution") -> Solved:
         if output is not None:
             write_mapping(solution.mapping, prepared, output)
-        return _solved(prepared, solution, missing)
+        return _solved(prepared, solution, missing, workers)
 
     return search
 
 
-def _solved(program: "Program", solution: Any, missing: str | None) -> Solved:
+def _solved(program: "Program", solution: "Solution", missing: str | None, workers: int) -> Solved:
     from ...env.physics.cost import MODELS, available_models, floor_latency
     from ...env.physics.objective import latencies, make_judge
 
@@ -300,5 +322,6 @@ def _solved(program: "Program", solution: Any, missing: str | None) -> Solved:
         evaluations=solution.evaluations,
         seconds=solution.seconds,
         stopped=solution.stopped,
+        workers=workers,
         missing=missing,
     )

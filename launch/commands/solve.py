@@ -55,6 +55,14 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         action="store_true",
         help="at the end, pack the mapping anew and fill the fast memory that this frees (guided and policy always do)",
     )
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=1,
+        metavar="N",
+        help="processes that search at once, best no more than cores; each has a seed of its own and the whole budget, "
+        "and the best mapping is kept",
+    )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="MAPPING", help="the mapping, .json.gz")
     add_json_option(parser)
     parser.set_defaults(run=run)
@@ -83,6 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
         policy=arguments.policy,
         placebo=arguments.placebo,
         repack=arguments.repack,
+        workers=arguments.workers,
         output=arguments.output,
         note=note,
     )
