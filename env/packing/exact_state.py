@@ -33,17 +33,19 @@ SPAN = np.dtype([("first", np.int64), ("past", np.int64)], align=True)
 PLACED = np.dtype(
     [
         ("low", np.int64),  # lowest offset above the items placed so far
+        ("bound", np.int64),  # no solution has it lower; above `low`: postponed
         ("offset", np.int64),  # -1 while unplaced
     ],
     align=True,
 )
-# An earlier value of `PLACED.low`, to undo.
-RAISED = np.dtype([("item", np.int64), ("low", np.int64)], align=True)
-# Scratch of the bound.
+# Earlier values of `PLACED`, to undo.
+RAISED = np.dtype([("item", np.int64), ("low", np.int64), ("bound", np.int64)], align=True)
+# Scratch of the inference.
 SECTION = np.dtype(
     [
         ("left", np.int64),  # units left to place
-        ("base", np.int64),  # the lowest free place
+        ("top", np.int64),  # lowest top of an item that can be the first
+        ("late", np.int64),  # units left to place from some bound on
         ("crossing", np.int64),  # items that begin in it, less those that end
     ],
     align=True,
@@ -53,12 +55,8 @@ FRAME = np.dtype(
     [
         ("begin", np.int64),  # its items
         ("end", np.int64),
-        ("least", np.int64),  # offset of the item tried last
-        ("rank", np.int64),  # of the item tried last
-        ("height", np.int64),  # no item is placed there or above
+        ("item", np.int64),  # tried last
         ("limit", np.int64),  # end of the slice
-        ("first_least", np.int64),  # first value of `least`
-        ("first_rank", np.int64),  # first value of `rank`
         ("parts", np.int64),  # of the slice
         ("raised", np.int64),  # rows of `Work.raised` in use before the item
     ],
@@ -161,7 +159,7 @@ def new_work(packing: Packing) -> Work:
     return Work(
         items=np.arange(n),
         placed=np.zeros(n, PLACED),
-        raised=np.zeros(len(packing.conflicts[1]) + 1, RAISED),
+        raised=np.zeros(8 * len(packing.conflicts[1]) + 1024 * n + 1, RAISED),
         section=np.zeros(packing.sections + 2, SECTION),
         frame=np.zeros(n + 1, FRAME),
         keys=np.zeros(n, np.int64),
