@@ -20,16 +20,18 @@ INFEASIBLE = 0
 STOPPED = -1
 
 
-@kernel(Tables, Work, int, returns=int)
-def search(tables: Tables, work: Work, nodes: int) -> int:
+@kernel(Tables, Work, int, bool, returns=int)
+def search(tables: Tables, work: Work, nodes: int, live: bool) -> int:
     """Searches from the start; returns `SOLVED` (see `work.placed`), `INFEASIBLE` or `STOPPED`.
 
     Args:
       tables: the problem.
       work: overwritten.
       nodes: most items placed before it stops.
+      live: prefer items in what is now the fullest section (`portfolio.Order`).
     """
     now = work.now
+    now.live = 1 if live else 0
     n = len(tables.item)
     for i in range(n):
         item, placed = tables.item[i], work.placed[i]
@@ -43,7 +45,7 @@ def search(tables: Tables, work: Work, nodes: int) -> int:
     if not infer(tables, work, 0, n):
         return INFEASIBLE
     depth = 0
-    _push(tables, work, 0, 0, n, _order_parts(tables, work, 0, n))
+    _push(tables, work, 0, 0, n, _split(tables, work, 0, n))
     hopeful = True
     while True:
         if not hopeful:
@@ -66,7 +68,7 @@ def search(tables: Tables, work: Work, nodes: int) -> int:
         if begin + 1 < end:
             if _place(tables, work, frame.item) and infer(tables, work, begin + 1, end):
                 depth += 1
-                _push(tables, work, depth, begin + 1, end, _order_parts(tables, work, begin + 1, end))
+                _push(tables, work, depth, begin + 1, end, _split(tables, work, begin + 1, end))
             else:
                 hopeful = _postpone(tables, work, depth)
             continue
@@ -84,18 +86,33 @@ def search(tables: Tables, work: Work, nodes: int) -> int:
 def _choose(tables: Tables, work: Work, depth: int) -> int:
     """Returns the index in `work.items` of the lowest item of a frame that is not postponed, or -1.
 
-    It is -1 too if that item lies over a place that another one could fill, and would then move down to.
+    Among items at one offset, those in the fullest section go first, then those with the lowest rank. It is -1 too if
+    the lowest item lies over a place that another one could fill, and would then move down to.
     """
     frame = work.frame[depth]
-    best, best_low, best_rank, height = -1, FAR, 0, FAR
+    best, best_low, best_rank, best_full, height = -1, FAR, 0, 0, FAR
     for k in range(frame.begin, frame.end):
         i = work.items[k]
         placed, rank = work.placed[i], tables.item[i].rank
         height = min(height, placed.low + tables.item[i].size)
-        if placed.low < placed.bound or placed.low > best_low or (placed.low == best_low and rank > best_rank):
+        if placed.low < placed.bound or placed.low > best_low:
             continue
-        best, best_low, best_rank = k, placed.low, rank
+        full = _fullest(tables, work, i)
+        if placed.low == best_low and (full < best_full or (full == best_full and rank > best_rank)):
+            continue
+        best, best_low, best_rank, best_full = k, placed.low, rank, full
     return best if best_low < height else -1
+
+
+@routine
+def _fullest(tables: Tables, work: Work, i: int) -> int:
+    """Returns the most units left to place in any section of an item."""
+    most, live = 0, work.now.live != 0
+    for number in range(tables.item[i].first_span, tables.item[i].end_span):
+        for s in range(tables.span[number].first, tables.span[number].past):
+            section = work.section[s]
+            most = max(most, section.left if live else section.total)
+    return most
 
 
 @routine
@@ -143,25 +160,27 @@ def _postpone(tables: Tables, work: Work, depth: int) -> bool:
 
 
 @routine
-def _order_parts(tables: Tables, work: Work, begin: int, end: int) -> int:
+def _split(tables: Tables, work: Work, begin: int, end: int) -> int:
     """Returns the number of independent parts of the slice; if there are several, the items are sorted by time."""
-    first, last = FAR, -1
+    first, last, count = FAR, -1, end - begin
     for k in range(begin, end):
         first = min(first, _first_section(tables, work.items[k]))
         last = max(last, _last_section(tables, work.items[k]))
     for s in range(first, last + 1):
-        work.section[s].crossing = 0
-        work.section[s].left = 0
+        work.section[s].crossing, work.section[s].ends = 0, 0
     for k in range(begin, end):
-        a, b = _first_section(tables, work.items[k]), _last_section(tables, work.items[k])
-        work.section[a].crossing += 1
-        work.section[b].crossing -= 1
-        work.section[b].left = 1  # ends there
+        past = work.section[_last_section(tables, work.items[k])]
+        work.section[_first_section(tables, work.items[k])].crossing += 1
+        past.crossing -= 1
+        past.ends = 1
     parts, across = 0, 0
     for s in range(first, last + 1):
         across += work.section[s].crossing
-        if across == 0 and work.section[s].left > 0:  # nothing reaches from this section into the next one
+        if across == 0 and work.section[s].ends != 0:  # nothing reaches from this section into the next one
             parts += 1
+    if parts > 1 or count == len(tables.item):
+        for s in range(first, last + 1):
+            work.section[s].total = work.section[s].left
     if parts > 1:
         _sort_by_section(tables, work, begin, end)
     return parts

@@ -44,7 +44,7 @@ def infer(tables: Tables, work: Work, begin: int, end: int) -> bool:
             least = _least(tables, work, i)
             if least > tables.item[i].highest:
                 return False
-            if least > work.placed[i].bound:
+            if least > work.placed[i].bound and work.now.raised < work.now.most_raised:
                 raise_bound(work, i, least)
                 changed = True
     _sort_by_bound(work, begin, end)
@@ -74,7 +74,7 @@ def _find_lowest_tops(tables: Tables, work: Work, begin: int, end: int, first: i
         work.section[s].top = FAR
     for k in range(begin, end):
         i = work.items[k]
-        if work.placed[i].bound < lowest:
+        if work.placed[i].bound < lowest and work.now.raised < work.now.most_raised:
             raise_bound(work, i, lowest)
         item, bound = tables.item[i], work.placed[i].bound
         for number in range(item.first_span, item.end_span):
