@@ -1,16 +1,11 @@
 """Searches for a packing by branch and bound over canonical solutions, until one is found or none exists.
 
 After Moffitt, "MiniMalloc: A Lightweight Memory Allocator for Hardware-Accelerated Machine Learning" (ASPLOS 2023),
-written anew. Items are placed in order of their offsets, each flush on top of the items under it, so that the search
-meets a set of offsets once:
+written anew, with more inference (`inference.py`):
 
-- If any packing exists, one does in which no item can move lower. There, in order of offset (ties by rank), each item
-  lies at its own floor or on an earlier item: its offset is the highest top among earlier items alive with it.
-- Dominance: no item is placed at or above a place that another, unplaced item could fill: that item could move there
-  later.
-- Symmetry: twins, items with equal sizes, floors and times, are placed in order of rank.
-- Bound: in each section (a maximal set of items alive together) the lowest free place, plus all unplaced sizes, must
-  not exceed the capacity.
+- If any packing exists, one does in which no item can move lower. There each item lies at its own floor or on another
+  item. Items are placed from the bottom to the top, each at its *low*, flush on the highest item under it.
+- Two branches: an item is placed at its low, or postponed, so that it lies higher. No packing is met twice.
 - Decomposition: where no unplaced item crosses a point in time, both sides are independent; if one has no solution, no
   other solution of the first is tried.
 """
@@ -18,99 +13,110 @@ meets a set of offsets once:
 from ..compiled.kernel import kernel, routine
 from ..compiled.sorting import sort_rows
 from .exact_state import Tables, Work
+from .inference import FAR, infer, raise_bound
 
 SOLVED = 1
 INFEASIBLE = 0
 STOPPED = -1
-_FAR = 1 << 62
 
 
-@kernel(Tables, Work, int, returns=int)
-def search(tables: Tables, work: Work, nodes: int) -> int:
+@kernel(Tables, Work, int, bool, returns=int)
+def search(tables: Tables, work: Work, nodes: int, live: bool) -> int:
     """Searches from the start; returns `SOLVED` (see `work.placed`), `INFEASIBLE` or `STOPPED`.
 
     Args:
       tables: the problem.
       work: overwritten.
       nodes: most items placed before it stops.
+      live: prefer items in what is now the fullest section (`portfolio.Order`).
     """
     now = work.now
+    now.live = 1 if live else 0
     n = len(tables.item)
     for i in range(n):
         item, placed = tables.item[i], work.placed[i]
         work.items[i] = i
-        placed.low, placed.offset = item.lowest, -1
+        placed.low, placed.bound, placed.offset = item.lowest, item.lowest, -1
         if item.lowest > item.highest:
             return INFEASIBLE
     now.raised, now.nodes, now.most_nodes = 0, 0, nodes
     if n == 0:
         return SOLVED
-    parts = _bound(tables, work, 0, n, 0)
-    if parts == 0:
+    if not infer(tables, work, 0, n):
         return INFEASIBLE
-    if parts > 1:
-        _sort_by_section(tables, work, 0, n)
     depth = 0
-    _push(tables, work, 0, 0, n, -1, -1, parts)
+    _push(tables, work, 0, 0, n, _split(tables, work, 0, n))
+    hopeful = True
     while True:
-        frame = work.frame[depth]
-        best = _try_next(tables, work, depth)
-        if best < 0:
+        if not hopeful:
             if depth == 0:
                 return INFEASIBLE
             depth -= 1
-            _undo(work, depth)
+            hopeful = _postpone(tables, work, depth)
+            continue
+        chosen = _choose(tables, work, depth)
+        if chosen < 0:
+            hopeful = False
             continue
         now.nodes += 1
         if now.nodes > now.most_nodes or now.stop != 0:
             return STOPPED
+        frame = work.frame[depth]
         begin, end = frame.begin, frame.end
-        chosen = work.items[best]
-        work.items[best] = work.items[begin]
-        work.items[begin] = chosen
-        low, rank = work.placed[chosen].low, tables.item[chosen].rank
-        work.placed[chosen].offset = low
-        frame.least, frame.rank, frame.raised = low, rank, now.raised
+        frame.item, frame.raised = work.items[chosen], now.raised
+        work.items[chosen], work.items[begin] = work.items[begin], frame.item
         if begin + 1 < end:
-            parts = 0
-            if _raise(tables, work, chosen, low + tables.item[chosen].size):
-                parts = _bound(tables, work, begin + 1, end, low)
-            if parts == 0:
-                _undo(work, depth)
-                continue
-            if parts > 1:
-                _sort_by_section(tables, work, begin + 1, end)
-            depth += 1
-            _push(tables, work, depth, begin + 1, end, low, rank, parts)
+            if _place(tables, work, frame.item) and infer(tables, work, begin + 1, end):
+                depth += 1
+                _push(tables, work, depth, begin + 1, end, _split(tables, work, begin + 1, end))
+            else:
+                hopeful = _postpone(tables, work, depth)
             continue
+        work.placed[frame.item].offset = work.placed[frame.item].low
         # A part is solved: on to the next one beside it, or, after the last, the slice that they came from is solved.
         while work.frame[depth].end == work.frame[depth].limit:
             if depth == 0:
                 return SOLVED
             depth -= 1
         frame = work.frame[depth]
-        _push(tables, work, depth, frame.end, frame.limit, frame.first_least, frame.first_rank, frame.parts)
+        _push(tables, work, depth, frame.end, frame.limit, frame.parts)
 
 
 @routine
-def _try_next(tables: Tables, work: Work, depth: int) -> int:
-    """Returns the index in `work.items` of the next item to try in the frame on top of the stack, or -1."""
+def _choose(tables: Tables, work: Work, depth: int) -> int:
+    """Returns the index in `work.items` of the lowest item of a frame that is not postponed, or -1.
+
+    Among items at one offset, those in the fullest section go first, then those with the lowest rank. It is -1 too if
+    the lowest item lies over a place that another one could fill, and would then move down to.
+    """
     frame = work.frame[depth]
-    best, best_low, best_rank = -1, frame.height, 0
+    best, best_low, best_rank, best_full, height = -1, FAR, 0, 0, FAR
     for k in range(frame.begin, frame.end):
         i = work.items[k]
-        low, own = work.placed[i].low, tables.item[i].rank
-        if low < frame.least or (low == frame.least and own <= frame.rank) or low >= frame.height:
+        placed, rank = work.placed[i], tables.item[i].rank
+        height = min(height, placed.low + tables.item[i].size)
+        if placed.low < placed.bound or placed.low > best_low:
             continue
-        if low < best_low or (low == best_low and own < best_rank):
-            twin = tables.item[i].twin
-            if twin < 0 or work.placed[twin].offset >= 0:
-                best, best_low, best_rank = k, low, own
-    return best
+        full = _fullest(tables, work, i)
+        if placed.low == best_low and (full < best_full or (full == best_full and rank > best_rank)):
+            continue
+        best, best_low, best_rank, best_full = k, placed.low, rank, full
+    return best if best_low < height else -1
 
 
 @routine
-def _push(tables: Tables, work: Work, depth: int, begin: int, limit: int, least: int, rank: int, parts: int) -> None:
+def _fullest(tables: Tables, work: Work, i: int) -> int:
+    """Returns the most units left to place in any section of an item."""
+    most, live = 0, work.now.live != 0
+    for number in range(tables.item[i].first_span, tables.item[i].end_span):
+        for s in range(tables.span[number].first, tables.span[number].past):
+            section = work.section[s]
+            most = max(most, section.left if live else section.total)
+    return most
+
+
+@routine
+def _push(tables: Tables, work: Work, depth: int, begin: int, limit: int, parts: int) -> None:
     """Puts the first independent part of the slice `begin..limit` on the stack."""
     past = limit
     if parts > 1:
@@ -119,73 +125,64 @@ def _push(tables: Tables, work: Work, depth: int, begin: int, limit: int, least:
         while past < limit and _first_section(tables, work.items[past]) <= reach:
             reach = max(reach, _last_section(tables, work.items[past]))
             past += 1
-    height = _FAR
-    for k in range(begin, past):
-        i = work.items[k]
-        height = min(height, work.placed[i].low + tables.item[i].size)
     frame = work.frame[depth]
-    frame.begin, frame.end, frame.least, frame.rank, frame.height = begin, past, least, rank, height
-    frame.limit, frame.first_least, frame.first_rank, frame.parts = limit, least, rank, parts
+    frame.begin, frame.end, frame.limit, frame.parts = begin, past, limit, parts
 
 
 @routine
-def _undo(work: Work, depth: int) -> None:
-    """Takes back the items placed in the frame on top of the stack, and the floors they raised."""
+def _place(tables: Tables, work: Work, chosen: int) -> bool:
+    """Places an item at its low and raises those alive with it to its top; returns False if one then does not fit."""
+    work.placed[chosen].offset = work.placed[chosen].low
+    top = work.placed[chosen].low + tables.item[chosen].size
+    for k in range(tables.item[chosen].first_conflict, tables.item[chosen].end_conflict):
+        j = tables.conflict[k]
+        placed = work.placed[j]
+        if placed.offset < 0 and placed.low < top:
+            raise_bound(work, j, max(placed.bound, top))
+            placed.low = top
+            if placed.bound > tables.item[j].highest:
+                return False
+    return True
+
+
+@routine
+def _postpone(tables: Tables, work: Work, depth: int) -> bool:
+    """Takes back the item placed in a frame and all since, and postpones it; returns False if that is impossible."""
     frame = work.frame[depth]
     for k in range(frame.begin, frame.end):
         work.placed[work.items[k]].offset = -1
     while work.now.raised > frame.raised:
         work.now.raised -= 1
         raised = work.raised[work.now.raised]
-        work.placed[raised.item].low = raised.low
+        work.placed[raised.item].low, work.placed[raised.item].bound = raised.low, raised.bound
+    raise_bound(work, frame.item, work.placed[frame.item].low + 1)
+    return infer(tables, work, frame.begin, frame.end)
 
 
 @routine
-def _raise(tables: Tables, work: Work, chosen: int, top: int) -> bool:
-    """Raises the unplaced items alive with `chosen` to its `top`; returns False if one of them then does not fit."""
-    for k in range(tables.item[chosen].first_conflict, tables.item[chosen].end_conflict):
-        j = tables.conflict[k]
-        placed = work.placed[j]
-        if placed.offset < 0 and placed.low < top:
-            raised = work.raised[work.now.raised]
-            raised.item, raised.low = j, placed.low
-            work.now.raised += 1
-            placed.low = top
-            if top > tables.item[j].highest:
-                return False
-    return True
-
-
-@routine
-def _bound(tables: Tables, work: Work, begin: int, end: int, least: int) -> int:
-    """Returns 0 if some section cannot take its unplaced items, else the number of independent parts of the slice."""
-    first, last = _FAR, -1
+def _split(tables: Tables, work: Work, begin: int, end: int) -> int:
+    """Returns the number of independent parts of the slice; if there are several, the items are sorted by time."""
+    first, last, count = FAR, -1, end - begin
     for k in range(begin, end):
-        i = work.items[k]
-        first = min(first, _first_section(tables, i))
-        last = max(last, _last_section(tables, i))
-    for s in range(first, last + 2):
-        section = work.section[s]
-        section.left, section.base, section.crossing = 0, _FAR, 0
+        first = min(first, _first_section(tables, work.items[k]))
+        last = max(last, _last_section(tables, work.items[k]))
+    for s in range(first, last + 1):
+        work.section[s].crossing, work.section[s].ends = 0, 0
     for k in range(begin, end):
-        i = work.items[k]
-        item, low = tables.item[i], max(work.placed[i].low, least)
-        work.section[_first_section(tables, i)].crossing += 1
-        work.section[_last_section(tables, i)].crossing -= 1
-        for number in range(item.first_span, item.end_span):
-            span = tables.span[number]
-            for s in range(span.first, span.past):
-                section = work.section[s]
-                section.left += item.size
-                section.base = min(section.base, low)
+        past = work.section[_last_section(tables, work.items[k])]
+        work.section[_first_section(tables, work.items[k])].crossing += 1
+        past.crossing -= 1
+        past.ends = 1
     parts, across = 0, 0
     for s in range(first, last + 1):
-        section = work.section[s]
-        if section.left > 0 and section.base + section.left > work.now.capacity:
-            return 0
-        across += section.crossing
-        if across == 0 and section.left > 0:  # nothing reaches from this section into the next one
+        across += work.section[s].crossing
+        if across == 0 and work.section[s].ends != 0:  # nothing reaches from this section into the next one
             parts += 1
+    if parts > 1 or count == len(tables.item):
+        for s in range(first, last + 1):
+            work.section[s].total = work.section[s].left
+    if parts > 1:
+        _sort_by_section(tables, work, begin, end)
     return parts
 
 

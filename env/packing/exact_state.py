@@ -1,4 +1,4 @@
-"""Tables and state of the exact search of `exact.py`, as structures for compiled code, and the orders it tries."""
+"""Tables and state of the exact search of `exact.py`, as structures for compiled code."""
 
 from typing import Any
 
@@ -6,12 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..compiled.struct import Rows, Struct, new_record, one, rows
-from .best_fit import heaviest_section
 from .problem import Packing
 
-# Strength of a perturbed order: standard deviation of the logarithm of its keys.
-_SHAKE = 0.2
-
+# Rows of `Work.raised` per item for what is inferred. Where they are spent, bounds stay as they are.
+_ROOM = 256
 
 # Sizes, places and capacities are in units of the alignment.
 ITEM = np.dtype(
@@ -33,18 +31,22 @@ SPAN = np.dtype([("first", np.int64), ("past", np.int64)], align=True)
 PLACED = np.dtype(
     [
         ("low", np.int64),  # lowest offset above the items placed so far
+        ("bound", np.int64),  # no solution has it lower; above `low`: postponed
         ("offset", np.int64),  # -1 while unplaced
     ],
     align=True,
 )
-# An earlier value of `PLACED.low`, to undo.
-RAISED = np.dtype([("item", np.int64), ("low", np.int64)], align=True)
-# Scratch of the bound.
+# Earlier values of `PLACED`, to undo.
+RAISED = np.dtype([("item", np.int64), ("low", np.int64), ("bound", np.int64)], align=True)
+# Scratch of the inference, and of the choice of an item.
 SECTION = np.dtype(
     [
         ("left", np.int64),  # units left to place
-        ("base", np.int64),  # the lowest free place
+        ("total", np.int64),  # `left` when the search last split there
+        ("top", np.int64),  # lowest top of an item that can be the first
+        ("late", np.int64),  # units left to place from some bound on
         ("crossing", np.int64),  # items that begin in it, less those that end
+        ("ends", np.int64),  # 1 if an item ends in it
     ],
     align=True,
 )
@@ -53,12 +55,8 @@ FRAME = np.dtype(
     [
         ("begin", np.int64),  # its items
         ("end", np.int64),
-        ("least", np.int64),  # offset of the item tried last
-        ("rank", np.int64),  # of the item tried last
-        ("height", np.int64),  # no item is placed there or above
+        ("item", np.int64),  # tried last
         ("limit", np.int64),  # end of the slice
-        ("first_least", np.int64),  # first value of `least`
-        ("first_rank", np.int64),  # first value of `rank`
         ("parts", np.int64),  # of the slice
         ("raised", np.int64),  # rows of `Work.raised` in use before the item
     ],
@@ -68,6 +66,8 @@ SEARCH = np.dtype(
     [
         ("capacity", np.int64),  # rounded up
         ("raised", np.int64),  # rows of `Work.raised` in use
+        ("most_raised", np.int64),  # rows that inference may use
+        ("live", np.int64),  # 1 to prefer the items of what is now the fullest section
         ("nodes", np.int64),  # placements tried
         ("most_nodes", np.int64),  # placements allowed
         ("stop", np.int64),  # not 0: give up; another thread writes it
@@ -114,22 +114,6 @@ class Work(Struct):
     now: Any = one(SEARCH)
 
 
-def rankings(packing: Packing, generator: np.random.Generator | None = None) -> list[NDArray[np.int64]]:
-    """Returns orders in which items are tried, the best first: `[n]` ranks each; with a generator, perturbed ones."""
-    size = packing.units
-    wide = np.zeros(packing.items, np.int64)
-    np.add.at(wide, packing.span_item, packing.span_upper - packing.span_lower)
-    load, area = heaviest_section(packing), size * wide
-    if generator is not None:
-        load, area, wide = (x * np.exp(_SHAKE * generator.standard_normal(packing.items)) for x in (load, area, wide))
-    ranks = []
-    for keys in ((-area, -wide, -load), (-wide, -area, -load), (-load, -area, -wide), (-load, -wide, -size)):
-        rank = np.empty(packing.items, np.int64)
-        rank[np.lexsort(keys)] = np.arange(packing.items)
-        ranks.append(rank)
-    return ranks
-
-
 def tables_of(packing: Packing, rank: NDArray[np.int64]) -> Tables:
     """Returns the tables of a problem for one order of its items (`rank`, `[n]`)."""
     twin = np.full(packing.items, -1, np.int64)
@@ -155,17 +139,24 @@ def tables_of(packing: Packing, rank: NDArray[np.int64]) -> Tables:
     return Tables(item=item, span=span, conflict=conflict)
 
 
-def new_work(packing: Packing) -> Work:
-    """Returns the state for searches of a problem, allocated once."""
+def new_work(packing: Packing, room: int = _ROOM) -> Work:
+    """Returns the state for searches of a problem, allocated once.
+
+    Args:
+      packing: the problem.
+      room: how often inference may raise the bound of an item, on average; then it stops, and the search goes on.
+    """
     n = packing.items
+    # Along a line of search each pair of items raises a low once, and each low is postponed once.
+    needed = len(packing.conflicts[1]) + n + 1
     return Work(
         items=np.arange(n),
         placed=np.zeros(n, PLACED),
-        raised=np.zeros(len(packing.conflicts[1]) + 1, RAISED),
+        raised=np.zeros(needed + room * n, RAISED),
         section=np.zeros(packing.sections + 2, SECTION),
         frame=np.zeros(n + 1, FRAME),
         keys=np.zeros(n, np.int64),
         order=np.zeros(n, np.int64),
         spare=np.zeros(n, np.int64),
-        now=new_record(SEARCH, capacity=-(-packing.capacity // packing.alignment)),
+        now=new_record(SEARCH, capacity=-(-packing.capacity // packing.alignment), most_raised=room * n),
     )

@@ -10,15 +10,16 @@ from numpy.typing import NDArray
 from ..errors import UserError
 from . import exact
 from .best_fit import best_fit
-from .exact_state import new_work, rankings, tables_of
+from .exact_state import new_work, tables_of
+from .portfolio import rounds
 from .problem import Packing, collisions
 
 FEASIBLE = "feasible"
 INFEASIBLE = "infeasible"
 UNDECIDED = "undecided"
 
-# Nodes of the first round, which tries every order in turn; each further round allows twice as many.
-_FIRST_NODES = 4000
+# Nodes that each order may take in the first round, and how many times as many in each further one.
+_FIRST_NODES, _GROWTH = 2000, 1.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +88,6 @@ class _Search:
         self._packing = packing
         self.work = new_work(packing)
         self.nodes = 0
-        self._tables = [tables_of(packing, rank) for rank in rankings(packing)]
         self._status = exact.STOPPED
         self._error: BaseException | None = None
 
@@ -114,17 +114,15 @@ class _Search:
         """Searches with one order after the other, restarting with more nodes, until one search ends."""
         try:
             allowed = _FIRST_NODES
-            generator = np.random.default_rng(0)
-            while True:
-                perturbed = rankings(self._packing, generator)
-                for tables in (*self._tables, *(tables_of(self._packing, rank) for rank in perturbed)):
+            for orders in rounds(self._packing):
+                for order in orders:
                     most = allowed if nodes is None else min(allowed, nodes - self.nodes)
-                    status = exact.search(tables, self.work, most)
+                    status = exact.search(tables_of(self._packing, order.rank), self.work, most, order.live)
                     self.nodes += int(min(self.work.now.nodes, most))
                     out_of_nodes = nodes is not None and self.nodes >= nodes
                     if status != exact.STOPPED or self.work.now.stop or out_of_nodes:
                         self._status = status
                         return
-                allowed *= 2
+                allowed = int(allowed * _GROWTH)
         except BaseException as error:  # noqa: BLE001 - handed to the caller's thread
             self._error = error
