@@ -145,7 +145,9 @@ def tune(
         _say_judge(judge, progress, missing)
         kept = answers(longest_s, _CANDIDATES + (0 if program.variants else len(flag_grid()) - 1), until - clock())
         if program.cycles is not None and not kept.to_the_end_s:
-            progress("no time is kept to compile the best options to the end; their cycles may be of the program's table")
+            progress(
+                "no time is kept to compile the best options to the end; their cycles may be of the program's table"
+            )
         search_s = max(0.0, until - clock() - kept.all_s)
         progress(f"mapping it with {solver}")
         solution = solve(

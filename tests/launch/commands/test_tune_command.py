@@ -84,7 +84,9 @@ def test_without_time_for_the_grid_it_is_asked_about_afterwards(tmp_path: Path) 
     slow = "if request['through'] == 'code':\n    time.sleep(1.0)"
     found = tune("m:f", "v5e", 0.05, recorded(tmp_path, slow), solver="order-search", progress=said.append)
     # On a very busy machine even the default's compilation does not end.
-    assert any(line.startswith(("no time for the code generator's cycles", "the code generator did not")) for line in said)
+    assert any(
+        line.startswith(("no time for the code generator's cycles", "the code generator did not")) for line in said
+    )
     assert found.objective == "msa"
     assert found.confirmation.kept is None
     tried = {attempt.candidate.kind for attempt in found.confirmation.attempts}
