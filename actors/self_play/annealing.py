@@ -7,7 +7,7 @@ import numpy as np
 
 from ...env.errors import UserError
 from ...env.game.plan import plan_of_line
-from ...solvers.anneal import SEARCH, scale_of
+from ...solvers.anneal import SEARCH
 from ...solvers.common.budget import ENDLESS
 from ...solvers.common.line import play_to_end
 from ...solvers.common.task import Task
@@ -60,7 +60,7 @@ class Annealing:
         plan = np.zeros(len(task.tables.access), np.int8)
         plan_of_line(task.compiled, actions, len(actions), plan)
         self._walk = Walk(task, plan, _SEARCH)
-        self._scale = scale_of(self._walk)
+        self._scale = self._walk.scale
         self._games = 0
 
     def step(self) -> None:

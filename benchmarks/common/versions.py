@@ -18,8 +18,8 @@ GUIDED = "guided"
 VERSIONS = {
     GAME: 1,
     TRAINING: 11,
-    GUIDED: 16,
-    "anneal": 13,
+    GUIDED: 17,
+    "anneal": 14,
     "beam": 6,
     "cem": 10,
     "egrl": 10,

@@ -79,11 +79,15 @@ class Drawing(Struct):
 
 
 class Walk:
-    """A current plan and its game; `step` walks on."""
+    """A current plan and its game; `step` walks on.
+
+    Attributes:
+      plan_tables: the tables that plans are played on.
+    """
 
     def __init__(self, task: Task, plan: Plan, search: Search = PLAIN) -> None:
         """Plays `plan`. The walk keeps to the tables that `task` uses now."""
-        self._task, self._plan_tables = task, task.plan_tables
+        self._task, self.plan_tables = task, task.plan_tables
         self._settings = new_record(_SETTINGS, **search._asdict())
         self._kept = new_checkpoints(len(task.tables.access), len(task.block))
         self._drawing = Drawing(
@@ -160,9 +164,16 @@ class Walk:
         found = np.abs(self._deltas[np.isfinite(self._deltas)])
         return found[found > 0.0]
 
+    @property
+    def scale(self) -> float:
+        """The unit of temperatures in seconds: the median difference, without zeros, that a single change makes. It is
+        measured anew, by games."""
+        differences = self.differences()
+        return float(np.median(differences)) if len(differences) else 1e-4 * self.current_s
+
     def _run(self, games: int, temperature: float, probe: bool) -> None:
         task = self._task
-        task.use(self._plan_tables)
+        task.use(self.plan_tables)
         _steps(
             task.plan_game,
             self._kept,

@@ -28,9 +28,8 @@ class GuidedConfig:
       order_min_share, order_max_share: for the search over XLA's buffer orders; `OrderStop` decides between them.
       proposed_share: share of games whose change the network proposes.
       proposals: how they are drawn.
-      climb_share: for short climbs from several starts.
-      walks: starts that are climbed from, at most.
-      games_per_walk: fewer are climbed from where the rest of the budget allows fewer games than this for each.
+      walks: walks that race, at most.
+      games_per_walk: fewer race where the rest of the budget allows fewer games than this for each.
       hot, cold: first and last temperature, in units of the median difference that a single change makes; the first is
         lower where there are fewer games per access than `games_per_access`.
     """
@@ -41,9 +40,8 @@ class GuidedConfig:
     order_max_share: float = 0.5
     proposed_share: float = 0.5
     proposals: ProposalConfig = ProposalConfig()
-    climb_share: float = 0.08
     walks: int = 4
-    games_per_walk: float = 500.0
+    games_per_walk: float = 60.0
     hot: float = 0.1
     cold: float = 0.01
     games_per_access: float = 30.0

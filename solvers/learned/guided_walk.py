@@ -37,6 +37,11 @@ class GuidedWalk:
         return self.walk.best_s
 
     @property
+    def scale(self) -> float:
+        """The unit of temperatures in seconds, see `Walk.scale`."""
+        return self.walk.scale
+
+    @property
     def best_plan(self) -> Plan:
         """`[A]` the plan of the best game."""
         return self.walk.best_plan
