@@ -1,52 +1,58 @@
-"""Compares best fit with the exact packer: how often each fits, the memory that best fit needs, and the time.
+"""Compares best fit, the exact packer and MiniMalloc: how often each fits, memory, and processor time.
 
-    python -m benchmarks.packing.measure [--seconds S] [--seeds N] [--sizes N ...] [--json FILE] [--repack]
+    python -m benchmarks.packing.measure [--seconds S] [--seeds N] [--sizes N ...] [--json FILE]
+        [--instances FOLDER | --production | --repack] [--minimalloc PROGRAM]
 
-Instances are rectangles cut without a hole, by straight cuts and by pinwheels, so that the load is the capacity at
-every moment, like the challenging instances of the MiniMalloc paper; and the residencies of XLA's production mappings,
-packed into the real fast memory and into no more than their load. `--repack` does nothing but forget the offsets of the
-production mappings, repack them, slices included, and verify them.
+Instances are rectangles without a hole, so that the load is the capacity at every moment: straight cuts, pinwheels and
+skylines, which fit, and crossed ones, which may not. `--instances` takes files instead, such as those in
+benchmarks/packing/challenging; `--production` the residencies of XLA's mappings. `--minimalloc` runs that executable on
+the same problems, where its files can say them. `--repack` does nothing but forget the offsets of the production
+mappings, repack them, slices included, and verify them. `python -m benchmarks.packing.page` makes a page of what --json
+wrote.
 """
 
 import argparse
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from mallocmuzero.env.packing.generate import guillotine, pinwheels
-from mallocmuzero.env.packing.pack import pack
+from mallocmuzero.env.errors import UserError
+from mallocmuzero.env.packing.pack import FEASIBLE, INFEASIBLE, pack
 from mallocmuzero.env.packing.problem import Packing, make_packing
-from mallocmuzero.env.packing.repack import groups, packing_of, repack
+from mallocmuzero.env.packing.repack import groups, repack
 from mallocmuzero.env.program.mapping import Mapping
 from mallocmuzero.env.workloads import load, names
 
+from . import minimalloc
+from .instances import generated, of_folder, production
+from .table import COLUMNS, Row, summary
 
-def instances(sizes: list[int], seeds: int) -> Iterator[tuple[str, Packing]]:
-    """Yields the name and the problem of each instance."""
-    for size in sizes:
-        for seed in range(seeds):
-            yield f"straight cuts {size}", guillotine(size, np.random.default_rng(seed)).packing
-            yield f"pinwheels {size}", pinwheels(size // 4, np.random.default_rng(seed)).packing
-    for name in names():
-        program = load(name)
-        if program.production is not None:
-            packing, _ = packing_of(program, program.production, program.target)
-            yield f"production {name}", packing
-            # The real problem has reserved bytes, which the load alone leaves out.
-            tight = make_packing(
-                packing.span_lower,
-                packing.span_upper,
-                packing.size,
-                packing.load,
-                packing.alignment,
-                item=packing.span_item,
-            )
-            yield f"production {name}, load only", tight
+
+def measure(packing: Packing, seconds: float, program: Path | None) -> Row:
+    """Returns the figures of one instance; those of MiniMalloc are None where it was not run."""
+    begin = time.process_time()
+    packed = pack(packing, seconds)
+    row: Row = {
+        "items": packing.items,
+        "capacity": packing.capacity,
+        "load": packed.load,
+        "best_fit": packed.best_fit_peak,
+        "status": packed.status,
+        "method": packed.method,
+        "nodes": packed.nodes,
+        "processor_seconds": time.process_time() - begin,
+        "minimalloc_status": None,
+        "minimalloc_processor_seconds": None,
+    }
+    if program is not None and minimalloc.takes(packing):
+        answer = minimalloc.run(program, packing, seconds)
+        row |= {"minimalloc_status": answer.status, "minimalloc_processor_seconds": answer.seconds}
+        if {packed.status, answer.status} == {FEASIBLE, INFEASIBLE}:
+            raise RuntimeError(f"pack says {packed.status}, {program} says {answer.status}")
+    return row
 
 
 def repack_production(seconds: float) -> None:
@@ -80,55 +86,33 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--sizes", type=int, nargs="*", default=[50, 100, 200, 400])
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--instances", type=Path, metavar="FOLDER", help="files NAME.CAPACITY.csv instead")
+    parser.add_argument("--production", action="store_true", help="XLA's production mappings instead")
+    parser.add_argument("--minimalloc", type=Path, metavar="PROGRAM", help="an executable of MiniMalloc")
     parser.add_argument("--repack", action="store_true", help="only repack XLA's production mappings")
     arguments = parser.parse_args()
     if arguments.repack:
         repack_production(arguments.seconds)
         return
-    rows: dict[str, list[dict[str, object]]] = {}
-    for name, packing in instances(arguments.sizes, arguments.seeds):
-        packed = pack(packing, arguments.seconds)
-        row = {
-            "items": packing.items,
-            "capacity": packing.capacity,
-            "load": packed.load,
-            "best_fit": packed.best_fit_peak,
-            "status": packed.status,
-            "method": packed.method,
-            "nodes": packed.nodes,
-            "seconds": packed.seconds,
-        }
-        rows.setdefault(name, []).append(row)
-    table = Table(
-        "instances",
-        "items",
-        "load / capacity",
-        "best fit / load, mean (worst)",
-        "best fit fits",
-        "fits",
-        "proved not to",
-        "undecided",
-        "seconds, median",
-    )
-    for name, found in rows.items():
-        over = [r["best_fit"] / r["load"] for r in found]
-        table.add_row(
-            name,
-            f"{np.mean([r['items'] for r in found]):.0f}",
-            f"{np.mean([r['load'] / r['capacity'] for r in found]):.3f}",
-            f"{np.mean(over):.3f} ({max(over):.3f})",
-            *(
-                f"{sum(test(r) for r in found)}/{len(found)}"
-                for test in (
-                    lambda r: r["best_fit"] <= r["capacity"],
-                    lambda r: r["status"] == "feasible",
-                    lambda r: r["status"] == "infeasible",
-                    lambda r: r["status"] == "undecided",
-                )
-            ),
-            f"{np.median([r['seconds'] for r in found]):.2f}",
-        )
+    # Loads the kernels, so that no instance pays for them.
+    pack(make_packing([0, 0], [1, 1], [1, 1], 2), rules=False)
+    if arguments.instances is not None:
+        instances = of_folder(arguments.instances)
+    else:
+        instances = production() if arguments.production else generated(arguments.sizes, arguments.seeds)
+    rows: dict[str, list[Row]] = {}
+    try:
+        for name, packing in instances:
+            rows.setdefault(name, []).append(measure(packing, arguments.seconds, arguments.minimalloc))
+    except UserError as error:
+        parser.error(str(error))
+    table = Table()
+    for column in COLUMNS:
+        table.add_column(column, justify="left" if column == COLUMNS[0] else "right")
+    for cells in summary(rows):
+        table.add_row(*cells)
     Console(width=150).print(table)
+    print("Seconds are processor time, means; a search ends after --seconds on the clock.")
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.packing import exact
 from mallocmuzero.env.packing.best_fit import best_fit
-from mallocmuzero.env.packing.generate import Cut, guillotine, pinwheels
+from mallocmuzero.env.packing.exact_state import new_work, tables_of
+from mallocmuzero.env.packing.generate import Cut, crossed, guillotine, pinwheels, skyline
 from mallocmuzero.env.packing.pack import FEASIBLE, INFEASIBLE, UNDECIDED, pack
+from mallocmuzero.env.packing.portfolio import rounds
 from mallocmuzero.env.packing.problem import Packing, collisions, make_packing
 
 
@@ -77,6 +79,16 @@ def test_the_exact_search_agrees_with_brute_force(packing: Packing) -> None:
 
 
 @settings(max_examples=100, deadline=None)
+@given(small(), st.sampled_from([0, 1, 256]), st.integers(0, 18))
+def test_every_order_agrees_with_brute_force_however_little_is_inferred(packing: Packing, room: int, k: int) -> None:
+    order, work = next(rounds(packing))[k], new_work(packing, room)
+    status = exact.search(tables_of(packing, order.rank), work, 1_000_000, order.live)
+    assert status == (exact.SOLVED if brute_force(packing) else exact.INFEASIBLE)
+    if status == exact.SOLVED:
+        assert collisions(packing, work.placed["offset"] * packing.alignment) == []
+
+
+@settings(max_examples=100, deadline=None)
 @given(small())
 def test_rules_never_overlap_and_never_take_less_than_the_load(packing: Packing) -> None:
     placed = best_fit(packing)
@@ -89,7 +101,10 @@ def test_rules_never_overlap_and_never_take_less_than_the_load(packing: Packing)
 
 
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("cut", [lambda g: guillotine(40, g), lambda g: pinwheels(8, g, 64, 512)])
+@pytest.mark.parametrize(
+    "cut",
+    [lambda g: guillotine(40, g), lambda g: pinwheels(8, g, 64, 512), lambda g: skyline(12, g, 48, 512)],
+)
 def test_instances_without_a_spare_byte(seed: int, cut) -> None:
     made: Cut = cut(np.random.default_rng(seed))
     assert collisions(made.packing, made.offset) == []
@@ -125,6 +140,42 @@ def test_infeasibility_beyond_the_load_is_proved() -> None:
             assert packed.method == "exact"
             proved += 1
     assert proved >= 3
+
+
+def test_crossed_items_keep_the_load_and_may_not_fit() -> None:
+    statuses = set()
+    for seed in range(14, 18):
+        generator = np.random.default_rng(seed)
+        packing = crossed(skyline(30, generator, times=24, capacity=16), 12, generator)
+        assert packing.load == packing.capacity
+        statuses.add(pack(packing, seconds=None).status)
+    assert statuses == {FEASIBLE, INFEASIBLE}
+
+
+def test_crossed_items_are_proved_not_to_fit_by_search() -> None:
+    generator = np.random.default_rng(16)
+    packing = crossed(skyline(30, generator, times=24, capacity=16), 4, generator)
+    packed = pack(packing, seconds=None, rules=False)
+    assert (packed.status, packed.method) == (INFEASIBLE, "exact")
+    # A byte more, and they fit.
+    more = make_packing(packing.span_lower, packing.span_upper, packing.size, packing.capacity + 1)
+    assert pack(more, seconds=None).status == FEASIBLE
+
+
+def test_two_hundred_items_without_a_spare_byte_fit_after_restarts() -> None:
+    made = pinwheels(50, np.random.default_rng(5))
+    packed = pack(made.packing, seconds=None, nodes=400_000)
+    assert packed.status == FEASIBLE
+
+
+def test_orders_are_permutations_and_repeat() -> None:
+    packing = guillotine(30, np.random.default_rng(0)).packing
+    twice = [[order for orders in itertools.islice(rounds(packing), 3) for order in orders] for _ in range(2)]
+    for one, other in zip(*twice, strict=True):
+        assert sorted(one.rank.tolist()) == list(range(packing.items))
+        assert one.live == other.live
+        np.testing.assert_array_equal(one.rank, other.rank)
+    assert len({order.rank.tobytes() for order in twice[0]}) > 30
 
 
 def test_a_limit_is_no_proof() -> None:
