@@ -38,18 +38,14 @@ INTERRUPT_STATUS = 130
 _EXIT_STATUSES = """exit status:
   0    done
   1    `verify` found violations, or `pack` no solution
-  2    an argument or a file cannot be used; one line on standard error says why
+  2    an argument or a file cannot be used; one line on standard error says why and how to mend it
   130  stopped by Ctrl-C; what the command keeps until then has been written
   143  the same by SIGTERM
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command; returns its exit status.
-
-    0: success. 1: `verify` found violations, or `pack` no solution. 2: an argument or a file cannot be used; one line
-    on standard error says why. 130, 143: stopped by Ctrl-C or by SIGTERM; `train` has saved the run.
-    """
+    """Runs one command; returns its exit status, see `_EXIT_STATUSES`."""
     forget_interrupts()
     try:
         return _run(arguments)

@@ -94,8 +94,9 @@ class LightActor(ActorWorker):
 class LightLearner(LearnerWorker):
     """A learner that draws batches and publishes its first parameters."""
 
-    def __init__(self, config: TrainConfig, state: TrainingState, addresses: list[str]) -> None:
-        super().__init__(config, state, addresses)
+    def begin(self, config: TrainConfig, state: TrainingState, addresses: list[str]) -> None:
+        """See `LearnerWorker.begin`."""
+        super().begin(config, state, addresses)
         pace, unchanged = float(os.environ[UPDATES_PER_S]), np.ones(config.learner.batch_size)
         self._due = time.monotonic()
 

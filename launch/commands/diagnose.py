@@ -37,6 +37,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command."""
     from ...actors.diagnosis.diagnose import diagnose
+    from ...actors.diagnosis.verdict import verdict
     from ...env import workloads
     from ...env.errors import UserError
     from ...env.storage.destination import check_destination
@@ -67,12 +68,14 @@ def run(arguments: argparse.Namespace) -> int:
     for program in programs:
         say(f"diagnosing {program.name}")
         diagnosis = diagnose(agent, program, horizon=arguments.horizon, simulations=arguments.simulations or 0)
-        results.append(diagnosis.as_json())
+        sentences = verdict(diagnosis)
+        results.append({**diagnosis.as_json(), "verdict": sentences})
         written = [] if arguments.output is None else draw(diagnosis, arguments.output)
         if arguments.json != "-":
             show_line(heading(diagnosis))
             for table in tables(diagnosis):
                 show_table(table)
+            show_line("\n".join(("Verdict:", *(f"- {sentence}" for sentence in sentences))))
             for path in written:
                 show_line(f"wrote {path}")
     if arguments.json is not None:

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from ...learner.state import TrainingState
+from ...replay.reverb.servers import ReplayServers
 from ..config.ray import ACTOR, EVALUATOR, LEARNER, RayConfig
 from ..run.checkpoints import ACTORS
 from ..session.builders import Role, seed_of
@@ -15,7 +16,6 @@ from ..session.snapshot import read_actor_states
 from .calls import STATE, Call, Calls, result_of
 from .cluster import import_ray
 from .processes import Processes
-from .replay_service import ReplayService
 from .workers import ActorWorker, EvaluatorWorker, LearnerWorker, Publication
 
 _log = logging.getLogger(__name__)
@@ -26,9 +26,11 @@ _FLUSH_S = 2.0
 class Fleet:
     """Actors, learner and evaluator; at most one call is under way per worker.
 
+    Their processes start with the fleet and import what they need, while the replay servers start; `begin` then gives
+    them work.
+
     Args:
       session: the run.
-      replay: the replay that actors write to and the learner samples from.
       stack: ends the workers.
 
     Attributes:
@@ -36,8 +38,8 @@ class Fleet:
       actor_states: the last known state of each actor, or None.
     """
 
-    def __init__(self, session: Session, replay: ReplayService, stack: ExitStack) -> None:
-        self._session, self._config, self._replay, self._stack = session, session.config, replay, stack
+    def __init__(self, session: Session, stack: ExitStack) -> None:
+        self._session, self._config, self._stack = session, session.config, stack
         self._ray: Any = import_ray()
         self._processes = Processes()
         self.calls = Calls(self._config.ray)
@@ -51,43 +53,61 @@ class Fleet:
         self._starts = [0] * count
         # By actor: the latency in seconds of the best line of each program that it has been told of.
         self._told: list[dict[str, float]] = [{} for _ in range(count)]
-        self._learner: Any = None
-        self._evaluator: Any = None
-        self._actors: list[Any] = [None] * count
+        self._servers: ReplayServers  # once they have started
+        self._learner: Any = self._start(LearnerWorker, LEARNER)
+        self._actors: list[Any] = [self._start(ActorWorker, ACTOR) for _ in range(count)]
+        self._evaluator: Any = self._start_evaluator() if self._config.schedule.evaluate_period else None
 
     # Starting and ending.
 
-    def start_learner(self, state: TrainingState) -> Publication:
-        """Starts the learner; returns its first parameters. Raises Lost."""
-        self._learner = self._start(LearnerWorker, LEARNER, self._config, state, self._replay.servers.addresses)
-        publication: Publication = result_of(self._learner.publish.remote(), LEARNER, self._config.ray.start_timeout_s)
+    def begin(self, servers: ReplayServers, state: TrainingState) -> Publication:
+        """Has all workers begin; returns the learner's first parameters, the others still compile.
+
+        Args:
+          servers: the replay that actors write to and the learner samples from.
+          state: the state to train from.
+
+        Raises:
+          Lost: the learner did not begin.
+        """
+        self._servers = servers
+        begun = self._learner.begin.remote(self._config, state, servers.addresses)
+        for index in range(len(self._actors)):
+            self._begin_actor(index)
+        if self._evaluator is not None:
+            self._begin_evaluator()
+        result_of(begun, LEARNER, self._config.ray.start_timeout_s)
+        publication: Publication = result_of(self._learner.publish.remote(), LEARNER, self._config.ray.call_timeout_s)
         return publication
 
-    def start_evaluator(self) -> None:
-        """Starts the evaluator, or another one in its place."""
+    def _start_evaluator(self) -> Any:
+        return self._start(EvaluatorWorker, EVALUATOR, self._config, self._session.programs)
+
+    def _begin_evaluator(self) -> None:
         self.calls.begins(EVALUATOR)
-        self._evaluator = self._start(EvaluatorWorker, EVALUATOR, self._config, self._session.programs)
         self.calls.add(self._evaluator.prepare.remote(), EVALUATOR)
 
-    def start_actor(self, index: int) -> None:
-        """Starts an actor, or another one in its place, which goes on from the last known state."""
+    def _begin_actor(self, index: int) -> None:
+        """Has an actor begin, or another one in its place go on from the last known state."""
         config = self._config
         # Every start has a seed of its own: an actor that replaces a dead one must not repeat its games.
         seed = seed_of(config.seed, Role.ACTOR, index + config.actors * self._starts[index])
         self._starts[index] += 1
         self._told[index] = {}
         self.calls.begins(ACTOR, index)
-        handle = self._actors[index] = self._start(ActorWorker, ACTOR)
-        address, state = self._replay.servers.address_of(index), self.actor_states[index]
-        self.calls.add(handle.begin.remote(config, self._session.programs, address, seed, state), ACTOR, index)
+        address, state = self._servers.address_of(index), self.actor_states[index]
+        begun = self._actors[index].begin.remote(config, self._session.programs, address, seed, state)
+        self.calls.add(begun, ACTOR, index)
 
     def replace(self, role: str, index: int) -> None:
         """Ends an actor or the evaluator, if it still runs, and starts another."""
         self.end(role, index)
         if role == ACTOR:
-            self.start_actor(index)
+            self._actors[index] = self._start(ActorWorker, ACTOR)
+            self._begin_actor(index)
         else:
-            self.start_evaluator()
+            self._evaluator = self._start_evaluator()
+            self._begin_evaluator()
 
     def end(self, role: str, index: int = 0) -> None:
         """Ends a worker; its calls under way then fail."""

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from ...env.errors import UserError
@@ -28,7 +27,7 @@ ENTRY = "replay_counts"
 
 
 class ReplayService:
-    """Starts the replay servers on the driver's node and watches over them.
+    """Starts the replay servers on the driver's node, for which `reserve` keeps room, and watches over them.
 
     Args:
       config: the run's configuration.
@@ -37,11 +36,10 @@ class ReplayService:
       stack: ends the servers.
 
     Raises:
-      UserError: the node lacks what the servers ask for, or they cannot start.
+      UserError: the servers cannot start.
     """
 
     def __init__(self, config: TrainConfig, cluster: Cluster, resumed: Resumed | None, stack: ExitStack) -> None:
-        _reserve(import_ray(), config.ray, stack)
         restore_from = None
         if resumed is not None and (resumed.folder / REPLAY_FOLDER).exists():
             restore_from = resumed.folder / REPLAY_FOLDER
@@ -117,13 +115,15 @@ class Reservation:
         """Returns once the reservation holds."""
 
 
-def _reserve(ray: ModuleType, settings: RayConfig, stack: ExitStack) -> None:
+def reserve(settings: RayConfig, stack: ExitStack) -> None:
     """Reserves on this node what the replay asks for, until `stack` ends; nothing if it asks for nothing.
+
+    It comes before any worker, which may take the last of the node.
 
     Raises:
       UserError: this node does not have as much, or others took it.
     """
-    options = settings.options(REPLAY)
+    ray, options = import_ray(), settings.options(REPLAY)
     if not asked(options):
         return
     node = ray.get_runtime_context().get_node_id()

@@ -186,7 +186,8 @@ class ActorWorker:
 class LearnerWorker:
     """Learns from the replay and publishes parameters."""
 
-    def __init__(self, config: TrainConfig, state: TrainingState, addresses: list[str]) -> None:
+    def begin(self, config: TrainConfig, state: TrainingState, addresses: list[str]) -> None:
+        """Takes the state to train from and the replay servers. To be called first."""
         self._config = config
         self._replay = open_replay(addresses, config.replay, config.segment_spec)
         self._update = make_training_update(config, Network(config.network))

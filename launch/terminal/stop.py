@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType, TracebackType
 from typing import Any, NoReturn, Self
 
@@ -57,6 +57,7 @@ class StopRequest:
     def __init__(self) -> None:
         self.signal: int | None = None
         self._previous: dict[int, Any] = {}
+        self._skips = False
 
     def __bool__(self) -> bool:
         return self.signal is not None
@@ -65,6 +66,19 @@ class StopRequest:
     def status(self) -> int:
         """The exit status that names the signal: 130 for Ctrl-C, 143 for SIGTERM, 0 for none."""
         return 0 if self.signal is None else 128 + self.signal
+
+    @contextlib.contextmanager
+    def skipping(self) -> Iterator[None]:
+        """A context for work that may be left undone: the first signal ends it, and the code behind it goes on."""
+        self._skips = True
+        try:
+            yield
+        except KeyboardInterrupt:
+            if self.signal is None:
+                raise
+            forget_interrupts()
+        finally:
+            self._skips = False
 
     def __enter__(self) -> Self:
         self._previous = {number: signal.signal(number, self._handle) for number in _SIGNALS}
@@ -77,9 +91,10 @@ class StopRequest:
             signal.signal(number, handler)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.signal is not None:
+        again, self.signal = self.signal is not None, number
+        if again or self._skips:
+            print(file=sys.stderr)
             interrupt(number, frame)
-        self.signal = number
         print("\nstopping and saving; once more stops at once", file=sys.stderr, flush=True)
 
 

@@ -30,7 +30,7 @@ from ..ray.cluster import Cluster, cluster, import_ray
 from ..ray.driver import Driver
 from ..ray.fleet import Fleet
 from ..ray.nodes import alive, capacity_warnings
-from ..ray.replay_service import ReplayService
+from ..ray.replay_service import ReplayService, reserve
 from ..run.directory import RunDirectory
 from ..run.json_file import write_json_file
 from ..run.log_file import logging_to
@@ -101,13 +101,16 @@ def run_experiment(run_dir: str | Path, overrides: Overrides, *, resume: bool) -
             params = train(session)
 
         # The report: evaluation, best mappings, pictures.
-        status = stop.status
-        if not status:
-            finish(session, params)
+        trained = not stop
+        if trained:
+            with stop.skipping():
+                finish(session, params)
         if url is not None:
             url.end(kept)
-        if status:
-            step = session.counters.step
+        status, step = stop.status, session.counters.step
+        if status and trained:
+            print(f"the evaluation is skipped; `mallocmuzero evaluate {run.name}` does it later", file=sys.stderr)
+        elif status:
             print(f"stopped after {step} updates; `--run-dir {run.name} --resume` goes on", file=sys.stderr)
         elif url is not None:
             print(f"the run, mappings and pictures among it, is at {url.url}")
@@ -150,20 +153,16 @@ def train_on_ray(session: Session, cluster: Cluster) -> Params:
     config, ray = session.config, import_ray()
     # The accelerators belong to the learner's process.
     jax.config.update("jax_platforms", "cpu")
-    with ExitStack() as stack:
+    with ExitStack() as servers, ExitStack() as workers:  # workers end first
         try:
-            session.doing("starting the replay server")
+            session.doing("starting replay, learner and actors")
             for line in capacity_warnings(alive(ray), config.ray, config.actors):
                 session.say(line)
-            replay = ReplayService(config, cluster, session.resumed, stack)
+            reserve(config.ray, servers)
+            fleet = Fleet(session, workers)
+            replay = ReplayService(config, cluster, session.resumed, servers)
             state = jax.device_get(starting_state(config, session.network, session.resumed))
-            fleet = Fleet(session, replay, stack)
-            session.doing("starting the learner and the actors")
-            publication = fleet.start_learner(state)
-            if config.schedule.evaluate_period:
-                fleet.start_evaluator()
-            for index in range(config.actors):
-                fleet.start_actor(index)
+            publication = fleet.begin(replay.servers, state)
             driver = Driver(session, replay=replay, fleet=fleet, publication=publication)
             session.doing("")
         except Lost as lost:

@@ -58,6 +58,7 @@ def test_a_trained_run_is_diagnosed(tmp_path: Path) -> None:
     assert (lines["run"]["latency_us"], lines["run"]["decisions"]) == (pytest.approx(latency_s * 1e6), len(moves))
     assert lines["run"]["latency_us"] <= lines["greedy"]["latency_us"]
     assert result["best_known"] == "greedy"
+    assert text.index("Verdict:") < text.index(result["verdict"][-1].split(".")[0])
     assert lines["greedy"]["latency_us"] < lines["production"]["latency_us"]
     evaluation = json.loads((run_dir / "evaluation.json").read_text())
     by_solver = {entry["solver"]: entry for entry in evaluation}
