@@ -18,7 +18,7 @@ GUIDED = "guided"
 VERSIONS = {
     GAME: 1,
     TRAINING: 11,
-    GUIDED: 17,
+    GUIDED: 18,
     "anneal": 14,
     "beam": 6,
     "cem": 10,

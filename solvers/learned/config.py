@@ -9,11 +9,14 @@ class ProposalConfig:
 
     Attributes:
       sharpness: of the distribution that they are drawn from, a factor of the logits.
+      cost_weight: of the logarithm of a changed game's cost in a change's logit: a change late in the program is played
+        from there on, and so can be tried more often.
       games_per_score: games between two scorings of all changes. Scoring takes as long as some dozens of games.
       batch: changes drawn at once.
     """
 
     sharpness: float = 4.0
+    cost_weight: float = 0.0
     games_per_score: int = 256
     batch: int = 32
 
@@ -39,7 +42,7 @@ class GuidedConfig:
     order_min_share: float = 0.1
     order_max_share: float = 0.5
     proposed_share: float = 0.5
-    proposals: ProposalConfig = ProposalConfig()
+    proposals: ProposalConfig = ProposalConfig(cost_weight=1.0)
     walks: int = 4
     games_per_walk: float = 60.0
     hot: float = 0.1

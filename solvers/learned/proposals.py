@@ -11,6 +11,8 @@ from .score import Score
 
 # A change that has been tried loses so much of its logit, and regains half of it whenever another change gains.
 _TRIED = 4.0
+# The cost of a changed game that does not depend on where it begins, in whole games.
+_FIXED_COST = 0.1
 # The logit of a change that changes nothing.
 _NEVER = np.float32(-1e9)
 
@@ -32,6 +34,7 @@ class Proposals:
         self.position, self._observer = position, Observer(position)
         count = len(position.changes.stay)
         self._penalty, self._logits = np.zeros(count, np.float32), np.full(count, _NEVER)
+        self._cheapness = _cheapness(position, config.cost_weight)
         self._queue = np.zeros(0, np.int64)
         self.games_since = config.games_per_score
 
@@ -66,7 +69,7 @@ class Proposals:
         """Scores all changes of the current game."""
         rows, changes = self._observer.observe(), self.position.changes
         changing = rows[changes.stay, CHANGED_SHARE + changes.placement] > 0.0
-        scores = self._config.sharpness * self._score(rows, changes.stay, changes.placement)
+        scores = self._config.sharpness * self._score(rows, changes.stay, changes.placement) + self._cheapness
         self._logits = np.where(changing, scores, _NEVER).astype(np.float32)
         self.games_since = 0
         self._task.evaluations += 1  # the observation's
@@ -81,3 +84,13 @@ class Proposals:
         best = np.argpartition(-drawn, count - 1)[:count]
         best = best[np.argsort(-drawn[best], kind="stable")]
         return best[self._logits[best] > _NEVER / 2].astype(np.int64)
+
+
+def _cheapness(position: Position, weight: float) -> NDArray[np.float32]:
+    """Returns `[C]` the logits for what a changed game costs: it is played from the first access of the stay on."""
+    changes = position.changes
+    if not len(changes.stay):
+        return np.zeros(0, np.float32)
+    accesses = len(position.plan)
+    first = changes.member[changes.first[changes.stay]]
+    return (-weight * np.log(_FIXED_COST + 1.0 - first / accesses)).astype(np.float32)
