@@ -56,6 +56,23 @@ def test_a_change_that_gains_is_found_at_once_where_the_score_knows_it() -> None
     assert made.position.seconds == outcomes[best] < every.seconds
 
 
+def test_where_scores_are_equal_late_changes_are_tried_more_often_by_their_cost() -> None:
+    def equal(rows: NDArray[np.float32], stay: NDArray[np.int64], placement: NDArray[np.int64]) -> NDArray[np.float32]:
+        return np.zeros(len(stay), np.float32)
+
+    def mean_place(weight: float) -> float:
+        task, places = make_task(10_000, "alexnet-train-b128"), []
+        made = proposals(task, equal, ProposalConfig(cost_weight=weight))
+        changes = made.position.changes
+        made._look()
+        for _ in range(20):
+            drawn = made._draw(32)
+            places += list(changes.member[changes.first[changes.stay[drawn]]] / len(made.position.plan))
+        return float(np.mean(places))
+
+    assert mean_place(0.0) + 0.1 < mean_place(1.0) < mean_place(3.0)
+
+
 def test_scores_are_renewed_only_now_and_then() -> None:
     task, scored = make_task(10_000, "alexnet-train-b128"), 0
 
