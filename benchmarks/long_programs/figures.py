@@ -15,11 +15,15 @@ from mallocmuzero.env.program.mapping import Mapping
 from mallocmuzero.env.program.mapping_file import read_mapping, write_mapping
 from mallocmuzero.env.program.program import Program
 from mallocmuzero.env.program.program_file import read_program, write_program
+from mallocmuzero.env.residency.observation import Observer
+from mallocmuzero.env.residency.position import Position
 from mallocmuzero.env.verifier.verify import check, verify
 from mallocmuzero.env.viewer.picture import draw
+from mallocmuzero.launch.run.guided import read_scoring_parameters
 from mallocmuzero.solvers.common.budget import PROCESSOR, Budget
 from mallocmuzero.solvers.common.task import Task
 from mallocmuzero.solvers.common.walk import Walk
+from mallocmuzero.solvers.learned.score import make_score
 from mallocmuzero.solvers.xla.decoder import Decoder
 
 from ..common.json_lines import Record
@@ -85,6 +89,25 @@ def observation(program: Program) -> Record:
             played.observe(out)
 
     return {"seconds": least(observe) / _OBSERVATIONS}
+
+
+def _position(program: Program) -> Position:
+    task = Task(program, None, None, Budget(None, 10**9, PROCESSOR), 0)
+    return Position(task.plan_game, np.full(len(task.tables.access), COPY, np.int8))
+
+
+def stays_observed(program: Program) -> Record:
+    """Measures one observation of all stays, what the policy sees of a game."""
+    observer = Observer(_position(program))
+    return {"seconds": least(observer.observe)}
+
+
+def changes_scored(program: Program) -> Record:
+    """Measures one forward pass of the shipped policy over all changes."""
+    position = _position(program)
+    rows, changes = Observer(position).observe(), position.changes
+    score = make_score(read_scoring_parameters(None))
+    return {"seconds": least(lambda: score(rows, changes.stay, changes.placement)), "changes": len(changes.stay)}
 
 
 def decoder(program: Program) -> Record:
@@ -171,6 +194,8 @@ FIGURES: dict[str, Callable[[Program], Record]] = {
     "a whole game": game,
     "a changed game of a walk": changed_game,
     "one observation": observation,
+    "what the policy sees, all stays": stays_observed,
+    "the policy's scores, all changes": changes_scored,
     "making a decoder": decoder,
     "one decode": decode,
     "verifying a mapping": verified,
