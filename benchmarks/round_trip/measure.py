@@ -29,6 +29,7 @@ if __name__ == "__main__":
 
 from mallocmuzero.env import workloads
 from mallocmuzero.env.physics.objective import make_judge
+from mallocmuzero.launch.run.guided import learned_solvers
 from mallocmuzero.launch.terminal.confirmation_report import report
 from mallocmuzero.roundtrip.candidates import translated_candidates
 from mallocmuzero.roundtrip.comparison import flags_us
@@ -37,7 +38,7 @@ from mallocmuzero.roundtrip.real_compiler import real_compiler
 from mallocmuzero.roundtrip.source import find_source, program_path
 from mallocmuzero.roundtrip.translate import translate
 from mallocmuzero.solvers.common.budget import PROCESSOR, Budget
-from mallocmuzero.solvers.solve import SOLVERS, solve
+from mallocmuzero.solvers.solve import SOLVERS, Solvers, solve
 from mallocmuzero.version import VERSION
 
 from ..common.json_lines import Key, Record
@@ -65,7 +66,7 @@ def perform(job: Job) -> Record:
     """Runs a job in this process; returns the record."""
     program = workloads.load(job.program)
     begin = time.perf_counter()
-    solution = solve(program, job.solver, budget=Budget(job.solve_s, clock=PROCESSOR))
+    solution = solve(program, job.solver, budget=Budget(job.solve_s, clock=PROCESSOR), solvers=_solvers())
     judge = make_judge(program)
     translations = translate(judge, solution.mapping, job.translate_s, clock=time.process_time)
     source = find_source(program, program_path(job.program))
@@ -101,6 +102,10 @@ def perform(job: Job) -> Record:
     }
 
 
+def _solvers() -> Solvers:
+    return {**SOLVERS, **learned_solvers()}
+
+
 def outcome_of(job: Job, record: Record) -> str:
     """Returns the outcome of a run in one line."""
     return f"{record['kept'] or 'the default stays'}: {record['verdict']} ({record['wall_s']:.0f} s)"
@@ -120,7 +125,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", type=Path, required=True, metavar="PATH")
     parser.add_argument("--programs", nargs="+", metavar="NAME", help="by default all contended v5e and v6e ones")
-    parser.add_argument("--solver", default="order-search", choices=list(SOLVERS), metavar="NAME")
+    parser.add_argument("--solver", default="order-search", choices=list(_solvers()), metavar="NAME")
     parser.add_argument("--solve-seconds", type=float, default=60.0, metavar="S")
     parser.add_argument("--translate-seconds", type=float, default=60.0, metavar="S")
     parser.add_argument("--candidates", type=int, default=4, metavar="N")
