@@ -75,7 +75,8 @@ def test_ctrl_c_ends_the_view(tmp_path: Path) -> None:
         os.close(view)
     finally:
         run.unlock()
-    assert b"running, process" in text
+    words = b" ".join(text.split())  # a long path wraps the line anywhere
+    assert b"running, process" in words
     assert b"Traceback" not in text
 
 
