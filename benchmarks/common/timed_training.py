@@ -15,8 +15,9 @@ import jax
 
 from mallocmuzero.actors.evaluate.evaluate import Evaluation
 from mallocmuzero.actors.self_play.actor import PlayReport
-from mallocmuzero.actors.self_play.config import ACCESS
+from mallocmuzero.actors.self_play.config import ACCESS, RESIDENCY
 from mallocmuzero.actors.self_play.programs import ProgramContext
+from mallocmuzero.actors.self_play.residency_programs import ResidencyProgram
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.program.mapping import Mapping as MemoryMapping
 from mallocmuzero.env.program.program import Program
@@ -49,7 +50,7 @@ class Trained:
     Attributes:
       spent_s, wall_s: processor time that counts, and wall time with everything.
       updates, moves, games: counters of the run; games are whole games and branches.
-      first: the line of play that the training began with.
+      first: the line of play or the plan that the training began with.
       best: the best verified mapping of the training; without a finished game, the better of `policy` and `search`.
       policy, search: one game of the final policy alone, and one with search.
       mapping: the mapping of `best`.
@@ -114,7 +115,7 @@ def train_timed(config: TrainConfig, seconds: float) -> Trained:
     begin, begun = time.perf_counter(), time.process_time()
     followed = config.actor.followed(program)  # may search
     searched_s = time.process_time() - begun if config.actor.orders else 0.0
-    first_s, _ = ProgramContext(config.actor.game(program), followed).best
+    first_s = _first_s(config, program, followed)
     session, params = _train(config, program, max(0.0, seconds - searched_s))
     wall_s = time.perf_counter() - begin
     search = evaluation_search(config, SIMULATIONS)
@@ -134,6 +135,13 @@ def train_timed(config: TrainConfig, seconds: float) -> Trained:
         search=_ratio(searched),
         mapping=mapping,
     )
+
+
+def _first_s(config: TrainConfig, program: Program, followed: MemoryMapping | None) -> float:
+    """Returns the judged seconds of the plan or line of play that a training begins with."""
+    if config.actor.decisions == RESIDENCY:
+        return ResidencyProgram(program, config.actor).best[0]
+    return ProgramContext(config.actor.game(program), followed).best[0]
 
 
 def _best(session: "TimedSession", measured: Sequence[Evaluation]) -> tuple[float, MemoryMapping]:
