@@ -11,10 +11,9 @@ command may be stopped and repeated. `python -m benchmarks.learning.one_program_
 
 import argparse
 import sys
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..common.job_pool import Runs, add_arguments, one_thread, returning_traceback, run_missing
+from ..common.job_pool import add_arguments, one_thread, returning_traceback, run_missing
 
 if __name__ == "__main__":
     one_thread()
@@ -104,15 +103,11 @@ def main() -> int:
         for arm in ARMS
     ]
 
-    def read() -> Runs:
-        paths: list[Path] = [arguments.out]
-        return dict(read_runs(paths, key_of))
-
     return run_missing(
         jobs,
         perform,
         lambda job, runs: key_of(job.record()) not in runs,
-        read,
+        lambda: dict(read_runs([arguments.out], key_of)),
         say,
         arguments=arguments,
         seconds=lambda job: job.seconds,

@@ -3,19 +3,16 @@
 python -m benchmarks.learning.one_program_page
 """
 
-import argparse
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
-from mallocmuzero.env.storage.atomic import write_atomically
-from mallocmuzero.env.workloads import load
-
-from ..common.json_lines import Record, read_runs
+from ..common.json_lines import Record
 from ..common.marked_page import fill_marks
+from ..common.page_command import write_page
 from ..common.versions import is_current
-from ..solvers.references import reference
+from ..policy.problems import Problem
+from ..policy.tuned import tuned_ratio
 from .one_program import ARMS, FROZEN, LEARNING, RESULTS, key_of
 from .page import PAGE
 
@@ -37,7 +34,7 @@ def table(records: Sequence[Record]) -> list[str]:
     behind = []
     for objective, program, seconds, seed in runs:
         learning, frozen = (arms[objective, program, seconds, seed, arm] for arm in ARMS)
-        tuned = reference(load(program), objective)["tuned"]
+        tuned = tuned_ratio(Problem(program, 1.0, 1, objective))
         behind.append(100.0 * np.log(frozen["best"] / learning["best"]))
         figures = (tuned, learning["first"], learning["best"], frozen["best"])
         lines.append(
@@ -60,11 +57,7 @@ def render(page: str, records: Sequence[Record]) -> str:
 
 def main() -> None:
     """Writes the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    arguments = parser.parse_args()
-    records = [record for _, record in read_runs([arguments.results], key_of)]
-    write_atomically(PAGE, render(PAGE.read_text(encoding="utf-8"), records).encode())
+    write_page(__doc__, PAGE, RESULTS, key_of, render)
 
 
 if __name__ == "__main__":

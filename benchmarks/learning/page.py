@@ -3,7 +3,6 @@
 python -m benchmarks.learning.page
 """
 
-import argparse
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from mallocmuzero.env import workloads
-from mallocmuzero.env.storage.atomic import write_atomically
 
-from ..common.json_lines import ROOT, Record, read_runs
+from ..common.json_lines import ROOT, Record
 from ..common.marked_page import fill_marks
+from ..common.page_command import write_page
 from ..common.versions import is_current
 from ..policy.page import interval
 from .measure import RESULTS, key_of
@@ -97,10 +96,7 @@ def render(page: str, records: Sequence[Record], path: Path = PAGE) -> str:
 
 def main() -> None:
     """Writes the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    records = [record for _, record in read_runs([parser.parse_args().results], key_of)]
-    write_atomically(PAGE, render(PAGE.read_text(encoding="utf-8"), records).encode())
+    write_page(__doc__, PAGE, RESULTS, key_of, render)
 
 
 if __name__ == "__main__":
