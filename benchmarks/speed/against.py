@@ -1,9 +1,9 @@
 """Compares the speed of the game with an older checkout's, in one run: docs/results/speed.md.
 
-    python -m benchmarks.speed.against CHECKOUT [WORKLOAD ...] [--rounds 2] [--seconds 0.3]
+    python -m benchmarks.speed.against FOLDER [WORKLOAD ...] [--rounds 2] [--seconds 0.3]
 
-Both checkouts run in turn, each in processes of its own; the least processor time of all rounds counts. A checkout is a
-folder with the package's files; it is run by this interpreter, and compiles into the user's cache folder first.
+Both run in turn, each in processes of its own; the least processor time of all rounds counts. In FOLDER `mallocmuzero`
+is the older checkout, or a link to it. This interpreter runs it; it compiles into the user's cache folder first.
 """
 
 import argparse
@@ -11,7 +11,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 from ..common.json_lines import ROOT, append
@@ -31,13 +30,14 @@ print(json.dumps(speed.measure(sys.argv[1], float(sys.argv[2]), None)))
 """
 
 
-def figures(checkout: Path, workload: str, seconds: float) -> dict[str, float]:
-    """Returns the figures of one program, measured in a process of its own."""
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "mallocmuzero").symlink_to(checkout)
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([folder, str(checkout)])}
-        command = [sys.executable, "-c", _MEASURE, workload, str(seconds)]
-        done = subprocess.run(command, env=environment, cwd=checkout, stdout=subprocess.PIPE, text=True, check=True)
+def figures(folder: Path | None, workload: str, seconds: float) -> dict[str, float]:
+    """Returns the figures of one program, measured in a process of its own: of the package in `folder`, or this one."""
+    environment, root = dict(os.environ), ROOT
+    if folder is not None:
+        root = folder / "mallocmuzero"
+        environment["PYTHONPATH"] = os.pathsep.join([str(folder), str(root)])
+    command = [sys.executable, "-c", _MEASURE, workload, str(seconds)]
+    done = subprocess.run(command, env=environment, cwd=root, stdout=subprocess.PIPE, text=True, check=True)
     found: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
     return found
 
@@ -52,22 +52,22 @@ def commit(checkout: Path) -> str | None:
 def main() -> None:
     """Measures, and appends a row for each program."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("checkout", type=Path)
+    parser.add_argument("folder", type=Path)
     parser.add_argument("workload", nargs="*", default=WORKLOADS)
     parser.add_argument("--name", help="of the older checkout; its commit by default")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=0.3, help="time per figure")
     arguments = parser.parse_args()
-    older = arguments.checkout.resolve()
+    older = arguments.folder.absolute()
     for workload in arguments.workload:
-        best: dict[Path, dict[str, float]] = {older: {}, ROOT: {}}
+        best: dict[Path | None, dict[str, float]] = {older: {}, None: {}}
         for _ in range(arguments.rounds):
-            for checkout, known in best.items():
-                for name, value in figures(checkout, workload, arguments.seconds).items():
+            for folder, known in best.items():
+                for name, value in figures(folder, workload, arguments.seconds).items():
                     known[name] = min(value, known.get(name, value))
-        row = {"workload": workload, "before": best[older], "after": best[ROOT]}
-        append(RESULTS, {**row, "commits": [arguments.name or commit(older), commit(ROOT)]})
-        ratios = {name: round(best[older][name] / value, 2) for name, value in best[ROOT].items() if name not in COUNTS}
+        row = {"workload": workload, "before": best[older], "after": best[None]}
+        append(RESULTS, {**row, "commits": [arguments.name or commit(older / "mallocmuzero"), commit(ROOT)]})
+        ratios = {name: round(best[older][name] / value, 2) for name, value in best[None].items() if name not in COUNTS}
         print(f"{workload}: times as fast: {ratios}", flush=True)
 
 

@@ -32,6 +32,7 @@ from ...env.storage.cache import cache_folder
 _REFUSES = (0, 9)
 _KEPT_S = 30 * 24 * 3600.0
 _ENTRY, _READ, _UNFINISHED = "-cache", "-atime", "unfinished-"
+_FOLDER, _ENABLED = "jax_compilation_cache_dir", "jax_enable_compilation_cache"
 _SETTINGS = {
     "jax_persistent_cache_min_compile_time_secs": 0.0,
     "jax_persistent_cache_min_entry_size_bytes": 0,
@@ -47,7 +48,7 @@ def keeping_networks() -> Iterator[None]:
     JAX refuses its entries, and where no folder can be made.
     """
     global _keeping
-    given = jax.config.jax_compilation_cache_dir or not jax.config.jax_enable_compilation_cache
+    given = getattr(jax.config, _FOLDER) or not getattr(jax.config, _ENABLED)
     if given or _keeping or _version(jax.__version__) >= _REFUSES:
         yield
         return
@@ -60,10 +61,10 @@ def keeping_networks() -> Iterator[None]:
     before = {name: getattr(jax.config, name) for name in _SETTINGS}
     _keeping = True
     try:
-        _set({**_SETTINGS, "jax_compilation_cache_dir": str(mine)})
+        _set({**_SETTINGS, _FOLDER: str(mine)})
         yield
     finally:
-        _set({**before, "jax_compilation_cache_dir": None})
+        _set({**before, _FOLDER: None})
         _keeping = False
         with contextlib.suppress(OSError):
             _publish(mine, folder)
