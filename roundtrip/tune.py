@@ -36,6 +36,8 @@ _ANSWERS_WITH_CYCLES = 0.9
 _CANDIDATES = 4
 # A compilation may take so many times as long as the longest of the capture.
 _LONGER = 1.3
+# Until memory is assigned a compilation takes at most about this share of the time to the end; often it is a tenth.
+_ASSIGNMENT_SHARE = 0.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,13 +253,17 @@ def answers(longest_s: dict[str, float], candidates: int, left_s: float, with_cy
     `with_cycles` it is the last, and candidates go first, but for one.
     """
     most_s = _ANSWERS * max(0.0, left_s)
-    # A capture without variants may have gone to the end alone, which bounds the time until assignment.
-    one_s = _LONGER * longest_s.get(ASSIGNMENT, longest_s.get(CODE, 0.0))
+    one_s = _LONGER * _until_assignment_s(longest_s)
     to_the_end_s = _LONGER * longest_s.get(CODE, math.inf)
     if with_cycles and to_the_end_s + one_s <= _ANSWERS_WITH_CYCLES * max(0.0, left_s):
         return Answers(min(max(most_s - to_the_end_s, one_s), candidates * one_s), to_the_end_s)
     candidates_s = min(most_s, candidates * one_s)
     return Answers(candidates_s, to_the_end_s if candidates_s + to_the_end_s <= most_s else 0.0)
+
+
+def _until_assignment_s(longest_s: dict[str, float]) -> float:
+    """Returns the seconds of a compilation until memory is assigned, guessed if the capture made none."""
+    return longest_s.get(ASSIGNMENT, _ASSIGNMENT_SHARE * longest_s.get(CODE, 0.0))
 
 
 def _why_no_cycles(
@@ -281,7 +287,7 @@ def _why_no_cycles(
     if kept.to_the_end_s:
         return None
     longest = longest_s[CODE]
-    needed_s = now - begin + (_LONGER * (longest + longest_s.get(ASSIGNMENT, longest))) / _ANSWERS_WITH_CYCLES
+    needed_s = now - begin + _LONGER * (longest + _until_assignment_s(longest_s)) / _ANSWERS_WITH_CYCLES
     more = max(math.floor(minutes) + 1, math.ceil(1.1 * needed_s / 60.0))
     return (
         f"a compilation to the end takes {longest:.0f} s and {until - now:.0f} s are left, so that no gain could be "
