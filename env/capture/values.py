@@ -1,4 +1,4 @@
-"""Finds the definition of every array (pipeline step 3): looks through tuples, bitcasts, loops, copies and collectives."""
+"""Finds the definition of every array (pipeline step 3) behind tuples, bitcasts, loops, copies and collectives."""
 
 from ..errors import UserError
 from .collectives import Collectives
