@@ -109,6 +109,8 @@ class _Builder:
         """
         for time in sorted(self.log.schedule):
             name = self.log.schedule[time]
+            if name in self.values.elsewhere:
+                continue
             instruction = self.values.instructions.get(name)
             if instruction is None:
                 raise FormatError(

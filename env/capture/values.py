@@ -26,6 +26,7 @@ class Values:
       instructions: its instructions by name.
       loop_parameters: name of a parameter of a loop's condition or body -> the `while`.
       collectives: the collectives that run beside other instructions.
+      elsewhere: instructions that another core runs for one of them; MSA schedules them too, at no cost.
 
     Raises:
       UserError: the program holds instructions that capture does not understand.
@@ -49,6 +50,12 @@ class Values:
                     "devices, shard it otherwise, or compile for one device"
                 )
         self.collectives = Collectives(module, self.instructions, self._behind)
+        self.elsewhere = {
+            name
+            for instruction in self.instructions.values()
+            if instruction.opcode == "async-start"
+            for name in module.computations[(instruction.attribute("calls") or "").lstrip("%")].instructions
+        }
 
     def _behind(self, name: str, path: ShapeIndex) -> Position:
         """Returns the instruction that makes an array, and where in its result, behind tuples and bitcasts."""
