@@ -13,8 +13,6 @@ from . import worker
 # Dumps from before memory space assignment, which `assemble.py` reads of the default compilation alone.
 SCHEDULED_MODULE = "*.after_optimizations_before_buffer_assignment.txt"
 BUFFER_SIZES = "*.after_optimizations-buffer-assignment.txt"
-# The programs of other cores have dumps of their own: a gather on a SparseCore, for one.
-_OF_OTHER_CORES = ".extracted."
 # Processor time and versions, written by `compilations.py`.
 ANSWER_FILE = "answer.json"
 
@@ -50,7 +48,7 @@ def only_file(folder: Path, pattern: str) -> Path:
     Raises:
       FormatError: there is no such file, or more than one.
     """
-    found = sorted(path for path in folder.glob(pattern) if _OF_OTHER_CORES not in path.name)
+    found = sorted(path for path in folder.glob(pattern) if worker.OTHER_CORES not in path.name)
     if len(found) != 1:
         raise FormatError(
             f"{folder}: has {len(found)} files `{pattern}` where one is expected; "

@@ -16,7 +16,7 @@ Each line of standard input is a request for one compilation, as JSON: `folder` 
 
 - `lowering`: compile nothing, and leave the lowered module, `module.stablehlo`, a portable artifact of StableHLO.
 - `code`: compile to the end, and leave the module after code generation, `compiled.txt`. It names the cycles of each
-  instruction. Code generation takes most of the time.
+  instruction. Code generation takes most of the time. Where libtpu cannot hand the module over, its dump serves.
 - `assignment`: end this process as soon as the dump from after memory space assignment is complete.
 
 The compiler's log goes to `log.txt` in the folder of the request. One line `capture-done: {...}` on standard output
@@ -29,6 +29,7 @@ import inspect
 import json
 import os
 import resource
+import shutil
 import sys
 import sysconfig
 import threading
@@ -44,6 +45,10 @@ LOG_FILE = "log.txt"
 COMPILED_FILE = "compiled.txt"
 VERSIONS_FILE = "versions.json"
 MODULE_FILE = "module.stablehlo"
+# The dump from after code generation, which has the cycles of each instruction.
+GENERATED = ".after_codegen.txt"
+# The programs of other cores have dumps of their own: a gather on a SparseCore, for one.
+OTHER_CORES = ".extracted."
 # Attribute of a stored module of several partitions: the numbers of its devices.
 DEVICES = "mallocmuzero.devices"
 _SHARDINGS = ("sdy.sharding", "mhlo.sharding")
@@ -313,6 +318,29 @@ def leave_module(lowered: Any, folder: str) -> None:
     _answer(error, _cpu_s() - started_s)
 
 
+def take_generated(folder: str) -> bool:
+    """Takes the compiler's dump from after code generation for the compiled module; returns whether there is one.
+
+    libtpu 0.0.51 compiles programs whose gathers run on a SparseCore to the end, and then fails to hand the module
+    over: `async-update instruction should have 1 operands but sees 3`.
+    """
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(GENERATED) and OTHER_CORES not in name:
+            os.rename(os.path.join(folder, name), os.path.join(folder, COMPILED_FILE))
+            return True
+    return False
+
+
+def remove_others(folder: str, kept: set[str]) -> None:
+    """Removes what lies in a folder beside the files and folders `kept`."""
+    for name in set(os.listdir(folder)) - kept:
+        path = os.path.join(folder, name)
+        if os.path.isdir(path):
+            shutil.rmtree(path)
+        else:
+            os.unlink(path)
+
+
 def compile_once(lowered: Any, request: dict[str, Any]) -> None:
     """Answers one request; standard error goes to the request's log meanwhile."""
     folder = request["folder"]
@@ -321,8 +349,8 @@ def compile_once(lowered: Any, request: dict[str, Any]) -> None:
         return
     until_assigned = request["through"] == "assignment"
     options = dict(request["options"])
-    if request["dump"] or until_assigned:
-        options |= {"xla_dump_to": folder, "xla_dump_hlo_as_text": True}
+    before = set(os.listdir(folder))
+    options |= {"xla_dump_to": folder, "xla_dump_hlo_as_text": True}
     started_s = _cpu_s()
     if until_assigned:
         threading.Thread(target=_stop_once_assigned, args=(folder, started_s), daemon=True).start()
@@ -337,8 +365,11 @@ def compile_once(lowered: Any, request: dict[str, Any]) -> None:
         with open(os.path.join(folder, COMPILED_FILE), "w", encoding="utf-8") as file:
             file.write(text or "")
     except Exception as raised:  # noqa: BLE001 -- the compiler raises several kinds
-        error = f"the TPU compiler refused: {_first_line(raised)}"
+        if not take_generated(folder):
+            error = f"the TPU compiler refused: {_first_line(raised)}"
     finally:
+        if not request["dump"]:
+            remove_others(folder, before | {LOG_FILE, COMPILED_FILE})
         sys.stderr.flush()
         os.dup2(kept, 2)
         os.close(kept)
