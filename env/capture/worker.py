@@ -9,7 +9,8 @@ FUNCTION takes no argument and returns `(function, arguments)`: a function that 
 which may be abstract (`jax.ShapeDtypeStruct`); it is compiled for one device. A FUNCTION that takes one argument is
 given the devices of the topology, a NumPy array, to make its mesh of; its arguments then have the shardings that it
 gives them, and what is compiled is the program of one partition. It is traced once. Instead of a function, the worker
-reads a module that was lowered before; one of several partitions names its devices, in their order. FOLDER takes `versions.json`.
+reads a module that was lowered before; one of several partitions names its devices, in their order. FOLDER takes
+`versions.json`.
 
 Each line of standard input is a request for one compilation, as JSON: `folder` (an existing one), `options`, `dump`
 (leave the compiler's dumps), and `through`, the last step:

@@ -39,7 +39,7 @@ def test_what_the_user_can_mend(
 
 
 class Lowered:
-    """Stands for what `jax.jit(...).lower` returns: it dumps as the compiler does, then hands its module over or not."""
+    """Stands for what `jax.jit(...).lower` returns. It dumps as the compiler does, and hands its module over or not."""
 
     def __init__(self, error: str | None, dumps: tuple[str, ...]) -> None:
         self.error, self.dumps = error, dumps
