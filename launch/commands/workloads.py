@@ -71,12 +71,17 @@ def describe(program: "Program", split: str | None, part: str | None = None) -> 
         "accesses": program.num_accesses,
         "buffers": program.num_buffers,
         "loops": len(program.loop_trips),
-        "chips": 1,
+        "chips": chips(program),
         "decisions": game.decisions,
         "fast_share": None if served is None or not moved else float(served / moved),
         "latency_us": {model: {**latencies_us(program, model), **_bound(best_known, model, MICRO)} for model in MODELS},
         "robust": {"production_tuned": tuned_ratio(program), **_bound(best_known, "robust", 1.0)},
     }
+
+
+def chips(program: "Program") -> int:
+    """Returns the number of devices that the compiler made the program for; each runs its own part of the arrays."""
+    return int(program.provenance.get("partitions", 1))
 
 
 def latencies_us(program: "Program", model: str) -> dict[str, float | None]:

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from .common import Described, array, cross_entropy, training_step
-from .repeated import attend, parameters, scanned, standardised
+from .common import Described, array, training_step
+from .repeated import attend, entropy, parameters, scanned, standardised
 
 _WIDTH, _HEADS, _TAPS, _PIECES = 768, 12, 31, 1024
 
@@ -25,7 +25,7 @@ def conformer_scan_remat_train_b8() -> Described:
 
 def _training(layers: int, batch: int, rematerialised: bool) -> Described:
     def loss(params: Any, features: Any, labels: Any) -> Any:
-        return cross_entropy(_run(params, features, rematerialised), labels)
+        return entropy(_run(params, features, rematerialised), labels, product=True)
 
     return training_step(loss, _params(layers), array((batch, 1600, 80)), array((batch, 400), "int32"))
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from .common import Described, array, cross_entropy
-from .repeated import adam_step, attend, parameters, rms, rotated, scanned
+from .common import Described, array
+from .repeated import adam_step, attend, entropy, looked_up, parameters, rms, rotated, scanned
 
 _WIDTH, _HEADS, _HEAD, _HIDDEN, _VOCABULARY = 1024, 8, 128, 4096, 16384
 
@@ -20,12 +20,12 @@ def gemma_scan_train_b4_s512() -> Described:
 
 def gemma_scan_remat_train_b8_s512() -> Described:
     """Training step of twelve scanned layers, computed again for their gradients, batch 8, length 512."""
-    return _training(12, 8, 512, rematerialised=True)
+    return _training(12, 8, 512, rematerialised=True, product=True)
 
 
-def _training(layers: int, batch: int, length: int, rematerialised: bool) -> Described:
+def _training(layers: int, batch: int, length: int, rematerialised: bool, product: bool = False) -> Described:
     def loss(params: Any, ids: Any, labels: Any) -> Any:
-        return cross_entropy(_logits(params, _run(params, ids, rematerialised)), labels)
+        return entropy(_logits(params, _run(params, ids, rematerialised, product)), labels, product)
 
     ids = array((batch, length), "int32")
     return adam_step(loss, _params(layers), ids, ids)
@@ -44,8 +44,9 @@ def _params(layers: int) -> Any:
     return parameters({"table": (_VOCABULARY, _WIDTH), "last": (_WIDTH,)}) | {"layers": parameters(shapes, layers)}
 
 
-def _run(params: Any, ids: Any, rematerialised: bool) -> Any:
-    return scanned(_layer, params["layers"], params["table"][ids] * 32, rematerialised=rematerialised)
+def _run(params: Any, ids: Any, rematerialised: bool, product: bool = False) -> Any:
+    x = looked_up(params["table"], ids, product) * 32
+    return scanned(_layer, params["layers"], x, rematerialised=rematerialised)
 
 
 def _layer(params: Any, x: Any) -> Any:

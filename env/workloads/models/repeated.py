@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from .common import Described, array
+from .common import Described, array, cross_entropy
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -75,6 +75,24 @@ def attend(q: Any, k: Any, v: Any, causal: bool = False) -> Any:
         scores = jnp.where(jnp.tri(length, k.shape[1], dtype=bool), scores, -1e9)
     weights = jax.nn.softmax(scores, -1).astype(v.dtype)
     return jnp.einsum("bghst,btgd->bsghd", weights, v).reshape(batch, length, heads * width)
+
+
+def looked_up(table: Any, ids: Any, product: bool) -> Any:
+    """Returns rows of a table, gathered, or by a product with one-hot rows, which no other core of a chip takes over."""
+    import jax
+
+    return jax.nn.one_hot(ids, table.shape[0], dtype=table.dtype) @ table if product else table[ids]
+
+
+def entropy(logits: Any, labels: Any, product: bool) -> Any:
+    """Returns the mean cross entropy, gathered or by one-hot rows; see `common.cross_entropy`."""
+    import jax
+    import jax.numpy as jnp
+
+    if not product:
+        return cross_entropy(logits, labels)
+    likelihood = jax.nn.log_softmax(logits.astype(jnp.float32))
+    return -jnp.mean(jnp.sum(likelihood * jax.nn.one_hot(labels, logits.shape[-1]), -1))
 
 
 def adam_step(loss: Callable[..., Any], params: Any, *batch: Any) -> Described:

@@ -3,8 +3,8 @@ arXiv:2307.08621."""
 
 from typing import Any
 
-from .common import Described, array, cross_entropy, training_step
-from .repeated import parameters, rms, scanned
+from .common import Described, array, training_step
+from .repeated import entropy, looked_up, parameters, rms, scanned
 
 _WIDTH, _HEADS, _CHUNK, _VOCABULARY = 768, 6, 128, 16384
 
@@ -16,7 +16,7 @@ def retnet_scan_b8_s1024() -> Described:
 
 def retnet_scan_train_b4_s1024() -> Described:
     """Training step of six scanned layers, batch 4, length 1024 in chunks of 128."""
-    return _training(6, 4, 1024, rematerialised=False)
+    return _training(6, 4, 1024, rematerialised=False, product=True)
 
 
 def retnet_scan_remat_train_b8_s1024() -> Described:
@@ -24,9 +24,9 @@ def retnet_scan_remat_train_b8_s1024() -> Described:
     return _training(8, 8, 1024, rematerialised=True)
 
 
-def _training(layers: int, batch: int, length: int, rematerialised: bool) -> Described:
+def _training(layers: int, batch: int, length: int, rematerialised: bool, product: bool = False) -> Described:
     def loss(params: Any, ids: Any, labels: Any) -> Any:
-        return cross_entropy(_run(params, ids, rematerialised), labels)
+        return entropy(_run(params, ids, rematerialised, product), labels, product)
 
     ids = array((batch, length), "int32")
     return training_step(loss, _params(layers), ids, ids)
@@ -45,8 +45,9 @@ def _params(layers: int) -> Any:
     return parameters({"table": (_VOCABULARY, _WIDTH), "last": (_WIDTH,)}) | {"layers": parameters(shapes, layers)}
 
 
-def _run(params: Any, ids: Any, rematerialised: bool) -> Any:
-    x = scanned(_layer, params["layers"], params["table"][ids], rematerialised=rematerialised)
+def _run(params: Any, ids: Any, rematerialised: bool, product: bool = False) -> Any:
+    x = looked_up(params["table"], ids, product)
+    x = scanned(_layer, params["layers"], x, rematerialised=rematerialised)
     return rms(x, params["last"]) @ params["table"].T
 
 
