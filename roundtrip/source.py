@@ -58,7 +58,7 @@ def find_source(program: Program, path: Path | None = None, folder: Path | None 
         entry = workload(program.name)
         if entry.sha256 == program.sha256:
             found = MODELS_PARENT if folder is None else folder
-            return Source(entry.reference, find_target(entry.target)[1], found, {}, versions, module)
+            return Source(entry.reference, find_target(entry.target)[1], found, entry.options, versions, module)
     function, topology = provenance.get("function"), provenance.get("topology")
     if not (isinstance(function, str) and ":" in function and isinstance(topology, str)):
         missing = "function" if not (isinstance(function, str) and ":" in function) else "topology"

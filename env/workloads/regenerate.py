@@ -114,7 +114,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"[{_clock(begun)}] {line}", flush=True)
 
     try:
-        chosen = [workload(name) for name in options.names or all_names()]
+        chosen = [workload(name) for name in options.names or all_names() if options.names or not workload(name).left_out]
         python = options.python or managed_python(say)
     except UserError as error:
         print(f"regenerate: {error}", file=sys.stderr)
@@ -197,6 +197,7 @@ def _regenerate(job: _Job, begun: float) -> Outcome:
                 python=job.python,
                 name=entry.name,
                 family=entry.family,
+                options=entry.options,
                 working_folder=MODELS_PARENT,
                 passes=0 if quick else (_passes(committed) if job.passes is None else job.passes),
                 quick=quick,

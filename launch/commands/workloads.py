@@ -80,8 +80,12 @@ def describe(program: "Program", split: str | None, part: str | None = None) -> 
 
 
 def chips(program: "Program") -> int:
-    """Returns the number of devices that the compiler made the program for; each runs its own part of the arrays."""
-    return int(program.provenance.get("partitions", 1))
+    """Returns the number of chips that run a program together: those of its topology, where it is of several parts."""
+    from math import prod
+
+    if program.provenance.get("partitions", 1) == 1:
+        return 1
+    return prod(map(int, program.provenance["topology"].partition(":")[2].split("x")))
 
 
 def latencies_us(program: "Program", model: str) -> dict[str, float | None]:

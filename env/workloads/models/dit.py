@@ -1,4 +1,4 @@
-"""Diffusion transformers under `lax.scan`, after Peebles and Xie 2023, arXiv:2212.09748: layers scaled by a condition."""
+"""Diffusion transformers under `lax.scan`, after Peebles and Xie 2023, arXiv:2212.09748."""
 
 from typing import Any
 

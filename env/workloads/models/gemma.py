@@ -1,4 +1,4 @@
-"""Gemma-style decoders under `lax.scan`, after Gemma Team 2024, arXiv:2403.08295: one key for all queries, gated GELU."""
+"""Gemma-style decoders under `lax.scan`, after Gemma Team 2024, arXiv:2403.08295."""
 
 from typing import Any
 
@@ -10,7 +10,10 @@ _WIDTH, _HEADS, _HEAD, _HIDDEN, _VOCABULARY = 1024, 8, 128, 4096, 16384
 
 def gemma_scan_b4_s512() -> Described:
     """Inference with twelve scanned layers, batch 4, length 512: logits of the last token."""
-    return (lambda params, ids: _logits(params, _run(params, ids, False)[:, -1])), (_params(12), array((4, 512), "int32"))
+    return (lambda params, ids: _logits(params, _run(params, ids, False)[:, -1])), (
+        _params(12),
+        array((4, 512), "int32"),
+    )
 
 
 def gemma_scan_train_b4_s512() -> Described:

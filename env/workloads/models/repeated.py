@@ -78,7 +78,7 @@ def attend(q: Any, k: Any, v: Any, causal: bool = False) -> Any:
 
 
 def looked_up(table: Any, ids: Any, product: bool) -> Any:
-    """Returns rows of a table, gathered, or by a product with one-hot rows, which no other core of a chip takes over."""
+    """Returns rows of a table, gathered, or by a product with one-hot rows, which the matrix unit does."""
     import jax
 
     return jax.nn.one_hot(ids, table.shape[0], dtype=table.dtype) @ table if product else table[ids]

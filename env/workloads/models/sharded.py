@@ -79,7 +79,7 @@ def llama_wide(devices: Any) -> Described:
 
 
 def llama_prefill(devices: Any) -> Described:
-    """Inference with a scanned Llama, batch 4, length 512, all chips by model."""
+    """Inference with a scanned Llama, batch 4, length 512, split by batch and by model."""
     from .llama_scan import llama_scan_b4_s512
 
     return spread(llama_scan_b4_s512(), _mesh(devices, 4), 1, "model")

@@ -1,4 +1,4 @@
-"""T5 under `lax.scan`, in plain JAX, after Raffel et al. 2020, arXiv:1910.10683: an encoder, and a decoder that sees it."""
+"""T5 under `lax.scan`, in plain JAX, after Raffel et al. 2020, arXiv:1910.10683."""
 
 from typing import Any
 
