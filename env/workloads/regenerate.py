@@ -114,7 +114,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"[{_clock(begun)}] {line}", flush=True)
 
     try:
-        chosen = [workload(name) for name in options.names or all_names() if options.names or not workload(name).left_out]
+        chosen = [workload(name) for name in options.names or all_names()]
+        chosen = [entry for entry in chosen if options.names or not entry.left_out]
         python = options.python or managed_python(say)
     except UserError as error:
         print(f"regenerate: {error}", file=sys.stderr)

@@ -29,7 +29,7 @@ def bert_large_train_b4() -> Described:
 
 
 def bert_large_adam_b8() -> Described:
-    """Training step with Adam of BERT-large, 24 layers, batch 8, length 128."""
+    """Training step with Adam of BERT-large, 24 layers, two batches of 4 x 128 whose losses are added."""
     from transformers import BertConfig, FlaxBertForMaskedLM
 
     config = BertConfig(
@@ -42,8 +42,12 @@ def bert_large_adam_b8() -> Described:
     )
     model, params = transformers_model(FlaxBertForMaskedLM, config, (1, 128))
 
-    def loss(params: Any, ids: Any, mask: Any, labels: Any) -> Any:
-        return cross_entropy(model(ids, attention_mask=mask, params=params, train=False).logits, labels)
+    def loss(params: Any, *batch: Any) -> Any:
+        parts = zip(*(given.reshape(2, 4, 128) for given in batch), strict=True)
+        return sum(
+            cross_entropy(model(ids, attention_mask=mask, params=params, train=False).logits, labels)
+            for ids, mask, labels in parts
+        )
 
     ids = array((8, 128), "int32")
     return adam_step(loss, params, ids, ids, ids)

@@ -8,8 +8,8 @@ from .repeated import adam_step, attend, parameters, standardised
 _WIDTH, _HEADS, _PATCH = 384, 8, 16
 
 
-def cait_36_adam_b16() -> Described:
-    """Training step with Adam of CaiT-S36: 36 layers of width 384 with scaled branches, batch 16."""
+def cait_48_adam_b16() -> Described:
+    """Training step with Adam of a CaiT of 48 layers of width 384 with scaled branches, batch 16."""
     shapes = {
         "qkv": (_WIDTH, 3, _HEADS, _WIDTH // _HEADS),
         "qkv_bias": (3, 1, 1, _HEADS, _WIDTH // _HEADS),
@@ -25,7 +25,7 @@ def cait_36_adam_b16() -> Described:
         "between": (_WIDTH,),
     }
     params = parameters({"patch": (_PATCH**2 * 3, _WIDTH), "place": (196, _WIDTH), "classes": (_WIDTH, 1000)})
-    params["layers"] = [parameters(shapes) for _ in range(36)]
+    params["layers"] = [parameters(shapes) for _ in range(48)]
 
     def loss(params: Any, images: Any, labels: Any) -> Any:
         return cross_entropy(_run(params, images), labels)

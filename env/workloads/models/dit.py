@@ -10,7 +10,7 @@ _WIDTH, _HEADS, _PATCH = 768, 12, 2
 
 def dit_scan_b16() -> Described:
     """Inference with DiT-B/2 on 32 x 32 latents, batch 16, twelve scanned layers."""
-    return (lambda *given: _run(*given, False)), _arguments(12, 16)
+    return (lambda *given: _run(*given, rematerialised=False)), _arguments(12, 16)
 
 
 def dit_scan_train_b8() -> Described:
@@ -27,7 +27,7 @@ def _training(layers: int, batch: int, rematerialised: bool) -> Described:
     params, x, when, kind = _arguments(layers, batch)
 
     def loss(params: Any, x: Any, when: Any, kind: Any, noise: Any) -> Any:
-        return squared_error(_run(params, x, when, kind, rematerialised), noise)
+        return squared_error(_run(params, x, when, kind, rematerialised=rematerialised), noise)
 
     return training_step(loss, params, x, when, kind, x)
 
@@ -55,7 +55,7 @@ def _arguments(layers: int, batch: int) -> tuple[Any, ...]:
     return params, array((batch, 32, 32, 4)), array((batch, 256)), array((batch,), "int32")
 
 
-def _run(params: Any, x: Any, when: Any, kind: Any, rematerialised: bool) -> Any:
+def _run(params: Any, x: Any, when: Any, kind: Any, *, rematerialised: bool) -> Any:
     import jax
     import jax.numpy as jnp
 

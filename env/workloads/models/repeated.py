@@ -1,6 +1,6 @@
 """Layers in plain JAX that `jax.lax.scan` repeats: their parameters are stacked, and one layer's code is compiled."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .common import Described, array, cross_entropy
@@ -8,7 +8,7 @@ from .common import Described, array, cross_entropy
 Shapes = dict[str, tuple[int, ...]]
 
 
-def parameters(shapes: Shapes, times: int = 0, dtype: str = "bfloat16") -> dict[str, Any]:
+def parameters(shapes: Mapping[str, tuple[int, ...]], times: int = 0, dtype: str = "bfloat16") -> dict[str, Any]:
     """Returns abstract parameters by name; with `times` those of as many layers, stacked on the first axis."""
     stack = (times,) if times else ()
     return {name: array((*stack, *shape), dtype) for name, shape in shapes.items()}
