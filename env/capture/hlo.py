@@ -170,7 +170,7 @@ def read_module(path: Path) -> Module:
                     if match:
                         name, lines = match.group(2), []
                         entry = name if match.group(1) else entry
-                elif line == "}":
+                elif line == "}" or line.startswith("}, execution_thread="):
                     computations[name] = Computation(name, lines, path)
                     name = None
                 elif line.strip():
