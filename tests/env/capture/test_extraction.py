@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from committed import NOT_READ_BACK, READ_BACK
+from committed import MOST, NOT_READ_BACK, READ_BACK
 from printed_estimate import with_copies, without_copies
 
 from mallocmuzero.env.program.mapping import CROSS_PROGRAM, PREFETCH, WRITE_BACK
@@ -49,7 +49,7 @@ def test_production_mapping_is_legal(name):
     assert verify(program, program.target, program.production) == []
 
 
-@pytest.mark.parametrize("name", READ_BACK)
+@pytest.mark.parametrize("name", MOST)
 def test_the_estimate_depends_on_every_part(name):
     """A figure that came out whatever the mapping would prove nothing."""
     program = load(name)
@@ -57,8 +57,8 @@ def test_the_estimate_depends_on_every_part(name):
     program.access_bytes[:] = changed
     assert program.production is not None
     printed = program.compiler["estimate_without_copies_s"]
-    # Of a compute-bound program (MLP-Mixer) little moves; what is right agrees to 1e-4.
-    assert without_copies(program, program.production) != pytest.approx(printed, rel=3e-4)
+    # Of a compute-bound program (MLP-Mixer) little moves; what is right agrees to 5e-5.
+    assert without_copies(program, program.production) != pytest.approx(printed, rel=1e-4)
 
 
 @pytest.mark.parametrize("name", NOT_READ_BACK)
