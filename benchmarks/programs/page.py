@@ -18,12 +18,12 @@ from mallocmuzero.env.program.target import GENERATIONS
 from mallocmuzero.launch.commands.workloads import describe, headroom
 
 from ..common.marked_page import fill_marks
+from ..round_trip.records import LONG
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "benchmark.md"
 PICTURE = DOCS / "results" / "benchmark.png"
 MODELS = ("msa", "cycles")
-LONG = 10_000
 COLOURS = {"train": "#4477aa", "validation": "#228833", "heldout": "#cc6677", "control": "#888888"}
 
 
