@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from ..env.errors import UserError
 from ..version import VERSION
@@ -23,6 +24,7 @@ COMMANDS = (
     "show",
     "report",
     "impose",
+    "confirm",
     "train",
     "status",
     "evaluate",
@@ -37,7 +39,7 @@ USAGE_STATUS = 2
 INTERRUPT_STATUS = 130
 _EXIT_STATUSES = """exit status:
   0    done
-  1    `verify` found violations, or `pack` no solution
+  1    `verify` found violations, `pack` no solution, or `confirm` that options do not hold
   2    an argument or a file cannot be used; one line on standard error says why and how to mend it
   130  stopped by Ctrl-C; what the command keeps until then has been written
   143  the same by SIGTERM
@@ -105,9 +107,16 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     return make_parser().parse_args(arguments)
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser, and those of its commands, whose errors are one line like all others."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}; see `{self.prog} --help`")
+
+
 def make_parser() -> argparse.ArgumentParser:
-    """Returns the parser of the whole command line."""
-    parser = argparse.ArgumentParser(
+    """Returns the parser of the whole command line; it raises UserError for what it cannot parse."""
+    parser = _Parser(
         prog="mallocmuzero",
         description="Maps the tensors of TPU programs to fast memory, and makes compiler options of the mappings.",
         epilog=_EXIT_STATUSES,

@@ -64,7 +64,9 @@ class Assembly:
         sizes = read_sizes(only_file(folder, BUFFER_SIZES))
         compiled = read_module(only_file(folder, COMPILED_FILE))
         log = read_log(folder / LOG_FILE)
-        self._extraction = extract(module, log, sizes, target, name=name, family=family, provenance=provenance or {})
+        # Files of one device do not say so.
+        origin = (provenance or {}) | ({"partitions": module.partitions} if module.partitions > 1 else {})
+        self._extraction = extract(module, log, sizes, target, name=name, family=family, provenance=origin)
         self._schedule = log.schedule
         self._space = log.options.get("alternate_memory_space", _SPACES.get(target.name, 1))
         production = read_production(self._extraction, compiled, log)
@@ -122,12 +124,13 @@ class Assembly:
         """Returns the number of pairs of a mapping that the cycle table lacks."""
         return self.pairs.unseen(mapping)
 
-    def program(self, variants: bool = False) -> Program:
+    def program(self, variants: bool = False, own_cycles: bool = False) -> Program:
         """Returns the program.
 
         Args:
           variants: add the variants, scored, and the cycle table. Without further compilations both are useless: the
             default compilation alone tells nothing of other placements.
+          own_cycles: add the cycle table all the same. It prices the default's own mapping.
         """
         self._compiler["inexpressible"] = self._inexpressible
         if self._generated:
@@ -137,11 +140,10 @@ class Assembly:
             production=self._production,
             compiler={**self._compiler, "variants_left_out": self._left_out} if variants else self._compiler,
         )
-        if not variants:
-            return program
-        table = self.pairs.table()
-        program = replace(program, cycles=table if table.num_pairs else None)
-        return replace(program, variants=self._scored(program))
+        if variants or own_cycles:
+            table = self.pairs.table()
+            program = replace(program, cycles=table if table.num_pairs else None)
+        return replace(program, variants=self._scored(program)) if variants else program
 
     def _scored(self, program: Program) -> tuple[Variant, ...]:
         """Returns the variants with their latencies; only those that are best under an objective keep their mapping."""

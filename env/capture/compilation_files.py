@@ -48,7 +48,7 @@ def only_file(folder: Path, pattern: str) -> Path:
     Raises:
       FormatError: there is no such file, or more than one.
     """
-    found = sorted(folder.glob(pattern))
+    found = sorted(path for path in folder.glob(pattern) if worker.OTHER_CORES not in path.name)
     if len(found) != 1:
         raise FormatError(
             f"{folder}: has {len(found)} files `{pattern}` where one is expected; "
