@@ -167,6 +167,8 @@ def read_module(path: Path) -> Module:
                 elif line == "}":
                     computations[name] = Computation(name, lines, path)
                     name = None
+                elif lines and not line.startswith(" "):
+                    lines[-1] += line  # A kernel's metadata may go on over several lines.
                 elif line.strip():
                     lines.append(line)
     except OSError as error:
