@@ -122,12 +122,13 @@ class Assembly:
         """Returns the number of pairs of a mapping that the cycle table lacks."""
         return self.pairs.unseen(mapping)
 
-    def program(self, variants: bool = False) -> Program:
+    def program(self, *, variants: bool = False, cycles: bool = False) -> Program:
         """Returns the program.
 
         Args:
           variants: add the variants, scored, and the cycle table. Without further compilations both are useless: the
             default compilation alone tells nothing of other placements.
+          cycles: add the cycle table alone.
         """
         self._compiler["inexpressible"] = self._inexpressible
         if self._generated:
@@ -137,11 +138,10 @@ class Assembly:
             production=self._production,
             compiler={**self._compiler, "variants_left_out": self._left_out} if variants else self._compiler,
         )
-        if not variants:
-            return program
-        table = self.pairs.table()
-        program = replace(program, cycles=table if table.num_pairs else None)
-        return replace(program, variants=self._scored(program))
+        if variants or cycles:
+            table = self.pairs.table()
+            program = replace(program, cycles=table if table.num_pairs else None)
+        return replace(program, variants=self._scored(program)) if variants else program
 
     def _scored(self, program: Program) -> tuple[Variant, ...]:
         """Returns the variants with their latencies; only those that are best under an objective keep their mapping."""
