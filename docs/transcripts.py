@@ -27,7 +27,7 @@ _BLOCK = re.compile(
 )
 _MODULE = re.compile(r"```python\n# (\w+\.py)\n(.*?)```", re.DOTALL)
 # The compiler's Python is an option of these commands, which pages leave out.
-_COMPILES = ("capture", "impose", "tune")
+_COMPILES = ("capture", "confirm", "impose", "tune")
 
 
 def blocks(text: str) -> dict[str, str]:

@@ -23,6 +23,7 @@ COMMANDS = (
     "show",
     "report",
     "impose",
+    "confirm",
     "train",
     "status",
     "evaluate",
@@ -37,7 +38,7 @@ USAGE_STATUS = 2
 INTERRUPT_STATUS = 130
 _EXIT_STATUSES = """exit status:
   0    done
-  1    `verify` found violations, or `pack` no solution
+  1    `verify` found violations, `pack` no solution, or `confirm` that options do not hold
   2    an argument or a file cannot be used; one line on standard error says why and how to mend it
   130  stopped by Ctrl-C; what the command keeps until then has been written
   143  the same by SIGTERM

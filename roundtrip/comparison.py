@@ -3,7 +3,8 @@
 from collections import Counter
 from typing import Any
 
-from ..env.physics.cost import MODELS
+from ..env.physics.cost import CYCLES, MODELS
+from ..env.physics.cycles import exact_share
 from ..env.physics.objective import latencies, make_judge
 from ..env.program.mapping import COPY_FIELDS, Mapping
 from ..env.program.program import Program
@@ -41,26 +42,33 @@ def gains(default: dict[str, Any], promised: dict[str, Any], confirmed: dict[str
 
     Returns:
       By cost model: `promised_percent` and `confirmed_percent`, the gains in percent of the default, and `share`, the
-      part of the promise that came true. None if a latency is None; `share` also if nothing was promised.
+      part of the promise that came true. None if a latency that it needs is None; `share` also if nothing was promised.
     """
     found: dict[str, Any] = {}
     for model, before in default.items():
         hoped, real = promised[model], confirmed[model]
-        if before is None or hoped is None or real is None:
-            found[model] = {"promised_percent": None, "confirmed_percent": None, "share": None}
-            continue
-        gain = before - hoped
+        gain = None if before is None or hoped is None else before - hoped
+        came = None if before is None or real is None else before - real
         found[model] = {
-            "promised_percent": 100.0 * gain / before,
-            "confirmed_percent": 100.0 * (before - real) / before,
-            "share": (before - real) / gain if gain > 0 else None,
+            "promised_percent": None if gain is None else 100.0 * gain / before,
+            "confirmed_percent": None if came is None else 100.0 * came / before,
+            "share": came / gain if came is not None and gain is not None and gain > 0 else None,
         }
     return found
 
 
-def in_us(program: Program, mapping: Mapping) -> dict[str, float | None]:
-    """Returns the steady latency of a mapping in microseconds by cost model; None if a model cannot price it."""
-    return {model: None if s is None else s * 1e6 for model, s in latencies(program, mapping).items()}
+def in_us(program: Program, mapping: Mapping, told_only: bool = False) -> dict[str, float | None]:
+    """Returns the steady latency of a mapping in microseconds by cost model; None if a model cannot price it.
+
+    Args:
+      program: the program.
+      mapping: the mapping.
+      told_only: cycles count as unknown unless compilations have shown all of them.
+    """
+    found = {model: None if s is None else s * 1e6 for model, s in latencies(program, mapping).items()}
+    if told_only and found[CYCLES] is not None and exact_share(program, mapping.access_fast) < 1.0:
+        found[CYCLES] = None
+    return found
 
 
 def flags_us(program: Program, objective: str | None = None) -> dict[str, float | None] | None:

@@ -2,8 +2,9 @@
 
 The compiler is asked about each candidate until memory is assigned, which takes seconds, and then about the best one to
 the end, which tells the cycles of its placement exactly. If time is short, the compilation to the end comes before
-further candidates. A candidate that is refused, dropped, too slow, or crashes the
-compiler is reported and left out. If none is better than the compiler's default, the default stays.
+further candidates. Where cycles count, nothing is kept whose cycles the compiler has not told. A candidate that is
+refused, dropped, too slow, or crashes the compiler is reported and left out. If none is better than the compiler's
+default, the default stays.
 """
 
 import math
@@ -13,6 +14,8 @@ from dataclasses import dataclass, field, replace
 
 from ..env.capture.compiler import TimeLimitError
 from ..env.errors import UserError
+from ..env.physics.cost import MSA
+from ..env.physics.cycles import exact_share
 from ..env.physics.objective import Judge, make_judge
 from ..env.program.mapping import Mapping
 from ..env.program.program import Program
@@ -51,6 +54,8 @@ class Confirmation:
       default: the mapping that the compiler makes without options.
       attempts: in the order of the candidates.
       kept: the best attempt that is better than the default; None if there is none.
+      untold: the attempt that seemed best when time was up, and whose cycles the compiler had not told; None if there
+        was time.
       candidates_s, to_the_end_s: wall seconds of the compilations until assignment, and of those to the end.
     """
 
@@ -58,6 +63,7 @@ class Confirmation:
     default: Mapping
     attempts: list[Attempt] = field(default_factory=list)
     kept: Attempt | None = None
+    untold: Attempt | None = None
     candidates_s: float = 0.0
     to_the_end_s: float = 0.0
 
@@ -78,6 +84,7 @@ def confirm(
     candidates: Sequence[Candidate],
     compiler: RealCompiler,
     *,
+    ranking: str | None = None,
     quick: bool = False,
     just_captured: bool = False,
     time_left_s: Callable[[], float] = lambda: math.inf,
@@ -91,6 +98,8 @@ def confirm(
       objective: the objective that decides which is best; see `make_judge`.
       candidates: best foreseen first.
       compiler: of the program.
+      ranking: the objective that tells which candidate is compiled to the end next; None for `objective`. A cycle table
+        of one compilation cannot price other placements: then `msa`.
       quick: compile no candidate to the end; cycles are then those of the program's table.
       just_captured: the production mapping is this compiler's default, so that the default is not compiled again, nor
         a candidate whose mapping was captured, until it is the best.
@@ -129,7 +138,7 @@ def confirm(
         if attempt.compiled is not None and not quick:
             kept_s = reserve_s
     result.candidates_s = time.monotonic() - begin
-    _keep_best(result, objective, compiler, quick=quick, time_left_s=time_left_s, progress=progress)
+    _keep_best(result, objective, compiler, ranking=ranking, quick=quick, time_left_s=time_left_s, progress=progress)
     result.to_the_end_s = time.monotonic() - begin - result.candidates_s
     return result
 
@@ -153,6 +162,7 @@ def _keep_best(
     objective: str | None,
     compiler: RealCompiler,
     *,
+    ranking: str | None,
     quick: bool,
     time_left_s: Callable[[], float],
     progress: Callable[[str], None],
@@ -160,11 +170,12 @@ def _keep_best(
     """Keeps the best attempt, compiled to the end unless `quick`; the next best if its exact cycles make it worse."""
     while True:
         judge = make_judge(result.program, objective)
-        better = [attempt for attempt in result.attempts if _gain(judge, result.default, attempt) > _LEAST_GAIN]
-        if not better:
+        ranked = judge if ranking is None else make_judge(result.program, ranking)
+        gain = {id(one): _gain(judge if one.exact else ranked, result.default, one) for one in result.attempts}
+        best = max(result.attempts, key=lambda attempt: gain[id(attempt)], default=None)
+        if best is None or gain[id(best)] <= _LEAST_GAIN:
             progress("no options are better than XLA's default, which stays")
             return
-        best = max(better, key=lambda attempt: _gain(judge, result.default, attempt))
         if best.exact or quick:
             result.kept = best
             return
@@ -180,14 +191,38 @@ def _keep_best(
                 progress=said.append,
             )
         if again.compiled is None and time_left_s() <= 0:
-            progress(f"no time to compile {best.candidate.kind} to the end: its cycles are of the program's table")
-            result.kept = best
+            _keep_what_is_told(result, judge, best, progress)
             return
         for line in said:
             progress(line)
         best.compiled, best.error, best.exact = again.compiled, again.error, True
         if again.compiled is not None:
             result.program = again.compiled.program
+
+
+def _keep_what_is_told(result: Confirmation, judge: Judge, best: Attempt, progress: Callable[[str], None]) -> None:
+    """Keeps the best attempt that can be judged without a further compilation; `best` is the one without its own."""
+    kind = best.candidate.kind
+    told = [
+        attempt
+        for attempt in result.attempts
+        if _gain(judge, result.default, attempt) > _LEAST_GAIN and _is_told(result.program, judge, attempt)
+    ]
+    result.kept = max(told, key=lambda attempt: _gain(judge, result.default, attempt), default=None)
+    if result.kept is best:
+        progress(f"no time to compile {kind} to the end: its cycles are of the program's table")
+        return
+    result.untold = best
+    instead = "XLA's default stays" if result.kept is None else f"{result.kept.candidate.kind} is kept instead"
+    progress(f"no time to compile {kind} to the end, so that its cycles are not known: {instead}")
+
+
+def _is_told(program: Program, judge: Judge, attempt: Attempt) -> bool:
+    """Returns whether the compiler has told all cycles of an attempt, if they count at all."""
+    if attempt.exact or judge.objective == MSA:
+        return True
+    assert attempt.compiled is not None
+    return exact_share(program, attempt.compiled.mapping.access_fast) == 1.0
 
 
 def _attempt(

@@ -4,6 +4,7 @@ The options are those of libtpu 0.0.51, found by experiment (docs/round-trip.md)
 name a value by the instruction and the shape index that define it, and a use by instruction and operand number.
 """
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -89,6 +90,28 @@ def prefetch_option(program: Program, wanted_start: ArrayLike) -> CompilerOption
             f"override_options {{ after_instruction {{ {_name(after)} }} }} }}"
         )
     return {PREFETCHES: " ".join(overrides)} if overrides else {}
+
+
+def read_options(path: Path) -> CompilerOptions:
+    """Returns the options of a file that `tune` or `impose` wrote.
+
+    Raises:
+      UserError: the file cannot be read, or is no JSON object of texts.
+    """
+    try:
+        options = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror or error})") from error
+    except ValueError as error:
+        raise UserError(f"{path}: is no JSON ({error}); give the file that `tune -o` wrote") from error
+    if not isinstance(options, dict):
+        raise UserError(f"{path}: is no JSON object; give the file that `tune -o` wrote")
+    for name, value in options.items():
+        if not isinstance(value, str):
+            raise UserError(
+                f"{path}: `{name}` is {type(value).__name__}, not a text; give the file that `tune -o` wrote"
+            )
+    return options
 
 
 def check_taken(folder: Path, options: Mapping[str, str]) -> None:

@@ -11,8 +11,8 @@ from ..env.capture.compilation_files import work_folder
 from ..env.capture.compiler import ASSIGNMENT, CODE
 from ..env.capture.variants import PASSES
 from ..env.errors import UserError
-from ..env.physics.cost import MODELS
-from ..env.physics.objective import Judge, check_objective, latencies, make_judge
+from ..env.physics.cost import MODELS, MSA
+from ..env.physics.objective import ROBUST, Judge, check_objective, latencies, make_judge
 from ..env.program.compiler_flags import flag_grid
 from ..env.program.mapping import Mapping as ProgramMapping
 from ..env.program.program import Program
@@ -31,9 +31,13 @@ from .translate import translate
 # Shares of the time: for capturing, of all; for the compiler's answers, at most, of what is left then; for solving, of
 # what remains beside the answers. The rest is for translating.
 _CAPTURE, _ANSWERS, _SOLVE = 0.4, 0.5, 0.65
+# ... and for the compiler's answers at most, if the best options would otherwise not be compiled to the end.
+_ANSWERS_WITH_CYCLES = 0.9
 _CANDIDATES = 4
 # A compilation may take so many times as long as the longest of the capture.
 _LONGER = 1.3
+# Until memory is assigned a compilation takes at most about this share of the time to the end; often it is a tenth.
+_ASSIGNMENT_SHARE = 0.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +48,9 @@ class Tuned:
       confirmation: the compiler's answers; its program is the captured function.
       source: the source that it was compiled from.
       objective: the objective that decided.
+      search_objective: the objective that solver and translation worked by: `msa` where there was time for the cycles
+        of XLA's own mapping alone, which price no other.
+      thin: the cycle table has XLA's own mapping and what was compiled to the end, so that it prices nothing else.
       wanted: the solver's mapping.
       versions: of jax and libtpu.
       decodes: number of sets of options that our own decoder tried.
@@ -56,6 +63,8 @@ class Tuned:
     confirmation: Confirmation
     source: Source
     objective: str
+    search_objective: str
+    thin: bool
     wanted: ProgramMapping
     versions: dict[str, str]
     decodes: int
@@ -82,8 +91,9 @@ def tune(
 
     No step is begun that would probably end after `minutes`. Time for the compiler's answers is kept: as long as the
     capture's compilations took, for every candidate until memory is assigned, and for the best one to the end. If time
-    is short there are first fewer compilations for cycles and flags, or none, and the objective is `msa`; then less
-    search; then no compilation to the end; then fewer candidates. A line of progress says what was left out.
+    is short there are first fewer compilations for cycles and flags, or none beside the default, and the search goes by
+    `msa`; then less search; then fewer candidates. A line of progress says what was left out. Unless the objective is
+    `msa`, options are kept only if the compiler has told their cycles.
 
     Args:
       function: `PKG.MODULE:FUNCTION`; see `capture`.
@@ -92,7 +102,7 @@ def tune(
       python: interpreter with jax, libtpu and the packages that the function needs.
       solver: a name in `solvers`.
       solvers: the solvers by name.
-      objective: the objective that decides; see `make_judge`.
+      objective: the objective that decides, one of `OBJECTIVES`; None for `robust`.
       seed: of solver and translation.
       program_output: path for the program file, with the cycles that all compilations showed; None for no file.
       module: the function, lowered already; see `capture`.
@@ -100,15 +110,16 @@ def tune(
       clock: returns seconds.
 
     Raises:
-      UserError: an argument cannot be used, or the function cannot be compiled; the message says how to mend it.
+      UserError: an argument cannot be used, the function cannot be compiled, or there is no time to learn the cycles of
+        any options although the objective is not `msa`; the message says how to mend it.
       FormatError: capture does not understand the compiler's output.
     """
     if not minutes > 0:
         raise UserError(f"--minutes {minutes:g}: there is no time; give more than 0")
     if solver not in solvers:
         raise UserError(unknown("solver", solver, solvers))
-    if objective is not None:
-        check_objective(objective)
+    objective = ROBUST if objective is None else objective
+    check_objective(objective)
     check_destination(program_output, "--program-output")
     begin = clock()
     until = begin + 60.0 * minutes
@@ -129,6 +140,7 @@ def tune(
             variants_s=_CAPTURE * (until - clock()),
             time_limit_s=max(1.0, until - clock()),
             module=module,
+            own_cycles=True,
             longest_s=longest_s,
             # The file is temporary.
             progress=lambda line: progress(line.removeprefix(f"wrote {path}: ")),
@@ -141,19 +153,30 @@ def tune(
             )
             program = with_stand_in(program)
         done("capture")
-        judge = make_judge(program, objective)
-        _say_judge(judge, progress, missing)
-        kept = answers(longest_s, _CANDIDATES + (0 if program.variants else len(flag_grid()) - 1), until - clock())
-        if program.cycles is not None and not kept.to_the_end_s:
+        # One compilation tells the cycles of its own placement alone.
+        thin = program.cycles is not None and not program.variants
+        candidates_asked = _CANDIDATES + (0 if program.variants else len(flag_grid()) - 1)
+        kept = answers(longest_s, candidates_asked, until - clock(), with_cycles=objective != MSA)
+        short = None if objective == MSA else _why_no_cycles(program, longest_s, kept, minutes, begin, until, clock())
+        if short is not None:
+            if program_output is not None:
+                _write(program_output, program, path, missing, thin)
+                short += f"; wrote {program_output}"
+            raise UserError(short)
+        search_objective = MSA if thin else objective
+        if search_objective != objective:
             progress(
-                "no time is kept to compile the best options to the end; their cycles may be of the program's table"
+                "there was time for the cycles of XLA's own mapping alone: the search goes by msa, and the best "
+                "options are compiled to the end for their cycles"
             )
+        judge = make_judge(program, search_objective)
+        _say_judge(judge, progress, missing)
         search_s = max(0.0, until - clock() - kept.all_s)
         progress(f"mapping it with {solver}")
         solution = solve(
             program,
             solver,
-            objective=objective,
+            objective=search_objective,
             budget=Budget(_SOLVE * search_s),
             seed=seed,
             repack=True,
@@ -182,6 +205,7 @@ def tune(
                 objective,
                 candidates,
                 compiler,
+                ranking=search_objective,
                 # The capture's compilation did not end in time either.
                 quick=CODE not in longest_s,
                 just_captured=True,
@@ -194,14 +218,13 @@ def tune(
         seconds["candidates"] = round(confirmation.candidates_s, 3)
         seconds["to_the_end"] = round(confirmation.to_the_end_s, 3)
         if program_output is not None:
-            found = confirmation.program
-            write_program(
-                found if missing is None else replace(found, production=None), program_output, read_module(path)
-            )
+            _write(program_output, confirmation.program, path, missing, thin)
     return Tuned(
         confirmation=confirmation,
         source=source,
-        objective=judge.objective,
+        objective=objective,
+        search_objective=search_objective,
+        thin=thin,
         wanted=solution.mapping,
         versions=versions,
         decodes=translations[0].decodes,
@@ -223,17 +246,62 @@ class Answers:
         return self.candidates_s + self.to_the_end_s
 
 
-def answers(longest_s: dict[str, float], candidates: int, left_s: float) -> Answers:
+def answers(longest_s: dict[str, float], candidates: int, left_s: float, with_cycles: bool = False) -> Answers:
     """Returns the seconds to keep of those that are left, by the longest compilations of the capture.
 
-    A compilation to the end is the first that is given up: what was best is then judged by the program's table.
+    A compilation to the end is the first that is given up: what was best is then judged by the program's table. With
+    `with_cycles` it is the last, and candidates go first, but for one.
     """
     most_s = _ANSWERS * max(0.0, left_s)
-    # A capture without variants may have gone to the end alone, which bounds the time until assignment.
-    one_s = longest_s.get(ASSIGNMENT, longest_s.get(CODE, 0.0))
-    candidates_s = min(most_s, _LONGER * candidates * one_s)
+    one_s = _LONGER * _until_assignment_s(longest_s)
     to_the_end_s = _LONGER * longest_s.get(CODE, math.inf)
+    if with_cycles and to_the_end_s + one_s <= _ANSWERS_WITH_CYCLES * max(0.0, left_s):
+        return Answers(min(max(most_s - to_the_end_s, one_s), candidates * one_s), to_the_end_s)
+    candidates_s = min(most_s, candidates * one_s)
     return Answers(candidates_s, to_the_end_s if candidates_s + to_the_end_s <= most_s else 0.0)
+
+
+def _until_assignment_s(longest_s: dict[str, float]) -> float:
+    """Returns the seconds of a compilation until memory is assigned, guessed if the capture made none."""
+    return longest_s.get(ASSIGNMENT, _ASSIGNMENT_SHARE * longest_s.get(CODE, 0.0))
+
+
+def _why_no_cycles(
+    program: Program,
+    longest_s: dict[str, float],
+    kept: Answers,
+    minutes: float,
+    begin: float,
+    until: float,
+    now: float,
+) -> str | None:
+    """Returns why the compiler cannot tell the cycles of any options in time, and what to do; None if it can."""
+    instead = "or --objective msa, which lets the cost model msa decide alone"
+    if program.cycles is None and CODE in longest_s:
+        return f"the code generator tells no cycles of this function: give {instead.removeprefix('or ')}"
+    if program.cycles is None:
+        return (
+            f"the code generator did not end within {_CAPTURE * (until - begin):.0f} s, so that no gain could be "
+            f"confirmed under cycles: give --minutes {math.ceil(2 * minutes)} or more, {instead}"
+        )
+    if kept.to_the_end_s:
+        return None
+    longest = longest_s[CODE]
+    needed_s = now - begin + _LONGER * (longest + _until_assignment_s(longest_s)) / _ANSWERS_WITH_CYCLES
+    more = max(math.floor(minutes) + 1, math.ceil(1.1 * needed_s / 60.0))
+    return (
+        f"a compilation to the end takes {longest:.0f} s and {until - now:.0f} s are left, so that no gain could be "
+        f"confirmed under cycles: give --minutes {more} or more, {instead}"
+    )
+
+
+def _write(output: Path, program: Program, made: Path, missing: str | None, thin: bool) -> None:
+    """Writes the program file, with the module of the file that the capture made, and without what is no part of it."""
+    if missing is not None:
+        program = replace(program, production=None)
+    if thin:
+        program = replace(program, cycles=None)
+    write_program(program, output, read_module(made))
 
 
 def _say_judge(judge: Judge, progress: Callable[[str], None], missing: str | None) -> None:

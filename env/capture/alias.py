@@ -1,7 +1,7 @@
 """Finds the values that must share memory (pipeline step 3).
 
 These are values that MSA placed as one, donated inputs and their outputs, the sides of a loop-carried value, and
-operands that an operation updates in place.
+operands that an operation updates in place. What a collective returns when it ends is what it wrote since its start.
 """
 
 import re
@@ -39,6 +39,8 @@ def alias_groups(module: Module, values: Values, log: CompilerLog) -> dict[Posit
         given, returned = loop.instruction.operands[0], loop.body.root.name
         for path, _ in loop.instruction.shape.leaves():
             join(values.resolve(given, path), values.resolve(returned, path))
+    for end, written in values.collectives.returned.items():
+        join(written, end)
     for first, second in _in_place(module, values):
         # Values that MSA placed separately do not share memory.
         if first not in log.buffer_size or second not in log.buffer_size:

@@ -128,7 +128,7 @@ class Assembly:
         Args:
           variants: add the variants, scored, and the cycle table. Without further compilations both are useless: the
             default compilation alone tells nothing of other placements.
-          cycles: add the cycle table alone.
+          cycles: add the cycle table alone. One of the default compilation prices its own mapping, and no other.
         """
         self._compiler["inexpressible"] = self._inexpressible
         if self._generated:

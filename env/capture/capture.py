@@ -45,6 +45,7 @@ def capture(
     module: bytes | None = None,
     quick: bool = False,
     with_module: bool = True,
+    own_cycles: bool = False,
     longest_s: dict[str, float] | None = None,
     progress: Callable[[str], None] = print,
 ) -> Program:
@@ -75,6 +76,8 @@ def capture(
       quick: compile only until memory is assigned, in seconds instead of minutes. The program has all that the
         cost model `msa` needs, and no figure of the code generator, which does not run. Not with `passes`.
       with_module: the file gets the lowered module too, so that `impose` needs no source.
+      own_cycles: the program gets the cycles of the default compilation where there is no other, unless it was ended
+        early. They price XLA's own mapping, and no other placement.
       longest_s: takes the wall seconds of the longest compilation, by how far it went (`CODE`, `ASSIGNMENT`).
       progress: takes one line at a time.
 
@@ -145,7 +148,7 @@ def capture(
         with_cycles = passes > 0 and Variants(compilations, assembly, passes, progress, until, grid).run()
         if longest_s is not None:
             longest_s.update(compilations.longest_s)
-    program = assembly.program(variants=with_cycles and grid, cycles=with_cycles)
+    program = assembly.program(variants=with_cycles and grid, cycles=with_cycles or own_cycles)
     write_program(program, output, lowered)
     for line in _summary(program, output):
         progress(line)

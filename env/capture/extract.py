@@ -4,12 +4,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import FormatError
 from ..program.program import OPERAND, REPLACEABLE_OPCODES, RESULT, Program
 from ..program.target import Target
 from .alias import alias_groups
-from .hlo import Module, Position, Use, path_text
+from .collectives import PAIRS
+from .hlo import Instruction, Module, Position, Use, path_text
 from .log import CompilerLog
 from .loops import nest, runs
 from .values import FORWARDING, INPUTS, Values
@@ -88,6 +90,8 @@ class _Builder:
         self.names: list[str] = []
         self.schedule: list[int] = []
         self.accesses: list[tuple[int, int, int, int, str, float]] = []
+        self.held_since: dict[int, int] = {}
+        self.left_out_bytes: dict[int, float] = {}
         self.buffers: list[Position] = []
         self.sizes_of: list[int] = []
         self.allowed: list[bool] = []
@@ -121,17 +125,57 @@ class _Builder:
                 self._leave_out(name)
                 continue
             index = self._instruction(time, name)
-            for number, path, position in self.values.operand_leaves(instruction):
-                buffer = self._buffer(position, index)
-                use = (name, number, path)
-                self.access_of[use] = len(self.accesses)
-                moved = self.log.operand_bytes.get(use, self.sizes_of[buffer])
-                self.accesses.append((index, buffer, OPERAND, number, path_text(path), moved))
-            for number, (path, _) in enumerate(instruction.shape.leaves()):
-                buffer = self._buffer((name, path), index)
-                self.result_of[name, path] = len(self.accesses)
-                moved = self.log.output_bytes.get((name, path), self.sizes_of[buffer])
-                self.accesses.append((index, buffer, RESULT, number, path_text(path), moved))
+            self._operands(index, instruction)
+            self._results(index, instruction)
+
+    def _operands(self, index: int, instruction: Instruction) -> None:
+        collectives, name = self.values.collectives, instruction.name
+        for number, path, position in self.values.operand_leaves(instruction):
+            begun = collectives.of(instruction.operands[number], path)
+            use = (name, number, path)
+            if begun is not None and (name in collectives.carriers or collectives.is_context(begun)):
+                self._leave_bytes_out(index, self.log.operand_bytes.get(use, 0.0))
+                continue
+            buffer = self._buffer(position, index)
+            self.access_of[use] = len(self.accesses)
+            if begun is not None:
+                began = collectives.read.get(begun)
+                self.held_since[len(self.accesses)] = self.result_of[begun] if began is None else self.access_of[began]
+            moved = 0.0 if self._is_free(name) else self.log.operand_bytes.get(use, self.sizes_of[buffer])
+            self.accesses.append((index, buffer, OPERAND, number, path_text(path), moved))
+        for number, (path, _) in enumerate(instruction.shape.leaves()):
+            began = collectives.read.get((name, path))
+            moved = self.log.output_bytes.get((name, path), 0.0)
+            if began is None or not moved or self._is_free(name):
+                continue
+            # A start that returns its operand is charged for that, and writes nothing.
+            buffer = self._buffer(self.values.resolve(name, path), index)
+            self.result_of[name, path] = len(self.accesses)
+            self.held_since[len(self.accesses)] = self.access_of[began]
+            number += len(instruction.operands)
+            self.accesses.append((index, buffer, OPERAND, number, path_text(path), moved))
+
+    def _results(self, index: int, instruction: Instruction) -> None:
+        collectives, name = self.values.collectives, instruction.name
+        for number, (path, _) in enumerate(instruction.shape.leaves()):
+            if (name, path) in collectives.begun and (
+                (name, path) in collectives.passed or collectives.is_context((name, path))
+            ):
+                if (name, path) not in self.result_of:
+                    self._leave_bytes_out(index, self.log.output_bytes.get((name, path), 0.0))
+                continue
+            buffer = self._buffer((name, path), index)
+            self.result_of[name, path] = len(self.accesses)
+            moved = 0.0 if self._is_free(name) else self.log.output_bytes.get((name, path), self.sizes_of[buffer])
+            self.accesses.append((index, buffer, RESULT, number, path_text(path), moved))
+
+    def _is_free(self, name: str) -> bool:
+        """Returns whether the compiler charges nothing for an instruction, whatever bytes it names: half of a pair."""
+        return self.values.instructions[name].opcode in PAIRS
+
+    def _leave_bytes_out(self, index: int, moved: float) -> None:
+        """Counts bytes in HBM that belong to no access: those of semaphores."""
+        self.left_out_bytes[index] = self.left_out_bytes.get(index, 0.0) + moved
 
     def _leave_out(self, name: str) -> None:
         self.left_out_s += self.log.elapsed[name] * self.runs[self.values.flattened.loop_of[name]]
@@ -160,7 +204,9 @@ class _Builder:
         return buffer
 
     def _size(self, position: Position) -> int:
-        size = self.log.buffer_size.get(position, self.sizes.get(position))
+        written = self.values.collectives.returned.get(position, position)
+        known = (sizes.get(p) for p in (position, written) for sizes in (self.log.buffer_size, self.sizes))
+        size = next((size for size in known if size is not None), None)
         if size is None:
             name, path = position
             raise FormatError(f"{self.module.path}: no dump gives the size of {name}{path_text(path)}; capture again")
@@ -200,6 +246,7 @@ class _Builder:
             is_output=is_output,
             fast_allowed=np.array(self.allowed, bool),
             keeps_layout=np.array([self._keeps_layout(name) for name in self.names], bool),
+            held_since=self._held_since(),
             **names,
         )
         return Extraction(
@@ -211,6 +258,13 @@ class _Builder:
             left_out_s=self.left_out_s,
             aliased_buffers=len(set(self.groups.values())),
         )
+
+    def _held_since(self) -> NDArray[np.int32] | None:
+        if not self.held_since:
+            return None
+        since = np.full(len(self.accesses), -1, np.int32)
+        since[list(self.held_since)] = list(self.held_since.values())
+        return since
 
     def _keeps_layout(self, name: str) -> bool:
         """Returns whether an instruction only moves bytes and keeps their layout, which lets XLA replace it by a copy.
@@ -232,8 +286,9 @@ class _Builder:
         """Returns total bytes per instruction: the exact sum if the printed six digits agree with it."""
         sums = np.zeros(len(self.names))
         np.add.at(sums, np.array(columns[0], int), np.array(columns[5], float))
+        np.add.at(sums, list(self.left_out_bytes), list(self.left_out_bytes.values()))
         totals = []
         for name, exact in zip(self.names, sums, strict=True):
-            printed = self.log.total_bytes.get(name, 0.0)
+            printed = 0.0 if self._is_free(name) else self.log.total_bytes.get(name, 0.0)
             totals.append(float(exact) if abs(exact - printed) <= 1e-5 * printed else printed)
         return totals

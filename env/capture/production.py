@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from ..errors import FormatError
 from ..program.mapping import COPY_FIELDS, CROSS_PROGRAM, PREFETCH, RESIDENCY_FIELDS, WRITE_BACK, Mapping
+from ..program.program import OPERAND
 from ..program.residencies import fit_to_loops, merge_residencies
 from .allocation import Allocation
 from .extract import Extraction
@@ -172,6 +173,8 @@ class _Reader:
         uses = (self.extraction.access_of.get(use) for use in allocation.uses)
         self.allocated_operands |= {access for access in uses if access is not None}
         result = self.extraction.result_of.get(allocation.position)
+        if allocation.fast and result is not None and self.program.access_kind[result] == OPERAND:
+            self.allocated_operands.add(result)  # an operand that a collective's start returns
         if allocation.fast and allocation.kind == _SLICED and result is not None:
             self.counted_again.append(result)
 

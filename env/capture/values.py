@@ -1,6 +1,7 @@
-"""Finds the definition of every array (pipeline step 3): looks through tuples, bitcasts, loops and copy pairs."""
+"""Finds the definition of every array (pipeline step 3) behind tuples, bitcasts, loops, copies and collectives."""
 
 from ..errors import UserError
+from .collectives import Collectives
 from .hlo import Instruction, Module, Position, ShapeIndex
 from .loops import flatten
 
@@ -11,14 +12,20 @@ FORWARDING = frozenset(
 # Values that lie in HBM when the program starts.
 INPUTS = frozenset({"parameter", "constant"})
 _REFUSED = frozenset({"conditional", "call"})
-_ASYNCHRONOUS = ("async-start", "async-update", "async-done", "send", "recv", "collective-permute-start")
+_ASYNCHRONOUS = ("send", "recv", "all-reduce-start", "ragged-all-to-all-start")
 
 
 class Values:
     """The array values of a module's entry computation and of its loops.
 
     A loop-carried value is one value: the loop's result and the parameters of its condition and body all resolve to
-    the loop's operand.
+    the loop's operand. The operand of a running collective is one value too, whatever carries it on.
+
+    Attributes:
+      flattened: the schedule.
+      instructions: its instructions by name.
+      loop_parameters: name of a parameter of a loop's condition or body -> the `while`.
+      collectives: the collectives that run beside other instructions.
 
     Raises:
       UserError: the program holds instructions that capture does not understand.
@@ -38,18 +45,23 @@ class Values:
             if instruction.opcode in _REFUSED or instruction.opcode.startswith(_ASYNCHRONOUS):
                 raise UserError(
                     f"{module.path}: instruction {instruction.name!r} is a `{instruction.opcode}`, which capture does "
-                    "not understand yet; write it without `jax.lax.cond`; for several devices, shard it so that "
-                    "collectives are not asynchronous, or compile for one device"
+                    "not understand yet; write it without `jax.lax.cond`, and without sends and receives; for several "
+                    "devices, shard it otherwise, or compile for one device"
                 )
-        # Such a collective is hidden in fusions that pass its arrays on: they must not move meanwhile.
-        for computation in module.computations.values():
-            for instruction in computation.instructions.values():
-                if instruction.attribute("custom_call_target") == '"AsyncCollectiveStart"':
-                    raise UserError(
-                        f"{module.path}: instruction {instruction.name!r} begins an asynchronous collective, which "
-                        "capture does not understand yet; shard it so that collectives are not asynchronous, e.g. "
-                        "without splitting weights by the axis of the data, or compile for one device"
-                    )
+        self.collectives = Collectives(module, self.instructions, self._behind)
+
+    def _behind(self, name: str, path: ShapeIndex) -> Position:
+        """Returns the instruction that makes an array, and where in its result, behind tuples and bitcasts."""
+        while True:
+            instruction = self.instructions[name]
+            if instruction.opcode == "get-tuple-element":
+                name, path = instruction.operands[0], (int(instruction.attribute("index") or 0), *path)
+            elif instruction.opcode == "tuple":
+                name, path = instruction.operands[path[0]], path[1:]
+            elif instruction.opcode == "bitcast":
+                name = instruction.operands[0]
+            else:
+                return name, path
 
     def resolve(self, name: str, path: ShapeIndex) -> Position:
         """Returns the definition of the array at shape index `path` of instruction `name`."""
@@ -68,6 +80,8 @@ class Values:
                 name, path = instruction.operands[0], (0,)
             elif opcode == "copy-start" and path == (1,):
                 name, path = instruction.operands[0], ()
+            elif (name, path) in self.collectives.passed:
+                name, path = self.collectives.passed[name, path]
             else:
                 return name, path
 

@@ -135,7 +135,7 @@ def pop_write_back(tables: Tables, state: State, due: int) -> None:
     state.buffer[owner].valid = due
     state.buffer[owner].source = due  # the write-back may end only just before `due`
     last = state.buffer[owner].touched
-    touched = tables.access[last].instruction if last >= 0 else 0
+    touched = tables.access[last].until if last >= 0 else 0
     state.buffer[owner].release = max(touched, due - 1)
     state.now.ending = 1
 

@@ -54,6 +54,9 @@ def legal_moves(tables: Tables, state: State, options: Options, named: int, any_
                         legal[DROP] = True
                         options.stall_s = wait
                 legal[COPY] = tables.access[access].carried == READ_LATER
+                beside = tables.access[access].beside
+                if beside >= 0 and state.access_fast[beside]:
+                    legal[DROP] = False  # a running collective reads it there
             elif tables.buffer[owner].played and legal[DROP]:
                 gain = np.inf if any_wait else tables.rates.patience * tables.access[access].ahead
                 legal[COPY] = _plan_prefetch(tables, state, options, named, gain, access)
@@ -76,6 +79,8 @@ def legal_moves(tables: Tables, state: State, options: Options, named: int, any_
             wanted = must_reach or (following >= 0 and tables.access[following].kind == OPERAND)
             legal[NO_COPY] = fits and not must_reach
             legal[COPY] = fits and wanted and not again and tables.instruction[t].writes_back
+            # What a collective has only begun to write is not copied.
+            legal[COPY] = legal[COPY] and tables.access[access].until == t
             # A buffer that a loop carries is written back after the loop, if its first access says so or it must be.
             if tables.access[access].carried:
                 legal[NO_COPY] = fits

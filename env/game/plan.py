@@ -67,6 +67,9 @@ def choose(tables: Tables, state: State, options: Options, preference: int) -> i
         resident = state.buffer[owner].resident == 1
         readable = state.buffer[owner].valid <= tables.access[access].instruction
         leaves = preference == DROP or (preference == NO_COPY and not resident)
+        beside = tables.access[access].beside
+        if free and beside >= 0 and state.access_fast[beside]:
+            return NO_COPY  # a running collective reads it there
         # The common cases need no plan.
         if free and readable and leaves:
             return DROP

@@ -22,9 +22,11 @@ def play(tables: Tables, state: State, options: Options, move: int) -> None:
     if is_result and state.buffer[owner].write_back >= 0:
         finish_write_back(tables, state, owner, t)  # the old value must reach HBM before it is overwritten
     if move == DROP:
+        # A collective that reads HBM lets go of a buffer that was prefetched meanwhile.
+        lets_go = not is_result and tables.access[access].tied_to >= 0
         if not is_result and state.buffer[owner].valid > t:
             finish_write_back(tables, state, owner, t)
-        if state.buffer[owner].resident == 1 and state.now.cross != owner:
+        if state.buffer[owner].resident == 1 and state.now.cross != owner and not lets_go:
             end_residency(state, owner, max(state.buffer[owner].release, state.buffer[owner].start))
         elif state.now.cross == owner and tables.access[access].next < 0:
             state.buffer[owner].release = tables.access[access].until

@@ -20,11 +20,14 @@ def _record(whole: str, real: str = "") -> np.dtype[np.void]:
 # instruction  its instruction
 # next         the buffer's next access, or -1
 # tied_to      an earlier access that decides this one, or -1: the first access in a loop that holds the buffer; for an
-#              operand another operand of its instruction on the same buffer; for a result the operand it overwrites
+#              operand another operand of its instruction on the same buffer, or the access with which a collective took
+#              hold of the buffer that it lets go; for a result the operand it overwrites
 # key          what it changes of its instruction's key in the cycle table when it is fast, by XOR
 # due          the instruction before which its prefetch must be complete: its own, or the first of the holding loop
 # earliest     the earliest `start` of that prefetch that crosses no loop boundary
-# until        the last instruction of the holding loop, or its own: a fast buffer is held until then
+# until        the last instruction of the holding loop, or of the collective that reads or writes its buffer meanwhile,
+#              or its own: a fast buffer is held until then
+# beside       the access with which a running collective has taken hold of its buffer to read it, or -1
 # carried      0, or of a loop that also writes the buffer: CARRIED; READ_LATER if its value is read after the loop;
 #              WRITTEN_OUT if its value must reach HBM
 # hint         the offset to take where it is free, or -1
@@ -36,7 +39,7 @@ def _record(whole: str, real: str = "") -> np.dtype[np.void]:
 # saving_s     seconds saved by the completion of the cycle table
 # once         executions of its prefetch per execution of its instruction: 1, or less if it runs before a loop
 ACCESS = _record(
-    "buffer kind instruction next tied_to key due earliest until carried hint since out",
+    "buffer kind instruction next tied_to beside key due earliest until carried hint since out",
     "bytes benefit ahead saving_s once",
 )
 HINTS = "hint", "since", "out"

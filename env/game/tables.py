@@ -130,6 +130,7 @@ def build_tables(
     _add_prefetches(program, held_over, access)
     access["carried"] = carried
     first_access = _chain(program, held_over, access, buffer)
+    beside = _hold(program, access)
 
     _mark_read_later(program, access, buffer, instruction)
     reserved = target.align(int(program.reserved.max(initial=0)))
@@ -144,7 +145,8 @@ def build_tables(
     largest_of_buffer = np.bincount(program.access_buffer, weights=largest, minlength=buffers)
     all_hbm_s = all_hbm @ program.weight
     buffer["trivial"] = largest_of_buffer < trivial_share * all_hbm_s
-    returning = _returns(program, held_over, access, (buffer["played"] == 1) & (buffer["trivial"] == 0))
+    may_return = ((buffer["played"] == 1) & (buffer["trivial"] == 0))[program.access_buffer]
+    returning = _returns(program, held_over, access, may_return & ~beside)
     buffer["cross"] = buffer["played"] & buffer["is_input"] & (buffer["last_result"] < 0) & ~buffer["trivial"] & 1
     refetch = _earliest_starts(program)[steps]
     mean = instruction["clock_s"][steps] / max(steps, 1)
@@ -310,6 +312,7 @@ def _chain(
     """
     owners, step, held = (column.tolist() for column in (program.access_buffer, program.access_instruction, held_over))
     accesses, buffers = len(owners), program.num_buffers
+    since = [-1] * accesses if program.held_since is None else program.held_since.tolist()
     first, last, following, tied = [-1] * buffers, [-1] * buffers, [-1] * accesses, [-1] * accesses
     for index, owner in enumerate(owners):
         previous = last[owner]
@@ -321,6 +324,8 @@ def _chain(
                 tied[index] = previous if tied[previous] < 0 else tied[previous]
             elif step[previous] == step[index]:
                 tied[index] = previous
+            elif since[index] >= 0:
+                tied[index] = since[index] if tied[since[index]] < 0 else tied[since[index]]
         last[owner] = index
     ahead: list[float] = access["benefit"].tolist()
     for index in range(accesses - 1, -1, -1):
@@ -365,6 +370,20 @@ def _add_prefetches(program: Program, held_over: NDArray[np.int64], access: Rows
         access["once"][index] = outside / program.weight[step[index]] if program.weight[step[index]] > 0 else 1.0
 
 
+def _hold(program: Program, access: Rows) -> NDArray[np.bool_]:
+    """Fills `beside`, and `until` of what collectives hold; returns `[A]` whether one holds the buffer after it."""
+    access["beside"] = -1
+    held = np.zeros(program.num_accesses, bool)
+    for since, last in program.holds.tolist():
+        end = int(program.access_instruction[last])
+        meanwhile = np.arange(since, program.access_start[end])
+        meanwhile = meanwhile[program.access_buffer[meanwhile] == program.access_buffer[since]]
+        access["until"][meanwhile] = np.maximum(access["until"][meanwhile], end)
+        access["beside"][meanwhile[1:]] = since
+        held[meanwhile] = True
+    return held
+
+
 def _returns(program: Program, held_over: NDArray[np.int64], access: Rows, may: NDArray[np.bool_]) -> Rows:
     """Returns `[A]` of what a loop holds and only reads, from when its place may be taken, and when it comes back.
 
@@ -372,12 +391,12 @@ def _returns(program: Program, held_over: NDArray[np.int64], access: Rows, may: 
       program: the program.
       held_over: `[A]` the loop that holds the buffer of an access, or -1.
       access: the accesses.
-      may: `[N]` the buffers for which that is worth the while.
+      may: `[A]` the accesses for which that is worth the while.
     """
-    owner, step = program.access_buffer, program.access_instruction
+    step = program.access_instruction
     returning = np.zeros(program.num_accesses, RETURN)
     returning["let_go"], returning["back"] = access["until"], -1
-    for index in np.flatnonzero((held_over >= 0) & (access["carried"] == 0) & may[owner]).tolist():
+    for index in np.flatnonzero((held_over >= 0) & (access["carried"] == 0) & may).tolist():
         loop = int(held_over[index])
         first, last = int(program.loop_first[loop]), int(program.loop_last[loop])
         _, end = _inside(program, loop, int(step[index]))

@@ -59,6 +59,9 @@ class Program:
         slices are not compared): XLA's condition for an asynchronous copy to replace it. None if that is not known;
         then any may be replaced.
       variants: compilations of the program under other options, the default first; empty if not tried.
+      held_since: `[A]` of an operand with which a running collective lets its buffer go, the access with which it took
+        hold of it, an operand that it reads or a result that it writes; -1 for all other accesses. None: no collective
+        runs beside other instructions.
       provenance: origin of the program: model, versions, flags.
     """
 
@@ -92,6 +95,7 @@ class Program:
     cycles: CycleTable | None = None
     keeps_layout: NDArray[np.bool_] | None = None
     variants: tuple[Variant, ...] = ()
+    held_since: NDArray[np.int32] | None = None
     provenance: dict[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -118,6 +122,14 @@ class Program:
     def access_start(self) -> NDArray[np.int32]:
         """`[T + 1]` the accesses of instruction `t` are `access_start[t]:access_start[t + 1]`."""
         return np.searchsorted(self.access_instruction, np.arange(self.num_instructions + 1)).astype(np.int32)
+
+    @cached_property
+    def holds(self) -> NDArray[np.int64]:
+        """`[H, 2]` the access with which a collective takes hold of a buffer, and the last with which it lets go."""
+        if self.held_since is None:
+            return np.zeros((0, 2), np.int64)
+        last = {int(self.held_since[a]): int(a) for a in np.flatnonzero(self.held_since >= 0)}
+        return np.array(sorted(last.items()), np.int64).reshape(-1, 2)
 
     @cached_property
     def weight(self) -> NDArray[np.float64]:
@@ -198,6 +210,9 @@ def problem_dict(program: Program) -> dict[str, Any]:
     sections: dict[str, Any] = {"target": vars(program.target)}
     for section, fields in PROBLEM_FIELDS.items():
         sections[section] = {key: _plain(getattr(program, name)) for key, name in fields.items()}
+    if program.held_since is not None:
+        held = np.flatnonzero(program.held_since >= 0)
+        sections["held"] = {"access": held.tolist(), "since": program.held_since[held].tolist()}
     return sections
 
 

@@ -52,6 +52,7 @@ def check_columns(program: Program, document: Document) -> None:
         raise document.error("instructions.schedule_index", "does not increase")
     _check_loops(program, document)
     _check_definitions(program, document)
+    _check_held(program, document)
 
 
 def _check_loops(program: Program, document: Document) -> None:
@@ -83,3 +84,23 @@ def _check_definitions(program: Program, document: Document) -> None:
         raise document.error(
             f"buffers.definition[{np.flatnonzero(~written)[0]}]", "names an instruction with no such result"
         )
+
+
+def _check_held(program: Program, document: Document) -> None:
+    """Checks that a collective holds one buffer, in one pass of a loop, which nothing else writes meanwhile."""
+    if program.held_since is None:
+        return
+    buffer, kind, at = program.access_buffer, program.access_kind, program.access_instruction
+    for row, access in enumerate(np.flatnonzero(program.held_since >= 0)):
+        since, name = int(program.held_since[access]), f"held.since[{row}]"
+        if kind[access] != OPERAND or since >= access or buffer[since] != buffer[access]:
+            raise document.error(name, "is no earlier access to the buffer of an operand")
+        if program.held_since[since] >= 0:
+            raise document.error(name, "is itself an access with which a collective lets go")
+        if program.loop[at[since]] != program.loop[at[access]]:
+            raise document.error(name, "is not in the loop in which the collective lets the buffer go")
+    for since, last in program.holds.tolist():
+        between = np.arange(since + 1, program.access_start[at[last]])
+        others = between[(buffer[between] == buffer[since]) & (program.held_since[between] != since)]
+        if len(others) and (kind[since] != OPERAND or np.any(kind[others] != OPERAND)):
+            raise document.error("held.since", f"lets access {others[0]} use a buffer while a collective writes it")

@@ -20,6 +20,9 @@ from .variant import Variant
 PROGRAM_FORMAT = "mallocmuzero-program"
 # Version 1 has no variants and no cycle table, and is read as a program without them.
 PROGRAM_VERSION = 2
+# Of a program in which collectives run beside other instructions, and so hold buffers. All else is version 2.
+HELD_VERSION = 3
+_VERSIONS = (1, PROGRAM_VERSION, HELD_VERSION)
 
 # Types of the columns, by attribute of `Program`; `int32` where there is none.
 _COLUMN_TYPES: dict[str, type] = {
@@ -44,7 +47,7 @@ def write_program(program: Program, path: str | os.PathLike[str], module: bytes 
     """
     document: dict[str, Any] = {
         "format": PROGRAM_FORMAT,
-        "version": PROGRAM_VERSION,
+        "version": PROGRAM_VERSION if program.held_since is None else HELD_VERSION,
         "sha256": program.sha256,
         "name": program.name,
         "family": program.family,
@@ -69,7 +72,7 @@ def read_program(path: str | os.PathLike[str]) -> Program:
       FormatError: it is not a whole, consistent program file of this version.
     """
     path = Path(path)
-    fields = read_document(path, PROGRAM_FORMAT, (1, PROGRAM_VERSION))
+    fields = read_document(path, PROGRAM_FORMAT, _VERSIONS)
     document = Document(path, fields, mend="capture the program again with `mallocmuzero capture`")
     columns: dict[str, Any] = {}
     for section, keys in PROBLEM_FIELDS.items():
@@ -83,6 +86,7 @@ def read_program(path: str | os.PathLike[str]) -> Program:
         target=_parse_target(document),
         compiler=document.get("compiler", dict),
         provenance=document.get("provenance", dict),
+        held_since=_parse_held(document, len(columns["access_buffer"])) if fields["version"] == HELD_VERSION else None,
         **columns,
     )
     check_columns(program, document)
@@ -110,7 +114,7 @@ def read_module(path: str | os.PathLike[str]) -> bytes | None:
       FormatError: it is no program file of this version, or its module was changed.
     """
     path = Path(path)
-    fields = read_document(path, PROGRAM_FORMAT, (1, PROGRAM_VERSION))
+    fields = read_document(path, PROGRAM_FORMAT, _VERSIONS)
     if fields.get("module") is None:
         return None
     try:
@@ -138,6 +142,19 @@ def _parse_target(document: Document) -> Target:
         if not least <= fields[name] < 2**62:
             raise document.error(f"target.{name}", f"is {fields[name]!r:.40}, out of range")
     return Target(**fields)
+
+
+def _parse_held(document: Document, accesses: int) -> NDArray[np.int32]:
+    table = document.get("held", dict)
+    columns = [document.column(table, "held", key, np.int32) for key in ("access", "since")]
+    if len(columns[0]) != len(columns[1]):
+        raise document.error("held.since", f"has {len(columns[1])} entries where {len(columns[0])} are expected")
+    since = np.full(accesses, -1, np.int32)
+    for key, column in zip(("access", "since"), columns, strict=True):
+        for index in np.flatnonzero((column < 0) | (column >= accesses))[:1]:
+            raise document.error(f"held.{key}[{index}]", f"is {column[index]}, outside 0..{accesses - 1}")
+    since[columns[0]] = columns[1]
+    return since
 
 
 def _parse_keeps_layout(document: Document, program: Program) -> NDArray[np.bool_] | None:

@@ -5,9 +5,12 @@ complete. The state says only whether a place holds the current value, per byte 
 until the state at its start also holds at its end.
 """
 
+from collections.abc import Sequence
+
 from ..program.mapping import CROSS_PROGRAM, WRITE_BACK
 from ..program.program import Program
 from .events import Access, Action, Copy, Event, LoopNest, events_of
+from .holds import Hold
 from .resident_intervals import ResidentIntervals
 from .value_state import NEVER_FILLED, NEVER_WRITTEN, Stale, State
 from .violation import Kind, Report
@@ -26,7 +29,9 @@ class BufferWalk:
         rows: list[list[int]],
         copies: list[Copy],
         report: Report,
+        holds: Sequence[Hold] = (),
     ) -> None:
+        self._holds = holds
         self._program, self._loops, self._buffer, self._report = program, loops, buffer, report
         self._copies = copies
         self._found: list[tuple[Kind, str, int]] = []
@@ -165,6 +170,7 @@ class BufferWalk:
         elif event.action == Action.SOURCE_ISSUE:
             words = f"{self._words(cause)} is issued and reads {self._report.buffer(self._buffer)}"
             self._need_hbm(Kind.COPY_SOURCE, words, self._segments, cause.start, state)
+            self._check_written(cause)
             state.pending[cause.number] = state.version
         else:
             self._settle(cause, state)
@@ -181,6 +187,7 @@ class BufferWalk:
             if not places:
                 self._add(Kind.NO_RESIDENCY, f"{words} from fast memory, but {self._missing(t)}", t)
             else:
+                places = self._still(t, False, places)
                 self._need_fast(Kind.FAST_CONTENT, f"{words} from fast memory", places, t, state)
 
     def _write(self, access: Access, state: State) -> None:
@@ -201,6 +208,7 @@ class BufferWalk:
             state.hbm = [Stale(f"{self._report.instruction(t)} wrote it in fast memory only", t)] * len(self._segments)
             state.fast = [elsewhere] * len(state.fast)
             self._fill(places[0], state)
+            self._still(t, True, places)
             return
         if places:
             offsets = sorted(self._resident.offset(place) for place in places)
@@ -210,10 +218,29 @@ class BufferWalk:
         state.hbm = [None] * len(self._segments)
         state.fast = [None] * len(state.fast)
 
+    def _still(self, t: int, writes: bool, places: list[list[int]]) -> list[list[int]]:
+        """Returns those of some places that last as long as a collective that takes hold of the buffer at `t`."""
+        last = max((hold.last for hold in self._holds if hold.first == t and hold.writes == writes), default=t)
+        lasting = self._resident.covering(t, last, self._segments)
+        still = [place for place in places if place in lasting]
+        if still:
+            return still
+        words = f"{self._report.buffer(self._buffer)} does not stay at one offset while a collective runs, from"
+        self._add(Kind.HELD, f"{words} {self._report.instruction(t)} to {self._report.instruction(last)}", last)
+        return places
+
+    def _check_written(self, copy: Copy) -> None:
+        """Reports a copy of a value that a running collective has not written yet."""
+        for hold in self._holds:
+            if hold.writes and hold.first <= copy.start < hold.last:
+                message = f"{self._words(copy)} takes a value that a collective writes until"
+                self._add(Kind.HELD, f"{message} {self._report.instruction(hold.last)}", copy.start)
+
     # ---- copies -----------------------------------------------------------------------------------------------------
 
     def _issue(self, copy: Copy, state: State) -> None:
         segments = self._resident.segments_of(copy.low, copy.high)
+        self._check_written(copy)
         if copy.source != copy.buffer:
             if copy.replaces not in state.replaced:
                 stale = Stale(

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..program.program import Program
 from .buffer_walk import BufferWalk
 from .events import Access, Copy, LoopNest, accesses_by_buffer
+from .holds import holds_by_buffer
 from .replacements import check_replacement, is_whole
 from .violation import Report
 
@@ -40,6 +41,7 @@ def check_dataflow(
     read_by: dict[int, list[Copy]] = defaultdict(list)
     exempt: set[tuple[int, int]] = set()
     accesses_of = accesses_by_buffer(program, access_fast)
+    holds_of = holds_by_buffer(program)
     for row in copies.tolist():
         copy = Copy(*row)
         if not is_whole(copy, report):
@@ -54,7 +56,7 @@ def check_dataflow(
         if not moved and is_plain(program, buffer, accesses_of[buffer], rows_of[buffer]):
             continue
         accesses = [a for a in accesses_of[buffer] if (a.instruction, buffer) not in exempt]
-        walk = BufferWalk(program, loops, buffer, rows_of[buffer], copies_of[buffer], report)
+        walk = BufferWalk(program, loops, buffer, rows_of[buffer], copies_of[buffer], report, holds_of.get(buffer, ()))
         walk.run(accesses, read_by[buffer])
 
 

@@ -7,6 +7,7 @@ Each rule of docs/formats.md is checked in one file, and `violation.py` lists th
 - `windows.py`: copies in flight at once, borders of loops, cross-program prefetches.
 - `dataflow.py`: every access, copy and program output finds the current value of its buffer, which
   `buffer_walk.py` follows through HBM and fast memory.
+- `holds.py`: buffers lie still while a running collective reads or writes them.
 - `replacements.py`: a copy that replaces an instruction has the same effect.
 """
 
@@ -14,6 +15,7 @@ from ..program.mapping import Mapping
 from ..program.program import Program
 from ..program.target import Target
 from .dataflow import check_dataflow
+from .holds import check_memories
 from .places import check_overlaps, check_places, check_scoped
 from .violation import Kind, Report, VerificationError, Violation
 from .well_formed import check_shapes, sound_copies, sound_residencies
@@ -46,6 +48,7 @@ def verify(program: Program, target: Target, mapping: Mapping) -> list[Violation
         check_copy_limits(program, target, copies, report)
         check_loop_borders(program, residencies, copies, report)
         check_cross_program(program, copies, report)
+        check_memories(program, mapping.access_fast, report)
         check_dataflow(program, mapping.access_fast, residencies, copies, report)
     return sorted(report.violations, key=lambda v: -1 if v.instruction is None else v.instruction)
 

@@ -32,6 +32,7 @@ class Kind(StrEnum):
     HBM_CONTENT = "hbm-content"  # a read of HBM that does not hold the value
     LOOP_CONTENT = "loop-content"  # a read that holds in the first iteration of a loop only
     IN_PLACE = "in-place"  # one instruction reads and writes a buffer in different memories
+    HELD = "held"  # a buffer that moves, or is copied too early, while a running collective reads or writes it
     COPY_SOURCE = "copy-source"  # a copy of bytes that do not hold the value
     COPY_RESIDENCY = "copy-residency"  # a copy into or out of fast memory that is not the buffer's
     COPY_RACE = "copy-race"  # a buffer written while a copy of it is in flight

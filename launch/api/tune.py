@@ -101,7 +101,8 @@ def tune(
       target: TPU generation.
       minutes: time for all steps.
       solver: a solver of docs/solvers.md.
-      objective: `robust`, `msa` or `cycles`; None for `robust` if there is time for cycles, else `msa`.
+      objective: `robust`, `msa` or `cycles`; None for `robust`. Unless it is `msa`, options are kept only if the
+        compiler has told their cycles.
       seed: of solver and translation.
       python: interpreter with jax and libtpu; None for one that is made once, and kept.
       output: file for the options, .json; None for none.
@@ -112,7 +113,8 @@ def tune(
       The options, and what the compiler confirmed of them.
 
     Raises:
-      UserError: an argument cannot be used, or the function cannot be compiled; the message says how to mend it.
+      UserError: an argument cannot be used, the function cannot be compiled, or there is no time to learn the cycles of
+        any options although the objective is not `msa`; the message says how to mend it.
       FormatError: the compiler's output is not understood.
     """
     from ...env.capture.environment import check_interpreter, managed_python
@@ -184,9 +186,10 @@ def _tuned(outcome: "Outcome", given: dict[str, Any]) -> Tuned:
 
     confirmation = outcome.confirmation
     options = {**outcome.source.options, **confirmation.options}
-    found = report(confirmation, outcome.wanted, outcome.missing) | {
+    found = report(confirmation, outcome.wanted, outcome.missing, outcome.thin) | {
         **given,
         "objective": outcome.objective,
+        "search_objective": outcome.search_objective,
         "flags_us": flags_us(confirmation.program, outcome.objective),
         "decodes": outcome.decodes,
         "seconds": outcome.seconds,

@@ -34,7 +34,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument(
         "--objective",
         metavar="O",
-        help="robust, msa or cycles; by default robust if there was time for cycles, else msa",
+        help="robust, msa or cycles; by default robust. Unless it is msa, options are kept only if the compiler has "
+        "told their cycles",
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of solver and translation; by default 0")
     parser.add_argument("--program-output", type=Path, metavar="FILE", help="also write the program, .json.gz")

@@ -1,4 +1,4 @@
-"""Arguments that `capture`, `impose` and `tune`, the commands that ask the real compiler, share."""
+"""Arguments that `capture`, `confirm`, `impose` and `tune`, the commands that ask the real compiler, share."""
 
 import argparse
 from pathlib import Path

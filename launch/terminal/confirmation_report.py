@@ -19,7 +19,9 @@ _STEPS = {
 }
 
 
-def report(confirmation: "Confirmation", wanted: "ProgramMapping", missing: str | None = None) -> dict[str, Any]:
+def report(
+    confirmation: "Confirmation", wanted: "ProgramMapping", missing: str | None = None, told_only: bool = False
+) -> dict[str, Any]:
     """Returns the report as a JSON object. Latencies are in microseconds, by cost model.
 
     Args:
@@ -27,13 +29,15 @@ def report(confirmation: "Confirmation", wanted: "ProgramMapping", missing: str 
       wanted: the mapping that the options were to bring about.
       missing: why the default's mapping could not be read back, so that the default of the confirmation is the mapping
         of XLA's algorithm; None if it was read.
+      told_only: see `in_us`.
     """
     from ...env.program.mapping_file import mapping_fields
     from ...roundtrip.comparison import gains, in_us, realised
 
     program, kept = confirmation.program, confirmation.kept
-    default, confirmed = in_us(program, confirmation.default), in_us(program, confirmation.mapping)
-    promised = in_us(program, wanted)
+    default, promised, confirmed = (
+        in_us(program, mapping, told_only) for mapping in (confirmation.default, wanted, confirmation.mapping)
+    )
     foreseen = None if kept is None else kept.candidate.foreseen
     estimate_s = program.compiler.get("estimate_with_copies_s")
     printed_s = None if kept is None or kept.compiled is None else kept.compiled.printed_s
@@ -44,7 +48,7 @@ def report(confirmation: "Confirmation", wanted: "ProgramMapping", missing: str 
         "production_missing": missing,
         "default_us": default,
         "promised_us": promised,
-        "decoded_us": None if foreseen is None else in_us(program, foreseen),
+        "decoded_us": None if foreseen is None else in_us(program, foreseen, told_only),
         "confirmed_us": confirmed,
         "verdict": verdict(default, confirmed),
         "cycles_are": exactness(confirmation),
@@ -53,7 +57,8 @@ def report(confirmation: "Confirmation", wanted: "ProgramMapping", missing: str 
         "realised_by_default": realised(program, wanted, confirmation.default),
         "decoded_as_foreseen": None if foreseen is None else realised(program, foreseen, confirmation.mapping),
         "kept": None if kept is None else kept.candidate.kind,
-        "candidates": attempts(confirmation),
+        "untold": None if confirmation.untold is None else confirmation.untold.candidate.kind,
+        "candidates": attempts(confirmation, told_only),
         "printed_us": {
             "default": None if estimate_s is None else estimate_s * 1e6,
             "confirmed": None if printed_s is None else printed_s * 1e6,
@@ -65,8 +70,8 @@ def report(confirmation: "Confirmation", wanted: "ProgramMapping", missing: str 
     }
 
 
-def attempts(confirmation: "Confirmation") -> list[dict[str, Any]]:
-    """Returns the report of each candidate. Latencies are in microseconds, by cost model."""
+def attempts(confirmation: "Confirmation", told_only: bool = False) -> list[dict[str, Any]]:
+    """Returns the report of each candidate. Latencies are in microseconds, by cost model; `told_only`: see `in_us`."""
     from ...roundtrip.comparison import in_us, realised
 
     program, found = confirmation.program, []
@@ -77,8 +82,8 @@ def attempts(confirmation: "Confirmation") -> list[dict[str, Any]]:
             {
                 "kind": attempt.candidate.kind,
                 "kept": attempt is confirmation.kept,
-                "foreseen_us": None if foreseen is None else in_us(program, foreseen),
-                "confirmed_us": None if compiled is None else in_us(program, compiled.mapping),
+                "foreseen_us": None if foreseen is None else in_us(program, foreseen, told_only),
+                "confirmed_us": None if compiled is None else in_us(program, compiled.mapping, told_only),
                 "as_foreseen": alike,
                 "error": attempt.error,
                 "options": dict(attempt.candidate.options),
@@ -100,7 +105,7 @@ def verdict(before: Mapping[str, float | None], after: Mapping[str, float | None
     for model, was in before.items():
         now = after[model]
         if was is None or now is None:
-            said.append(f"{model} cannot tell: the program has no cycle table")
+            said.append(f"{model} are not known")
         elif now == was:
             said.append(f"{model} sees no change")
         else:
@@ -146,7 +151,8 @@ def latencies_of(result: dict[str, Any]) -> "Table":
             figures = (result[key][model] for model in models)
             table.add_row(name, *("-" if figure is None else f"{figure:,.2f}" for figure in figures))
     table.add_section()
-    table.add_row("gain confirmed", *(f"{result['gain'][model]['confirmed_percent']:+.2f} %" for model in models))
+    confirmed = [result["gain"][model]["confirmed_percent"] for model in models]
+    table.add_row("gain confirmed", *("-" if percent is None else f"{percent:+.2f} %" for percent in confirmed))
     shares = [result["gain"][model]["share"] for model in models]
     table.add_row("of the gain promised", *("-" if share is None else f"{100 * share:.0f} %" for share in shares))
     return table
@@ -182,7 +188,14 @@ def lines_of(result: dict[str, Any]) -> Iterator[str]:
             f"the compiler prints an estimate too, {before} -> {printed['confirmed']:,.2f} us; it prices operands left "
             "in HBM as fast, so it is no judge (docs/physics-of-extraction.md)"
         )
-    if result["kept"] is None:
+    if result["untold"] is not None:
+        yield (
+            f"not kept: {result['untold']}, which seemed best: there was no time to learn its cycles. Give more "
+            "--minutes, or --objective msa, which lets msa decide alone"
+        )
+    if result["kept"] is None and result["untold"] is not None:
+        yield "XLA's default stays: the compiler confirmed nothing better, and the options say nothing"
+    elif result["kept"] is None:
         yield "XLA's default stays: nothing that was tried is better, and the options say nothing"
     else:
         yield f"against {compared}: {result['verdict']}"

@@ -22,6 +22,15 @@ BEFORE = "module.after_optimizations_before_buffer_assignment.txt"
 # An order of one value, as an option.
 TAKEN = 'overrides { hlo_position_matcher { instruction_name_regex: "a[.]1" } override_options { assign_value: -5 } }'
 
+# A change for `recorded`: compilations to the end tell cycles, as the code generator does.
+WITH_CYCLES = """
+if request["through"] == "code":
+    import re
+    code = made / "compiled.txt"
+    told = r'\\1, backend_config={"window_config":{"estimated_cycles":"1000"}}'
+    code.write_text(re.sub(r"^(  %\\S*fusion\\S* = .* fusion[(].*)$", told, code.read_text(), flags=re.M))
+"""
+
 
 def assembled(folder: Path) -> Program:
     """Returns the program of a compilation."""

@@ -34,6 +34,7 @@ def make_program(
     target: Target = TARGET,
     loops: Sequence[Loop] = (),
     reserved: Dict[str, int] | None = None,
+    holds: Sequence[tuple[str, str, str]] = (),
     **fields: Any,
 ) -> Program:
     """Returns a program.
@@ -47,6 +48,8 @@ def make_program(
       target: the hardware.
       loops: `(first, last, trips)` each, instruction numbers; nesting is inferred.
       reserved: instruction name -> scoped bytes.
+      holds: `(first, buffer, last)`: instruction `first` begins a collective that reads or writes the buffer, and
+        `last`, which has it as an operand, ends it.
       **fields: further attributes of `Program`, which win over those made here.
     """
     described = {name: {"size": b} if isinstance(b, int) else dict(b) for name, b in buffers.items()}
@@ -97,6 +100,13 @@ def make_program(
         "is_output": np.array([b.get("output", False) for b in described.values()], bool),
         "fast_allowed": np.array([b.get("fast_allowed", True) for b in described.values()], bool),
     }
+    if holds:
+        made["held_since"] = np.full(len(accesses), -1, np.int32)
+        for begin, name, end in holds:
+            of_buffer = [a for a, access in enumerate(accesses) if access[1] == index[name]]
+            since = next(a for a in of_buffer if names[accesses[a][0]] == begin)
+            last = [a for a in of_buffer if names[accesses[a][0]] == end and accesses[a][2] == OPERAND]
+            made["held_since"][last] = since
     return Program(**{**made, **fields})
 
 
@@ -155,7 +165,8 @@ def programs(draw: st.DrawFn, max_instructions: int = 10, loops: bool = True) ->
 
     They have chains, fan-out, operands read twice, in-place updates, overwritten buffers, several results, program
     inputs (also ones updated in place), outputs, buffers that must not or cannot live in fast memory, scoped
-    reservations, and up to two loops, nested or not, when `loops`. A value that is born in a loop stays in it.
+    reservations, up to two loops, nested or not, when `loops`, and collectives that run beside other instructions. A
+    value that is born in a loop stays in it.
     """
     sizes = st.sampled_from([4, 8, 16, 20, 32, 64, 200])
     allowed = st.sampled_from([True, True, True, True, False])
@@ -174,23 +185,39 @@ def programs(draw: st.DrawFn, max_instructions: int = 10, loops: bool = True) ->
         born[f"input.{number}"] = frozenset()
     instructions: list[Instruction] = []
     reserved: dict[str, int] = {}
+    start, done = sorted((draw(st.integers(0, count - 1)), draw(st.integers(0, count - 1))))
+    of_start, of_done = ([loop for loop in nest if loop[0] <= t <= loop[1]] for t in (start, done))
+    runs = start < done and of_start == of_done
+    read, wrote = "", f"buffer.{start}.0"
     for t in range(count):
         around = frozenset(loop for loop in nest if loop[0] <= t <= loop[1])
         readable = [name for name, loops_of in born.items() if loops_of <= around]
+        reserved[f"fusion.{t}"] = draw(st.sampled_from([0, 0, 0, 0, 8, 40]))
+        if runs and t == start:
+            read = draw(st.sampled_from(readable))
+            buffers[wrote] = {"size": draw(sizes), "fast_allowed": draw(allowed)}
+            instructions.append((f"fusion.{t}", 0.0, [read], [wrote]))
+            continue
+        if runs and t == done:
+            born[wrote] = around
+            instructions.append((f"fusion.{t}", draw(st.sampled_from([0.0, 1.0])), [read, wrote], [wrote]))
+            continue
         operands = draw(st.lists(st.sampled_from(readable), max_size=3))
         results = []
+        # What the collective reads is not written meanwhile, and what it writes is not touched.
+        writable = [name for name in readable if not (runs and start < t < done and name == read)]
         shape = draw(st.sampled_from(["new", "new", "new", "two", "in place", "overwrite", "new and in place"]))
-        if "in place" in shape and operands:
-            results.append(draw(st.sampled_from(operands)))
-        if shape == "overwrite":
-            results.append(draw(st.sampled_from(readable)))
+        in_place = [name for name in operands if name in writable]
+        if "in place" in shape and in_place:
+            results.append(draw(st.sampled_from(in_place)))
+        if shape == "overwrite" and writable:
+            results.append(draw(st.sampled_from(writable)))
         for number in range({"new": 1, "two": 2, "new and in place": 1}.get(shape, 0)):
             name = f"buffer.{t}.{number}"
             buffers[name] = {"size": draw(sizes), "fast_allowed": draw(allowed)}
             born[name] = around
             results.append(name)
         instructions.append((f"fusion.{t}", draw(st.sampled_from([0.0, 0.1, 1.0, 3.0])), operands, results))
-        reserved[f"fusion.{t}"] = draw(st.sampled_from([0, 0, 0, 0, 8, 40]))
     for name in draw(st.lists(st.sampled_from([n for n, around in born.items() if not around]), unique=True)):
         buffers[name]["output"] = True
     target = Target(
@@ -202,7 +229,8 @@ def programs(draw: st.DrawFn, max_instructions: int = 10, loops: bool = True) ->
         max_prefetches=draw(st.sampled_from([1, 2, 40])),
         max_write_backs=draw(st.sampled_from([1, 2, 40])),
     )
-    return make_program(instructions, buffers, target, nest, reserved)
+    holds = [(f"fusion.{start}", name, f"fusion.{done}") for name in (read, wrote)] if runs else []
+    return make_program(instructions, buffers, target, nest, reserved, holds)
 
 
 def make_cycles(

@@ -1,12 +1,14 @@
 """The best confirmed candidate is kept, failures are reported, and the default stays if nothing beats it."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.physics.objective import make_judge
+from mallocmuzero.env.program.cycle_table import CycleTable, build_table
 from mallocmuzero.env.program.mapping import Mapping
 from mallocmuzero.env.program.program import Program, all_hbm
 from mallocmuzero.env.workloads import load
@@ -20,8 +22,8 @@ from mallocmuzero.solvers.xla.decoder import Decoder
 class Stub:
     """A compiler that makes known mappings of options; they may depend on whether it goes to the end."""
 
-    def __init__(self, made: Callable[[str, bool], Mapping | str]) -> None:
-        self.made, self.asked = made, []  # type: ignore[var-annotated]
+    def __init__(self, made: Callable[[str, bool], Mapping | str], told: Program | None = None) -> None:
+        self.made, self.told, self.asked = made, told, []  # type: ignore[var-annotated]
 
     def compile(
         self, program: Program, options: dict[str, str], *, quick: bool = False, time_limit_s: float | None = None
@@ -31,16 +33,21 @@ class Stub:
         found = self.made(name, quick)
         if isinstance(found, str):
             raise UserError(found)
-        return Compiled(program, found, 1.0, 0, {}, 1.0, {})
+        told = program if quick or self.told is None else self.told
+        return Compiled(told, found, 1.0, 0, {}, 1.0, {})
 
 
 def judged(
-    program: Program, names: Sequence[str], made: Callable[[str, bool], Mapping | str], **settings: Any
+    program: Program,
+    names: Sequence[str],
+    made: Callable[[str, bool], Mapping | str],
+    objective: str | None = None,
+    **settings: Any,
 ) -> tuple[Confirmation, list[tuple[str, bool]], list[str]]:
     said: list[str] = []
     stub = Stub(made)
     candidates = [Candidate(name, {"name": name}) for name in names]
-    found = confirm(program, None, candidates, stub, progress=said.append, **settings)  # type: ignore[arg-type]
+    found = confirm(program, objective, candidates, stub, progress=said.append, **settings)  # type: ignore[arg-type]
     return found, stub.asked, said
 
 
@@ -143,12 +150,109 @@ def test_time_for_the_compilation_to_the_end_is_kept() -> None:
     assert found.kept.exact
 
 
-def test_no_time_is_left() -> None:
+def test_without_time_for_its_cycles_nothing_is_kept() -> None:
     tiny = load("tiny")
     made = mappings(tiny)
-    left = iter([10.0, 7.0, 2.0, 0.0, 0.0, 0.0])  # one takes 3 s
-    found, asked, said = judged(tiny, ["good", "best"], lambda name, quick: made[name], time_left_s=lambda: next(left))
-    assert asked == [("default", True), ("good", True)]
+    for objective, options in ((None, {}), ("cycles", {}), ("msa", {"name": "good"})):
+        left = iter([10.0, 7.0, 2.0, 0.0, 0.0, 0.0])  # one takes 3 s
+        found, asked, said = judged(
+            without_cycles_of(tiny, made["good"]),
+            ["good", "best"],
+            lambda name, quick: made[name],
+            objective=objective,
+            time_left_s=lambda left=left: next(left),  # type: ignore[misc]
+        )
+        assert asked == [("default", True), ("good", True)]
+        assert found.options == options
+        assert said[0] == "no time for best"
+        assert "no time to compile good to the end" in said[1]
+        assert (found.untold is None) == (objective == "msa")
+    result = report(found, made["best"])
+    assert result["untold"] is None
+
+
+def test_cycles_that_the_capture_has_seen_need_no_compilation_to_the_end() -> None:
+    tiny = load("tiny")
+    made = mappings(tiny)
+    left = iter([10.0, 9.0, 9.0, 5.0, 0.0, 0.0])
+    found, asked, said = judged(
+        with_cycles_of(tiny, made["default"], made["good"]),
+        ["good", "best"],
+        lambda name, quick: made[name],
+        time_left_s=lambda: next(left),
+        just_captured=True,
+    )
+    assert asked == [("good", True), ("best", True)]
     assert found.options == {"name": "good"}
-    assert said[0] == "no time for best"
-    assert "no time to compile good to the end" in said[1]
+    assert found.untold is not None
+    assert found.untold.candidate.kind == "best"
+    assert "good is kept instead" in said[-1]
+    told = {tried["kind"]: tried["confirmed_us"] for tried in report(found, made["best"], told_only=True)["candidates"]}
+    assert told["good"]["cycles"] is not None
+    assert (told["best"]["cycles"], told["best"]["msa"] is None) == (None, False)
+
+
+def test_a_table_of_one_compilation_ranks_by_msa_and_the_end_decides() -> None:
+    tiny = load("tiny")
+    made = mappings(tiny)
+    thin = with_cycles_of(tiny, made["default"])
+    for objective, options in (("robust", {"name": "best"}), ("msa", {"name": "best"})):
+        stub = Stub(lambda name, quick: made[name], tiny)
+        candidates = [Candidate(name, {"name": name}) for name in ("worst", "good", "best")]
+        found = confirm(thin, objective, candidates, stub, ranking="msa", just_captured=True, progress=str)  # type: ignore[arg-type]
+        assert found.options == options
+        assert found.kept is not None
+        assert found.kept.exact
+    # What msa calls best is no better under cycles: the compilation to the end finds out, and the next is tried.
+    worse = replace(tiny, cycles=dearer(tiny, made["best"]))
+    stub = Stub(lambda name, quick: made[name], worse)
+    candidates = [Candidate(name, {"name": name}) for name in ("best", "default")]
+    found = confirm(thin, "robust", candidates, stub, ranking="msa", just_captured=True, progress=str)  # type: ignore[arg-type]
+    assert stub.asked == [("best", True), ("default", True), ("best", False)]
+    assert found.kept is None
+
+
+def placements(program: Program, mapping: Mapping) -> set[tuple[int, int]]:
+    """The pairs of row and placement of a mapping."""
+    assert program.cycles is not None
+    found = set()
+    for t, row in enumerate(program.cycles.row.tolist()):
+        begin, end = program.access_start[t], program.access_start[t + 1]
+        fast = sum(1 << k for k, is_fast in enumerate(mapping.access_fast[begin:end].tolist()) if is_fast)
+        found.add((row, fast))
+    return found
+
+
+def with_cycles_of(program: Program, *known: Mapping) -> Program:
+    """The program as a capture leaves it that has seen the cycles of some mappings alone, each at its least."""
+    assert program.cycles is not None
+    columns = program.cycles.pair_row.tolist(), program.cycles.pair_fast, program.cycles.pair_cycles.tolist()
+    pairs = {(row, fast): cycles for row, fast, cycles in zip(*columns, strict=True)}
+    cheapest = {row: min(cycles for (of, _), cycles in pairs.items() if of == row) for row, _ in pairs}
+    seen = set().union(*(placements(program, mapping) for mapping in known))
+    kept = {(row, fast): pairs.get((row, fast), cheapest[row]) for row, fast in seen if row >= 0}
+    return replace(program, cycles=build_table(program.cycles.row, kept, 1), variants=())
+
+
+def without_cycles_of(program: Program, unknown: Mapping) -> Program:
+    """The program with a cycle table that lacks a placement of a mapping which the default does not have."""
+    assert program.cycles is not None
+    assert program.production is not None
+    columns = program.cycles.pair_row.tolist(), program.cycles.pair_fast, program.cycles.pair_cycles.tolist()
+    lost = placements(program, unknown) - placements(program, program.production)
+    pairs = {(row, fast): cycles for row, fast, cycles in zip(*columns, strict=True) if (row, fast) not in lost}
+    return replace(program, cycles=build_table(program.cycles.row, pairs, program.cycles.compilations))
+
+
+def dearer(program: Program, mapping: Mapping) -> CycleTable:
+    """The cycle table where all placements that a mapping has and the default has not take ten times as long."""
+    assert program.cycles is not None
+    assert program.production is not None
+    only = placements(program, mapping) - placements(program, program.production)
+    columns = program.cycles.pair_row.tolist(), program.cycles.pair_fast, program.cycles.pair_cycles.tolist()
+    pairs = {
+        (row, fast): cycles * (10 if (row, fast) in only else 1) for row, fast, cycles in zip(*columns, strict=True)
+    }
+    high = {row: max(cycles for (of, _), cycles in pairs.items() if of == row) for row, _ in pairs}
+    pairs |= {(row, fast): 10 * high[row] for row, fast in only if row >= 0 and (row, fast) not in pairs}
+    return build_table(program.cycles.row, pairs, program.cycles.compilations)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from compiler_cases import BEFORE, assembled, real_python
+from compiler_cases import real_python
 
 from mallocmuzero.env.capture import worker
 from mallocmuzero.env.capture.capture import capture
@@ -45,21 +45,6 @@ def test_one_partition_is_the_program():
     assert sorted(program.size[inputs].tolist()) == [512 * 1024, *[1024 * 4096] * 4]
     for t in collectives:
         assert program.bytes_total[t] > 0
-
-
-@pytest.mark.parametrize(
-    ("instead", "message"),
-    [
-        (" collective-permute-start(", "is a `collective-permute-start`, which capture does not understand yet"),
-        (' custom-call(), custom_call_target="AsyncCollectiveStart", copy(', "begins an asynchronous collective"),
-    ],
-)
-def test_asynchronous_collectives_are_refused(folder: Path, instead: str, message: str):
-    text = (folder / BEFORE).read_text(encoding="utf-8")
-    (line,) = [line for line in text.splitlines() if "%copy.1 = " in line]
-    (folder / BEFORE).write_text(text.replace(line, line.replace(" copy(", instead)), encoding="utf-8")
-    with pytest.raises(UserError, match=message):
-        assembled(folder)
 
 
 def test_a_target_may_be_a_topology():

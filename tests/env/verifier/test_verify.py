@@ -106,6 +106,20 @@ COPY_LOOP = make_program(
     loops=[(1, 2, 3)],
 )
 
+# A collective reads `a` and writes `b` from `start` to `done`; `peek` reads `a` meanwhile.
+COLLECTIVE = make_program(
+    [
+        ("make", 1.0, [], ["a"]),
+        ("start", 0.0, ["a"], ["b"]),
+        ("peek", 1.0, ["a"], ["p"]),
+        ("busy", 1.0, ["p"], ["q"]),
+        ("done", 0.0, ["a", "b"], ["b"]),
+        ("use", 1.0, ["a", "b", "q"], ["out"]),
+    ],
+    {"a": 16, "b": 16, "p": 16, "q": 16, "out": {"size": 16, "output": True}},
+    holds=[("start", "a", "done"), ("start", "b", "done")],
+)
+
 
 @dataclass
 class Case:
@@ -824,6 +838,42 @@ CASES = [
             "fast": [("use", "y")],
             "residencies": [("y", 2, 2, 0)],
             "copies": [prefetch("y", 1, 2, source="x", replaces="copy")],
+        },
+    ),
+    # ---- collectives -------------------------------------------------------------------------------------------------
+    Case(
+        "a collective reads one memory", COLLECTIVE, Kind.HELD, "done", "a",
+        {
+            "fast": [("make", "a"), ("start", "a"), ("peek", "a")], "residencies": [("a", 0, 4, 0)],
+            "copies": [write_back("a", 0, 4)],
+        },
+        {
+            "fast": [("make", "a"), ("start", "a"), ("peek", "a"), ("done", "a")], "residencies": [("a", 0, 4, 0)],
+            "copies": [write_back("a", 0, 4)],
+        },
+    ),
+    Case(
+        "what a collective reads does not move", COLLECTIVE, Kind.HELD, "done", "a",
+        {
+            "fast": [("make", "a"), ("start", "a"), ("peek", "a"), ("done", "a"), ("use", "a")],
+            "residencies": [("a", 0, 2, 0), ("a", 3, 5, 32)],
+            "copies": [write_back("a", 0, 2), prefetch("a", 2, 4)],
+        },
+        {
+            "fast": [("make", "a"), ("start", "a"), ("peek", "a"), ("done", "a"), ("use", "a")],
+            "residencies": [("a", 0, 4, 0), ("a", 3, 5, 32)],
+            "copies": [write_back("a", 0, 2), prefetch("a", 2, 4)],
+        },
+    ),
+    Case(
+        "what a collective writes is not copied yet", COLLECTIVE, Kind.HELD, "busy", "b",
+        {
+            "fast": [("start", "b"), ("done", "b", OPERAND), ("done", "b", RESULT), ("use", "b")],
+            "residencies": [("b", 1, 5, 0)], "copies": [write_back("b", 3, 4)],
+        },
+        {
+            "fast": [("start", "b"), ("done", "b", OPERAND), ("done", "b", RESULT), ("use", "b")],
+            "residencies": [("b", 1, 5, 0)], "copies": [write_back("b", 4, 5)],
         },
     ),
 ]

@@ -59,6 +59,9 @@ class Machine:
             self.hbm[buffer][:] = self.value[buffer]
         self.wrong: list[str] = []
         self.flying: dict[int, np.ndarray | None] = {}
+        # The places in which a collective took hold of a buffer, by that access.
+        self.taken: dict[int, list[np.ndarray]] = {}
+        self.ends = dict(program.holds.tolist())
 
     def new_tag(self) -> int:
         self.tag += 1
@@ -97,9 +100,11 @@ class Machine:
         for row in rows:
             buffer, fast = int(self.program.access_buffer[row]), self.mapping.access_fast[row]
             if self.program.access_kind[row] == OPERAND:
+                self.let_go(row, buffer)
                 found = [self.fast[a] for a in self.places(buffer, t).values()] if fast else [self.hbm[buffer]]
                 if not any(np.all(bytes_ == self.value[buffer]) for bytes_ in found):
                     self.wrong.append(f"read of {buffer} at {t}")
+                self.take(row, buffer, t)
         for row in rows:
             buffer, fast = int(self.program.access_buffer[row]), self.mapping.access_fast[row]
             if self.program.access_kind[row] == RESULT:
@@ -110,6 +115,26 @@ class Machine:
                         self.fast[places[0]] = self.value[buffer]
                 else:
                     self.hbm[buffer][:] = self.value[buffer]
+                self.take(row, buffer, t)
+
+    def take(self, row: int, buffer: int, t: int) -> None:
+        """Remembers where a collective that begins reads or writes a buffer."""
+        if row in self.ends:
+            of_fast = [self.fast[a[0] : a[0] + len(a)] for a in self.places(buffer, t).values()]
+            places = of_fast if self.mapping.access_fast[row] else [self.hbm[buffer]]
+            self.taken[row] = [place for place in places if np.all(place == self.value[buffer])]
+
+    def let_go(self, row: int, buffer: int) -> None:
+        """Ends a collective: it has needed what it read, and now has written the rest."""
+        since = -1 if self.program.held_since is None else int(self.program.held_since[row])
+        if since < 0:
+            return
+        if self.program.access_kind[since] == RESULT:
+            self.value[buffer] = self.new_tag()
+            for place in self.taken[since][:1]:
+                place[:] = self.value[buffer]
+        elif not any(np.all(place == self.value[buffer]) for place in self.taken[since]):
+            self.wrong.append(f"a collective that reads {buffer} until {row}")
 
     def issue(self, t: int, following: int, directions: set[int]) -> None:
         """Issues the copies that start after `t`; after a loop's last instruction, when the loop is left."""

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from compiler_cases import interpreter, real_python, recorded, requests
+from compiler_cases import WITH_CYCLES, interpreter, real_python, recorded, requests
 from launch_cases import call
 
 from mallocmuzero.env.capture import worker
@@ -32,7 +32,7 @@ def step():
 
 def test_all_in_one(tmp_path: Path) -> None:
     options, figures, program = (tmp_path / name for name in ("options.json", "report.json", "program.json.gz"))
-    python = str(recorded(tmp_path))
+    python = str(recorded(tmp_path, WITH_CYCLES))
     arguments = ["--target", "v5e", "--minutes", "0.3", "--solver", "order-search", "--python", python]
     status, printed, errors = call(
         *("tune", "models:my_step", *arguments, "-o", str(options)),
@@ -64,7 +64,7 @@ if not options or set(options) <= {"xla_dump_to", "xla_dump_hlo_as_text"}:
     at = "alt (off: 25165824, size: 4194304), start_time:8"
     log.write_text(log.read_text().replace(at, at.replace("25165824", "0")))
 """
-    python = str(recorded(tmp_path, spoil))
+    python = str(recorded(tmp_path, spoil + WITH_CYCLES))
     status, printed, errors = call(
         *("tune", "models:my_step", "--target", "v5e", "--minutes", "0.3", "--solver", "order-search"),
         *("--python", python, "-o", str(options), "--json", str(figures), "--program-output", str(program)),
@@ -82,21 +82,90 @@ if not options or set(options) <= {"xla_dump_to", "xla_dump_hlo_as_text"}:
 def test_without_time_for_the_grid_it_is_asked_about_afterwards(tmp_path: Path) -> None:
     said: list[str] = []
     slow = "if request['through'] == 'code':\n    time.sleep(1.0)"
-    found = tune("m:f", "v5e", 0.05, recorded(tmp_path, slow), solver="order-search", progress=said.append)
+    program = tmp_path / "program.json.gz"
+    found = tune(
+        *("m:f", "v5e", 0.05, recorded(tmp_path, slow)),
+        solver="order-search",
+        objective="msa",
+        program_output=program,
+        progress=said.append,
+    )
     # On a very busy machine even the default's compilation does not end.
     assert any(
         line.startswith(("no time for the code generator's cycles", "the code generator did not")) for line in said
     )
-    assert found.objective == "msa"
+    assert found.objective == found.search_objective == "msa"
     assert found.confirmation.kept is None
     tried = {attempt.candidate.kind for attempt in found.confirmation.attempts}
     assert {f"flags {name}" for name, options in flag_grid().items() if options} <= tried
+    # The cycles of XLA's own mapping alone are no table to solve by.
+    assert read_program(program).cycles is None
+
+
+def test_without_time_for_the_grid_the_search_goes_by_msa(tmp_path: Path) -> None:
+    said: list[str] = []
+    # The second compilation through code generation would not end before two fifths of the time.
+    slow = "if request['through'] == 'code':\n    time.sleep(4.0)"
+    found = tune("m:f", "v5e", 0.3, recorded(tmp_path, slow + WITH_CYCLES), solver="order-search", progress=said.append)
+    assert (found.objective, found.search_objective, found.thin) == ("robust", "msa", True)
+    assert any("the search goes by msa" in line for line in said)
+    assert found.confirmation.program.cycles is not None
+
+
+def test_without_cycles_nothing_is_written(tmp_path: Path) -> None:
+    options, program = tmp_path / "options.json", tmp_path / "program.json.gz"
+    for seconds, minutes, message in (
+        (
+            600.0,
+            0.1,
+            r"did not end within 2 s, so that no gain could be confirmed under cycles: give --minutes 1 or more",
+        ),
+        (
+            4.0,
+            0.17,
+            r"takes \d+ s and \d+ s are left, so that no gain could .*--minutes \d+ or more, or --objective msa",
+        ),
+    ):
+        folder = tmp_path / f"{seconds:g}"
+        folder.mkdir()
+        slow = f"if request['through'] == 'code':\n    time.sleep({seconds})"
+        status, _, errors = call(
+            *("tune", "models:my_step", "--target", "v5e", "--minutes", str(minutes), "--solver", "order-search"),
+            *(
+                "--python",
+                str(recorded(folder, slow + WITH_CYCLES)),
+                "-o",
+                str(options),
+                "--program-output",
+                str(program),
+            ),
+        )
+        assert status == 2
+        if "did not end" not in errors.splitlines()[-1] or seconds > 4.0:  # as on a machine that is very busy
+            assert re.search(message, errors.splitlines()[-1]), errors
+        assert f"wrote {program}" in errors.splitlines()[-1]
+        assert not options.exists()
+        assert read_program(program).cycles is None
+        program.unlink()
+
+
+def test_a_function_without_cycles_needs_msa(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="the code generator tells no cycles of this function: give --objective msa"):
+        tune("m:f", "v5e", 0.1, recorded(tmp_path), solver="order-search")
 
 
 def test_a_code_generator_that_takes_too_long_is_left_out(tmp_path: Path) -> None:
     said: list[str] = []
     slow = "if request['through'] == 'code':\n    time.sleep(600.0)"
-    found = tune("m:f", "v5e", 0.1, recorded(tmp_path, slow), solver="order-search", progress=said.append)
+    found = tune(
+        "m:f",
+        "v5e",
+        0.1,
+        recorded(tmp_path, slow),
+        solver="order-search",
+        objective="msa",
+        progress=said.append,
+    )
     assert "the code generator did not end within 2 s: memory is assigned without it" in said
     assert (found.objective, found.confirmation.program.cycles) == ("msa", None)
     assert found.confirmation.kept is None  # the recorded compiler makes the same of all options
@@ -113,13 +182,21 @@ def test_what_the_compiler_is_asked_has_its_time_kept() -> None:
     assert answers({CODE: 20.0, ASSIGNMENT: 2.0}, 4, 10.0) == Answers(5.0, 0.0)
     # The code generator did not end.
     assert answers({ASSIGNMENT: 2.0}, 4, 100.0) == Answers(pytest.approx(10.4), 0.0)
-    assert answers({CODE: 2.0}, 4, 100.0) == Answers(pytest.approx(10.4), pytest.approx(2.6))
+    assert answers({CODE: 2.0}, 4, 100.0) == Answers(pytest.approx(2.6), pytest.approx(2.6))
+    # Where cycles count, candidates go first, but for one, ...
+    longest_s = {CODE: 20.0, ASSIGNMENT: 2.0}
+    assert answers(longest_s, 4, 50.0, with_cycles=True) == Answers(pytest.approx(2.6), pytest.approx(26.0))
+    assert answers(longest_s, 4, 100.0, with_cycles=True) == Answers(pytest.approx(10.4), pytest.approx(26.0))
+    # ... and where the best could not be compiled to the end, no time is kept for it.
+    assert answers(longest_s, 4, 30.0, with_cycles=True).to_the_end_s == 0.0
 
 
 def test_without_time_for_the_compiler_the_default_stays(tmp_path: Path) -> None:
     said: list[str] = []
     slow = "if request['through'] == 'assignment':\n    time.sleep(600.0)"
-    found = tune("m:f", "v5e", 0.1, recorded(tmp_path, slow), solver="order-search", progress=said.append)
+    found = tune(
+        "m:f", "v5e", 0.1, recorded(tmp_path, slow), solver="order-search", objective="msa", progress=said.append
+    )
     assert found.confirmation.kept is None
     assert found.confirmation.mapping is found.confirmation.program.production
 

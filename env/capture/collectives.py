@@ -1,0 +1,164 @@
+"""Finds the collectives that run beside other instructions (pipeline step 3): how they begin, go on and end.
+
+Such a collective begins with one instruction and ends with another, and until then its operands and results must not
+move. The compiler writes it in two ways:
+
+- as a pair, `collective-permute-start` and `collective-permute-done`: the start returns its operands, its results, and
+  semaphores;
+- as fusions. The first calls `AsyncCollectiveStart` and returns the same. Fusions that compute carry it on: they take
+  these arrays and return them in place. The last calls `AsyncCollectiveDone`.
+"""
+
+import re
+from collections.abc import Callable
+
+from ..errors import UserError
+from .hlo import Instruction, Module, Position, ShapeIndex, Use, parse_path
+
+_STARTS = {
+    "collective-permute-start": "collective-permute-done",
+    "all-gather-start": "all-gather-done",
+    "async-start": "async-done",
+}
+_DONES = frozenset(_STARTS.values())
+# Instructions that are half of a pair.
+PAIRS = frozenset(_STARTS) | _DONES
+_ALIAS = re.compile(r"\{([\d, ]*)\}: \((\d+), \{([\d, ]*)\}")
+
+
+class Collectives:
+    """The collectives of a module's schedule.
+
+    Attributes:
+      ends: the instructions with which collectives end.
+      carriers: the instructions that carry a collective on.
+      passed: array that such an instruction returns, or the start -> the array of its operand that it is.
+      returned: array that a collective returns when it ends -> the array that it wrote since its start.
+      read: array that a start returns -> the use of the operand that it is.
+      begun: array of a start, or of a carrier -> the array of the start that it is.
+
+    Args:
+      module: the module.
+      instructions: those of its schedule, by name, in order.
+      behind: returns the instruction that makes an array, and where in its result, behind tuples and bitcasts.
+
+    Raises:
+      UserError: a collective is used in a way that capture does not understand.
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        instructions: dict[str, Instruction],
+        behind: Callable[[str, ShapeIndex], Position],
+    ) -> None:
+        self._module, self._instructions, self._behind = module, instructions, behind
+        self.ends: set[str] = set()
+        self.carriers: set[str] = set()
+        self.passed: dict[Position, Position] = {}
+        self.returned: dict[Position, Position] = {}
+        self.read: dict[Position, Use] = {}
+        self.begun: dict[Position, Position] = {}
+        for instruction in instructions.values():
+            if instruction.opcode in _STARTS:
+                self._start(instruction, self._written_out(instruction))
+            elif self._calls(instruction, "AsyncCollectiveStart"):
+                self._start(instruction, self._aliased(instruction))
+            elif instruction.opcode not in ("tuple", "get-tuple-element", "bitcast"):
+                self._use(instruction)
+
+    def is_context(self, position: Position) -> bool:
+        """Returns whether an array of a collective is no data of it: a semaphore, or the like."""
+        start, path = self.begun.get(position, position)
+        shape = dict(self._instructions[start].shape.leaves())[path]
+        if self._instructions[start].opcode in _STARTS:
+            return path[0] > 1
+        return shape.memory_space != 0
+
+    def of(self, name: str, path: ShapeIndex) -> Position | None:
+        """Returns the array of a start that an array is, or None if it belongs to no running collective."""
+        return self.begun.get(self._behind(name, path))
+
+    def _calls(self, instruction: Instruction, target: str) -> bool:
+        """Returns whether a fusion does nothing but call a custom call."""
+        if instruction.opcode != "fusion":
+            return False
+        called = self._module.computations.get((instruction.attribute("calls") or "").lstrip("%"))
+        return called is not None and called.root.attribute("custom_call_target") == f'"{target}"'
+
+    def _written_out(self, start: Instruction) -> dict[ShapeIndex, tuple[int, ShapeIndex]]:
+        """Returns, by array that a start of a pair returns, the number of its operand that it is and where in it."""
+        elements = start.shape.elements or ()
+        given = elements[0] if elements else start.shape
+        alone = given.elements is None
+        if len(elements) < 2 or len(given.elements or (given,)) != len(start.operands):
+            raise self._not_understood(start, "returns no pair of its operands and its results")
+        found: dict[ShapeIndex, tuple[int, ShapeIndex]] = {}
+        for path, _ in given.leaves():
+            found[0, *path] = (0, path) if alone else (path[0], path[1:])
+        return found
+
+    def _aliased(self, instruction: Instruction) -> dict[ShapeIndex, tuple[int, ShapeIndex]]:
+        """Returns, by array that a fusion returns in place, the number of its operand that it is and where in it."""
+        _, _, text = instruction.attributes.partition("output_to_operand_aliasing={")
+        found = _ALIAS.findall(text.partition("}}")[0] + "}" if text else "")
+        return {parse_path(output): (int(number), parse_path(path)) for output, number, path in found}
+
+    def _start(self, start: Instruction, given: dict[ShapeIndex, tuple[int, ShapeIndex]]) -> None:
+        for path, _ in start.shape.leaves():
+            self.begun[start.name, path] = (start.name, path)
+        for path, (number, inner) in given.items():
+            self.passed[start.name, path] = (start.operands[number], inner)
+            self.read[start.name, path] = (start.name, number, inner)
+
+    def _use(self, user: Instruction) -> None:
+        """Takes an instruction that may carry a collective on, or end it."""
+        arrays = {
+            (number, path): begun
+            for number, operand in enumerate(user.operands)
+            for path, _ in self._instructions[operand].shape.leaves()
+            if (begun := self.of(operand, path)) is not None
+        }
+        if user.opcode in _DONES or self._calls(user, "AsyncCollectiveDone"):
+            self.ends.add(user.name)
+            self._end(user, arrays)
+        elif user.opcode == "async-update":
+            self._carry(user, {path: (0, path) for path, _ in user.shape.leaves()}, arrays)
+        elif arrays:
+            self._carry(user, self._aliased(user), arrays)
+
+    def _carry(
+        self,
+        carrier: Instruction,
+        given: dict[ShapeIndex, tuple[int, ShapeIndex]],
+        arrays: dict[tuple[int, ShapeIndex], Position],
+    ) -> None:
+        lost = arrays.keys() - set(given.values())
+        if lost:
+            raise self._not_understood(carrier, f"takes the operand {min(lost)[0]} of a running collective")
+        self.carriers.add(carrier.name)
+        for path, (number, inner) in given.items():
+            if (number, inner) in arrays:
+                self.passed[carrier.name, path] = (carrier.operands[number], inner)
+                self.begun[carrier.name, path] = arrays[number, inner]
+
+    def _end(self, end: Instruction, arrays: dict[tuple[int, ShapeIndex], Position]) -> None:
+        starts = {start for start, _ in arrays.values()}
+        if len(starts) != 1:
+            raise self._not_understood(end, f"ends {len(starts)} collectives")
+        if end.opcode == "fusion":
+            pairs = {path: arrays.get(given) for path, given in self._aliased(end).items()}
+        else:
+            pairs = {path: arrays.get((0, (1, *path))) for path, _ in end.shape.leaves()}
+        for path, _ in end.shape.leaves():
+            begun = pairs.get(path)
+            if begun is None or begun in self.read:
+                raise self._not_understood(end, "returns an array that its start did not begin to write")
+            self.returned[end.name, path] = begun
+
+    def _not_understood(self, instruction: Instruction, trouble: str) -> UserError:
+        return UserError(
+            f"{self._module.path}: instruction {instruction.name!r}, a `{instruction.opcode}` of an asynchronous "
+            f"collective, {trouble}, which capture does not understand yet; shard the function so that the collective "
+            "is not asynchronous, or compile for one device"
+        )

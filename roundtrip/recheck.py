@@ -1,0 +1,120 @@
+"""Asks the compiler what options are worth for a function as it is now."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..env.capture.capture import capture
+from ..env.capture.compilation_files import work_folder
+from ..env.errors import UserError
+from ..env.program.mapping import Mapping as ProgramMapping
+from ..env.program.program import Program
+from ..solvers.stand_in import why_missing
+from .real_compiler import Compiled, real_compiler
+from .source import find_source
+
+_NAMED = re.compile(r'instruction_name_regex: *"((?:[^"\\]|\\.)*)"')
+
+
+@dataclass(frozen=True, eq=False)
+class Rechecked:
+    """The compiler's word on options.
+
+    Attributes:
+      program: the function as it compiles now; its cycle table has what both compilations told, None if neither was to
+        the end.
+      default: the mapping that the compiler makes without the options.
+      compiled: the compilation with them.
+      versions: of jax and libtpu.
+      names: names of instructions that the options give.
+      unknown: those of `names` that match no instruction of the function.
+    """
+
+    program: Program
+    default: ProgramMapping
+    compiled: Compiled
+    versions: dict[str, str]
+    names: tuple[str, ...]
+    unknown: tuple[str, ...]
+
+
+def recheck(
+    function: str,
+    target: str,
+    options: Mapping[str, str],
+    python: Path,
+    *,
+    quick: bool = False,
+    progress: Callable[[str], None] = print,
+) -> Rechecked:
+    """Compiles a function without options and with them.
+
+    Args:
+      function: `PKG.MODULE:FUNCTION`; see `capture`.
+      target: a generation, or a topology of one; see `capture`.
+      options: compiler options.
+      python: interpreter with jax, libtpu and the packages that the function needs.
+      quick: end both compilations once memory is assigned, in a tenth of the time; they then tell no cycles.
+      progress: takes one line at a time.
+
+    Raises:
+      UserError: the function cannot be compiled, the compiler refuses or drops an option, or what it chose cannot be
+        read back.
+      FormatError: capture does not understand the compiler's output.
+    """
+    with work_folder(None) as folder:
+        path = folder / "program.json.gz"
+        program = capture(
+            function,
+            target,
+            path,
+            python=python,
+            quick=quick,
+            own_cycles=True,
+            # The file is temporary.
+            progress=lambda line: progress(line.removeprefix(f"wrote {path}: ")),
+        )
+        missing = why_missing(program)
+        if missing is not None:
+            raise UserError(f"{function}: {missing}, so that there is nothing to compare the options with")
+        assert program.production is not None
+        progress("compiling it with the options")
+        source = find_source(program, path)
+        with real_compiler(source, python, progress=progress) as compiler:
+            compiled = compiler.compile(program, options, quick=quick)
+            versions = compiler.versions()
+    names = named_instructions(options)
+    return Rechecked(
+        program=compiled.program,
+        default=program.production,
+        compiled=compiled,
+        versions=versions,
+        names=names,
+        unknown=unknown_names(program, names),
+    )
+
+
+def named_instructions(options: Mapping[str, str]) -> tuple[str, ...]:
+    """Returns the names of instructions, regular expressions, that options give: each once, in order."""
+    return tuple(dict.fromkeys(name for value in options.values() for name in _NAMED.findall(value)))
+
+
+def unknown_names(program: Program, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns those of `names` that match neither an instruction of a program nor what defines one of its buffers.
+
+    Raises:
+      UserError: a name is no regular expression.
+    """
+    known = {*program.instruction_names, *(name.partition("{")[0] for name in program.buffer_names)}
+    unknown = []
+    for name in names:
+        try:
+            pattern = re.compile(name)
+        except re.error as error:
+            raise UserError(
+                f"the options name an instruction {name!r}, which is no regular expression ({error})"
+            ) from error
+        if not any(pattern.fullmatch(other) for other in known):
+            unknown.append(name)
+    return tuple(unknown)
