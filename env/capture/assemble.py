@@ -196,7 +196,14 @@ def _compiler(extraction: Extraction, production: Production, log: CompilerLog) 
         "sequence": production.sequence,
         "unallocated": production.unallocated,
         "aliased_buffers": extraction.aliased_buffers,
+        **_kernels(extraction),
     }
+
+
+def _kernels(extraction: Extraction) -> dict[str, int]:
+    """Returns the number of kernels of one's own, and of those that tell no cost; nothing if there are none."""
+    told = extraction.kernels.values()
+    return {"kernels": len(told), "kernels_without_cost": len(told) - sum(told)} if told else {}
 
 
 def same_problem(one: Program, other: Program) -> bool:

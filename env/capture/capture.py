@@ -162,6 +162,12 @@ def _summary(program: Program, output: Path) -> list[str]:
         for reason, count in program.compiler["inexpressible"].items()
     ]
     lines += _doubts(program.compiler["estimates_off"])
+    silent = program.compiler.get("kernels_without_cost", 0)
+    if silent:
+        lines.append(
+            f"{silent} of {program.compiler['kernels']} kernels tell no cost, so that the compiler counts a cycle for "
+            "each: give `pl.pallas_call` a `cost_estimate`"
+        )
     if program.production is None:
         lines.append("XLA's mapping is left out: it cannot be told without breaking the rules")
     if program.cycles is not None:

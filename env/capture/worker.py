@@ -46,6 +46,8 @@ VERSIONS_FILE = "versions.json"
 MODULE_FILE = "module.stablehlo"
 # The dump from after memory space assignment, right before code generation.
 ASSIGNED = ".after_optimizations_after_buffer_assignment.txt"
+# In the names of the dumps of those parts of a program that the compiler takes out for the SparseCore.
+EXTRACTED = ".extracted."
 
 
 def fail(message: str) -> NoReturn:
@@ -253,13 +255,12 @@ def _stop_once_assigned(folder: str, started_s: float) -> None:
     while True:
         time.sleep(0.05)
         for name in os.listdir(folder):
-            if not name.endswith(ASSIGNED):
+            if not name.endswith(ASSIGNED) or EXTRACTED in name:
                 continue
             with open(os.path.join(folder, name), "rb") as file:
-                file.seek(0, os.SEEK_END)
-                file.seek(max(0, file.tell() - 4))
-                whole = file.read().rstrip(b"\n").endswith(b"}")
-            if whole:
+                text = file.read()
+            # The entry computation comes last; a dump that is being written may end with another's.
+            if text.rstrip(b"\n").endswith(b"\n}") and b"\n}" in text.partition(b"\nENTRY ")[2]:
                 _answer(None, _cpu_s() - started_s)
                 os._exit(0)
 
