@@ -1,6 +1,7 @@
 """Finds the definition of every array (pipeline step 3) behind tuples, bitcasts, loops, copies and collectives."""
 
 from ..errors import UserError
+from ..program.compiler_flags import ON_TENSORCORE
 from .collectives import Collectives
 from .hlo import Instruction, Module, Position, ShapeIndex
 from .loops import flatten
@@ -13,6 +14,10 @@ FORWARDING = frozenset(
 INPUTS = frozenset({"parameter", "constant"})
 _REFUSED = frozenset({"conditional", "call"})
 _ASYNCHRONOUS = ("send", "recv", "all-reduce-start", "ragged-all-to-all-start")
+
+
+class SparseCoreError(UserError):
+    """The compiler gave a part of the program to the SparseCore."""
 
 
 class Values:
@@ -47,6 +52,12 @@ class Values:
                     f"{module.path}: instruction {instruction.name!r} is a `{instruction.opcode}`, which capture does "
                     "not understand yet; write it without `jax.lax.cond`, and without sends and receives; for several "
                     "devices, shard it otherwise, or compile for one device"
+                )
+            if instruction.attribute("async_execution_thread") == '"sparsecore"':
+                options = " ".join(f"--{key}={value}" for key, value in ON_TENSORCORE.items())
+                raise SparseCoreError(
+                    f"{module.path}: instruction {instruction.name!r} runs on the SparseCore, which capture does not "
+                    f"understand yet; compile with LIBTPU_INIT_ARGS='{options}'"
                 )
         self.collectives = Collectives(module, self.instructions, self._behind)
 
