@@ -7,7 +7,7 @@ from pathlib import Path
 from ..env.errors import UserError
 from ..env.program.program import Program
 from ..env.program.program_file import read_module
-from ..env.program.target import TOPOLOGIES
+from ..env.program.target import find_target
 from ..env.workloads import MODELS_PARENT, is_workload, workload
 
 
@@ -58,7 +58,7 @@ def find_source(program: Program, path: Path | None = None, folder: Path | None 
         entry = workload(program.name)
         if entry.sha256 == program.sha256:
             found = MODELS_PARENT if folder is None else folder
-            return Source(entry.reference, TOPOLOGIES[entry.target], found, {}, versions, module)
+            return Source(entry.reference, find_target(entry.target)[1], found, entry.options, versions, module)
     function, topology = provenance.get("function"), provenance.get("topology")
     if not (isinstance(function, str) and ":" in function and isinstance(topology, str)):
         missing = "function" if not (isinstance(function, str) and ":" in function) else "topology"

@@ -106,9 +106,14 @@ def _run(program: Program, objective: str, arguments: argparse.Namespace) -> Non
     same = ("program", "objective")
     records = [other for other in _read(path) if any(other[name] != record[name] for name in same)] + [record]
     records.sort(key=lambda r: (r["program"], r["objective"]))
-    lines = ",\n".join(json.dumps(r) for r in records)
-    write_atomically(path, f'{{"format": "{FORMAT}", "records": [\n{lines}\n]}}\n'.encode())
+    write_atomically(path, text_of(records).encode())
     print(f"{program.name} {objective}: {found.seconds:.0f} s, gap {found.gap:.2%}", file=sys.stderr, flush=True)
+
+
+def text_of(records: list[dict[str, Any]]) -> str:
+    """Returns the text of a file of bounds: one line per record."""
+    lines = ",\n".join(json.dumps(record) for record in records)
+    return f'{{"format": "{FORMAT}", "records": [\n{lines}\n]}}\n'
 
 
 def _read(path: Path) -> list[dict[str, Any]]:

@@ -13,9 +13,12 @@ from typing import Any
 import matplotlib.pyplot as plt
 
 from mallocmuzero.env import workloads
+from mallocmuzero.env.capture.printed_estimate import TOLERANCE
+from mallocmuzero.env.program.target import GENERATIONS
 from mallocmuzero.launch.commands.workloads import describe, headroom
 
 from ..common.marked_page import fill_marks
+from ..round_trip.records import LONG
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "benchmark.md"
@@ -30,26 +33,41 @@ def main() -> None:
     entries = [describe(workloads.load(name), workloads.split(name)) for name in workloads.names()]
     for entry in entries:
         entry["description"] = workloads.workload(entry["name"]).description
-    entries.sort(key=lambda entry: (headroom(entry) is None, -(headroom(entry) or 0.0)))
+        entry["compiler"] = workloads.load(entry["name"]).compiler
+    entries.sort(key=lambda entry: (_room(entry) is None, -(_room(entry) or 0.0)))
     draw(entries)
     page = PAGE.read_text(encoding="utf-8")
-    tables = [("summary", summary(entries)), ("programs", programs(entries)), ("splits", splits(entries))]
+    tables = [
+        ("summary", summary(entries)),
+        ("programs", programs(entries)),
+        ("splits", splits(entries)),
+        ("kinds", kinds(entries)),
+        ("exceptions", exceptions(entries)),
+    ]
     page = fill_marks(page, tables, "benchmarks/programs/page.py", PAGE)
     PAGE.write_text(page, encoding="utf-8")
     print(f"wrote {PAGE} and {PICTURE}: {len(entries)} programs")
 
 
+def _room(entry: dict[str, Any]) -> float | None:
+    """Returns the headroom under `robust`, or under `msa` for a program that has no other model."""
+    room = headroom(entry)
+    return headroom(entry, "msa") if room is None else room
+
+
 def programs(entries: list[dict[str, Any]]) -> list[str]:
     """Returns the table of all programs, most headroom first."""
     lines = [
-        "| program | split | target | instr. | decisions | near | production, us | tuned | bound | best known "
+        "| program | split | target | loops | chips | instr. | accesses | decisions | near "
+        "| production, us | tuned | bound | best known "
         "| production, us | tuned | bound | best known | tuned | bound | best known | headroom |",
-        "|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
-        "| | | | | | | **msa** | | | | **cycles** | | | | **robust** | | | |",
+        "|---|---|---|" + "---:|" * 18,
+        "| | | | | | | | | | **msa** | | | | **cycles** | | | | **robust** | | | |",
     ]
     for entry in entries:
-        cells = [f"`{entry['name']}`", entry["split"], entry["target"], f"{entry['instructions']}"]
-        cells += [f"{entry['decisions']}", _percent(entry["fast_share"], 0)]
+        cells = [f"`{entry['name']}`", entry["split"], entry["target"], f"{entry['loops'] or ''}"]
+        cells += [f"{entry['chips'] if entry['chips'] > 1 else ''}", f"{entry['instructions']}"]
+        cells += [f"{entry['accesses']}", f"{entry['decisions']}", _percent(entry["fast_share"], 0)]
         for model in MODELS:
             latency = entry["latency_us"][model]
             production = latency["production"]
@@ -75,11 +93,52 @@ def splits(entries: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
+def kinds(entries: list[dict[str, Any]]) -> list[str]:
+    """Returns the table of kinds of programs: those with loops, on several chips, and of many accesses."""
+    chosen: dict[str, list[dict[str, Any]]] = {
+        "with loops": [entry for entry in entries if entry["loops"]],
+        "on several chips": [entry for entry in entries if entry["chips"] > 1],
+        f"of more than {LONG:,} accesses": [entry for entry in entries if entry["accesses"] > LONG],
+        "all": entries,
+    }
+    targets = [target for target in GENERATIONS if any(entry["target"] == target for entry in entries)]
+    lines = ["| programs | " + " | ".join(targets) + " | all | training steps | heldout | with `cycles` |"]
+    lines.append("|---|" + "---:|" * (len(targets) + 4))
+    for kind, members in chosen.items():
+        numbers = [sum(entry["target"] == target for entry in members) for target in targets]
+        numbers += [len(members), sum("training step" in entry["description"] for entry in members)]
+        numbers += [sum(entry["split"] == "heldout" for entry in members)]
+        numbers += [sum(entry["latency_us"]["cycles"]["production"] is not None for entry in members)]
+        lines.append(f"| {kind} | {' | '.join(map(str, numbers))} |")
+    return lines
+
+
+def exceptions(entries: list[dict[str, Any]]) -> list[str]:
+    """Returns a list of what is not as it should be: mappings that do not read back, models that are not captured."""
+    lines = []
+    for entry in entries:
+        if entry["latency_us"]["msa"]["production"] is None or entry["compiler"]["inexpressible"]:
+            reasons = "; ".join(f"{why} ({count})" for why, count in entry["compiler"]["inexpressible"].items())
+            lines.append(f"- `{entry['name']}`: XLA's mapping does not read back: {reasons}.")
+        off = list(entry["compiler"].get("estimates_off", {}).values())
+        if any(share is None or abs(share) > TOLERANCE for share in off):
+            told = ", ".join("not emulated" if share is None else f"{share:+.2%}" for share in off)
+            lines.append(f"- `{entry['name']}`: the compiler's printed estimates do not come out ({told}).")
+    lines = lines or [f"- XLA's mapping reads back on all {len(entries)} programs, and its printed estimates come out."]
+    names = {entry["name"] for entry in entries}
+    absent = [workloads.workload(name) for name in workloads.all_names() if name not in names]
+    lines += [f"- `{entry.name}` is not captured: {entry.left_out}." for entry in absent if entry.left_out]
+    rest = [f"`{entry.name}`" for entry in absent if not entry.left_out]
+    if rest:
+        lines.append(f"- Not captured yet, though the manifest has them: {', '.join(rest)}.")
+    return lines
+
+
 def summary(entries: list[dict[str, Any]]) -> list[str]:
     """Returns a summary of the table in a few lines."""
     training = sum("training step" in entry["description"] for entry in entries)
     families = {entry["family"] for entry in entries}
-    targets = sorted({entry["target"] for entry in entries})
+    targets = [target for target in GENERATIONS if any(entry["target"] == target for entry in entries)]
     lines = [f"{len(entries)} programs, {len(families)} families, {training} training steps; {', '.join(targets)}."]
     for objective in ("msa", "cycles", "robust"):
         headrooms = [headroom(entry, objective) for entry in entries]

@@ -10,7 +10,7 @@ from statistics import mean
 
 from ..common.json_lines import ROOT, Record
 from ..common.marked_page import fill_marks
-from .records import RESULTS, TARGETS, programs, read
+from .records import RESULTS, TARGETS, kind_of, programs, read
 
 PAGE = ROOT / "docs" / "results" / "round-trip.md"
 MODELS = ("msa", "cycles")
@@ -32,7 +32,12 @@ def render(page: str, runs: Sequence[Record], wanted: Sequence[str]) -> str:
     known = {run["program"]: run for run in runs}
     chosen = [known[name] for name in wanted if name in known]
     missing = [name for name in wanted if name not in known]
-    made = (("summary", summary(chosen, missing)), ("programs", table(chosen)), ("candidates", kinds(chosen)))
+    made = (
+        ("summary", summary(chosen, missing)),
+        ("programs", table(chosen)),
+        ("candidates", kinds(chosen)),
+        ("kinds", of_kinds(runs)),
+    )
     return fill_marks(page, made, "benchmarks/round_trip/page.py", PAGE)
 
 
@@ -103,6 +108,37 @@ def table(runs: Sequence[Record]) -> list[str]:
         cells += [run["cycles_are"] or "", f"{run['solve_s']:g} + {run['translate_s']:g}"]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
+
+
+def of_kinds(runs: Sequence[Record]) -> list[str]:
+    """Returns the table of programs with loops, on several chips, or long, contended or not."""
+    lines = [
+        "| program | kind | split | default, us | promised | confirmed | of flags "
+        "| default, us | promised | confirmed | of flags | kept | as foreseen | cycles |",
+        "|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---|---:|---|",
+        "| | | | **msa** | | | | **cycles** | | | | | | |",
+    ]
+    found = {run["program"]: kind_of(run["program"]) for run in runs}
+    for run in sorted(runs, key=lambda run: (found[run["program"]], run["program"])):
+        if not found[run["program"]]:
+            continue
+        cells = [f"`{run['program']}`", found[run["program"]], run["split"]]
+        for model in MODELS:
+            default = run["default_us"][model]
+            cells.append("-" if default is None else f"{default:,.1f}")
+            cells += [_gain(run, "default_us", model, "promised_us"), _gain(run, "default_us", model)]
+            cells.append(_gain(run, "flags_us", model))
+        alike = run["decoded_as_foreseen"]
+        cells += [run["kept"] or "default", "" if alike is None else f"{100 * alike['bytes']:.1f}"]
+        lines.append(f"| {' | '.join([*cells, run['cycles_are'] or ''])} |")
+    return lines
+
+
+def _gain(run: Record, over: str, model: str, what: str = "confirmed_us") -> str:
+    """Returns a gain in per cent for people; a dash where a figure is missing."""
+    if run[over] is None or run[over][model] is None or run[what][model] is None:
+        return "-"
+    return f"{gain(run, over, model, what):+.2f}"
 
 
 def kinds(runs: Sequence[Record]) -> list[str]:

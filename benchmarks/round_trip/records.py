@@ -4,12 +4,15 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from mallocmuzero.env import workloads
+from mallocmuzero.launch.commands.workloads import chips
 
 from ..common.json_lines import ROOT, Key, Record, keyed_by, read_runs
 from ..solvers.references import is_contended
 
 RESULTS = ROOT / "docs" / "results" / "round-trip.jsonl"
 TARGETS = ("v5e", "v6e")
+# Accesses of a long program.
+LONG = 10_000
 
 key_of = keyed_by("program", "program_sha256", "solver", "solve_s", "translate_s")
 
@@ -20,10 +23,20 @@ def read(paths: Iterable[Path]) -> dict[Key, Record]:
 
 
 def programs() -> list[str]:
-    """Returns the contended programs for `TARGETS`, fewest instructions first."""
-    found = [
-        (program.num_instructions, name)
-        for name in workloads.names()
-        if workloads.workload(name).target in TARGETS and is_contended(program := workloads.load(name))
-    ]
+    """Returns the contended programs for `TARGETS` that have both cost models, fewest instructions first."""
+    found = []
+    for name in workloads.names():
+        if workloads.workload(name).target in TARGETS:
+            program = workloads.load(name)
+            if program.cycles is not None and is_contended(program):
+                found.append((program.num_instructions, name))
     return [name for _, name in sorted(found)]
+
+
+def kind_of(name: str) -> str:
+    """Returns what is unlike small single-chip programs without loops: `loops`, `4 chips`, `long`; empty if nothing."""
+    program = workloads.load(name)
+    kinds = ["loops"] * bool(len(program.loop_trips))
+    number = chips(program)
+    kinds += [f"{number} chips"] * (number > 1) + ["long"] * (program.num_accesses > LONG)
+    return ", ".join(kinds)

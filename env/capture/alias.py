@@ -30,7 +30,7 @@ def alias_groups(module: Module, values: Values, log: CompilerLog) -> dict[Posit
         leader[other] = one
 
     for group in log.alias_groups:
-        members = sorted(values.resolve(name, path) for name, path in group)
+        members = sorted(values.resolve(name, path) for name, path in group if name not in values.elsewhere)
         for member in members[1:]:
             join(members[0], member)
     for first, second in _donations(module, values):

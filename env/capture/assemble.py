@@ -64,7 +64,9 @@ class Assembly:
         sizes = read_sizes(only_file(folder, BUFFER_SIZES))
         compiled = read_module(only_file(folder, COMPILED_FILE))
         log = read_log(folder / LOG_FILE)
-        self._extraction = extract(module, log, sizes, target, name=name, family=family, provenance=provenance or {})
+        # Files of one device do not say so.
+        origin = (provenance or {}) | ({"partitions": module.partitions} if module.partitions > 1 else {})
+        self._extraction = extract(module, log, sizes, target, name=name, family=family, provenance=origin)
         self._schedule = log.schedule
         self._space = log.options.get("alternate_memory_space", _SPACES.get(target.name, 1))
         production = read_production(self._extraction, compiled, log)

@@ -5,6 +5,8 @@ move. The compiler writes it in two ways:
 
 - as a pair, `collective-permute-start` and `collective-permute-done`: the start returns its operands, its results, and
   semaphores;
+- as three, where another core of the chip does the work (a gather on a SparseCore): `async-start` takes nothing, and an
+  `async-update` hands over the operands and returns the same as a start;
 - as fusions. The first calls `AsyncCollectiveStart` and returns the same. Fusions that compute carry it on: they take
   these arrays and return them in place. The last calls `AsyncCollectiveDone`.
 """
@@ -61,7 +63,9 @@ class Collectives:
         self.begun: dict[Position, Position] = {}
         for instruction in instructions.values():
             if instruction.opcode in _STARTS:
-                self._start(instruction, self._written_out(instruction))
+                self._start(instruction, self._written_out(instruction, 0))
+            elif instruction.opcode == "async-update" and len(instruction.operands) > 1:
+                self._start(instruction, self._written_out(instruction, 1))
             elif self._calls(instruction, "AsyncCollectiveStart"):
                 self._start(instruction, self._aliased(instruction))
             elif instruction.opcode not in ("tuple", "get-tuple-element", "bitcast"):
@@ -71,7 +75,7 @@ class Collectives:
         """Returns whether an array of a collective is no data of it: a semaphore, or the like."""
         start, path = self.begun.get(position, position)
         shape = dict(self._instructions[start].shape.leaves())[path]
-        if self._instructions[start].opcode in _STARTS:
+        if self._instructions[start].opcode != "fusion":
             return path[0] > 1
         return shape.memory_space != 0
 
@@ -86,16 +90,19 @@ class Collectives:
         called = self._module.computations.get((instruction.attribute("calls") or "").lstrip("%"))
         return called is not None and called.root.attribute("custom_call_target") == f'"{target}"'
 
-    def _written_out(self, start: Instruction) -> dict[ShapeIndex, tuple[int, ShapeIndex]]:
-        """Returns, by array that a start of a pair returns, the number of its operand that it is and where in it."""
+    def _written_out(self, start: Instruction, skipped: int) -> dict[ShapeIndex, tuple[int, ShapeIndex]]:
+        """Returns, by array that a start of a pair returns, the number of its operand that it is and where in it.
+
+        The first `skipped` operands are none of the collective's.
+        """
         elements = start.shape.elements or ()
         given = elements[0] if elements else start.shape
-        alone = given.elements is None
-        if len(elements) < 2 or len(given.elements or (given,)) != len(start.operands):
+        count = 1 if given.elements is None else len(given.elements)
+        if len(elements) < 2 or count != len(start.operands) - skipped:
             raise self._not_understood(start, "returns no pair of its operands and its results")
         found: dict[ShapeIndex, tuple[int, ShapeIndex]] = {}
         for path, _ in given.leaves():
-            found[0, *path] = (0, path) if alone else (path[0], path[1:])
+            found[0, *path] = (skipped, path) if given.elements is None else (path[0] + skipped, path[1:])
         return found
 
     def _aliased(self, instruction: Instruction) -> dict[ShapeIndex, tuple[int, ShapeIndex]]:

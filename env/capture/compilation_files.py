@@ -48,7 +48,7 @@ def only_file(folder: Path, pattern: str) -> Path:
     Raises:
       FormatError: there is no such file, or more than one.
     """
-    found = [path for path in sorted(folder.glob(pattern)) if worker.EXTRACTED not in path.name]
+    found = sorted(path for path in folder.glob(pattern) if worker.OTHER_CORES not in path.name)
     if len(found) != 1:
         raise FormatError(
             f"{folder}: has {len(found)} files `{pattern}` where one is expected; "
@@ -72,7 +72,7 @@ def module_in(folder: Path) -> bytes:
 def name_module(folder: Path) -> None:
     """Gives the module that is read its name. A compilation that ends with memory assigned leaves it as a dump."""
     compiled = folder / worker.COMPILED_FILE
-    assigned = [path for path in sorted(folder.glob("*" + worker.ASSIGNED)) if worker.EXTRACTED not in path.name]
+    assigned = [path for path in sorted(folder.glob("*" + worker.ASSIGNED)) if worker.OTHER_CORES not in path.name]
     if not compiled.exists() and assigned:
         shutil.copyfile(assigned[0], compiled)
 

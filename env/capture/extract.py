@@ -113,6 +113,8 @@ class _Builder:
         """
         for time in sorted(self.log.schedule):
             name = self.log.schedule[time]
+            if name in self.values.elsewhere:
+                continue
             instruction = self.values.instructions.get(name)
             if instruction is None:
                 raise FormatError(
@@ -203,13 +205,14 @@ class _Builder:
             self.buffer_of[position] = buffer
             self.sizes_of[buffer] = max(self.sizes_of[buffer], self._size(position))
             # MSA lists the values that it may place, except for those that it prefetches across programs.
-            listed = position in self.log.buffer_size or "cross-program" in self.log.skipped.get(position, "")
+            names = self.values.names(position)
+            listed = any(name in self.log.buffer_size for name in names)
+            listed |= "cross-program" in self.log.skipped.get(position, "")
             self.allowed[buffer] |= listed
         return buffer
 
     def _size(self, position: Position) -> int:
-        written = self.values.collectives.returned.get(position, position)
-        known = (sizes.get(p) for p in (position, written) for sizes in (self.log.buffer_size, self.sizes))
+        known = (sizes.get(p) for p in self.values.names(position) for sizes in (self.log.buffer_size, self.sizes))
         size = next((size for size in known if size is not None), None)
         if size is None:
             name, path = position

@@ -140,6 +140,12 @@ class Module:
     computations: dict[str, Computation]
     entry: Computation
 
+    @property
+    def partitions(self) -> int:
+        """The number of devices that run the module together, each on its own part of the arrays."""
+        match = re.search(r"\bnum_partitions=(\d+)", self.header)
+        return int(match.group(1)) if match else 1
+
 
 def read_module(path: Path) -> Module:
     """Reads the text of one HLO module from a file.
@@ -164,7 +170,7 @@ def read_module(path: Path) -> Module:
                     if match:
                         name, lines = match.group(2), []
                         entry = name if match.group(1) else entry
-                elif line == "}":
+                elif line == "}" or line.startswith("}, execution_thread="):
                     computations[name] = Computation(name, lines, path)
                     name = None
                 elif lines and not line.startswith(" "):

@@ -123,6 +123,8 @@ class _Reader:
 
     def read(self) -> Production:
         for allocation in self.log.allocations:
+            if allocation.position[0] in self.extraction.values.elsewhere:
+                continue
             self._list_uses(allocation)
             buffer = self._buffer(allocation.position)
             if buffer is None:

@@ -1,7 +1,6 @@
 """Finds the definition of every array (pipeline step 3) behind tuples, bitcasts, loops, copies and collectives."""
 
 from ..errors import UserError
-from ..program.compiler_flags import ON_TENSORCORE
 from .collectives import Collectives
 from .hlo import Instruction, Module, Position, ShapeIndex
 from .loops import flatten
@@ -16,10 +15,6 @@ _REFUSED = frozenset({"conditional", "call"})
 _ASYNCHRONOUS = ("send", "recv", "all-reduce-start", "ragged-all-to-all-start")
 
 
-class SparseCoreError(UserError):
-    """The compiler gave a part of the program to the SparseCore."""
-
-
 class Values:
     """The array values of a module's entry computation and of its loops.
 
@@ -31,6 +26,7 @@ class Values:
       instructions: its instructions by name.
       loop_parameters: name of a parameter of a loop's condition or body -> the `while`.
       collectives: the collectives that run beside other instructions.
+      elsewhere: instructions that another core runs for one of them; MSA schedules them too, at no cost.
 
     Raises:
       UserError: the program holds instructions that capture does not understand.
@@ -53,13 +49,25 @@ class Values:
                     "not understand yet; write it without `jax.lax.cond`, and without sends and receives; for several "
                     "devices, shard it otherwise, or compile for one device"
                 )
-            if instruction.attribute("async_execution_thread") == '"sparsecore"':
-                options = " ".join(f"--{key}={value}" for key, value in ON_TENSORCORE.items())
-                raise SparseCoreError(
-                    f"{module.path}: instruction {instruction.name!r} runs on the SparseCore, which capture does not "
-                    f"understand yet; compile with LIBTPU_INIT_ARGS='{options}'"
-                )
         self.collectives = Collectives(module, self.instructions, self._behind)
+        self.elsewhere: set[str] = set()
+        self._made_by: dict[str, str] = {}
+        for instruction in self.instructions.values():
+            if instruction.opcode == "async-start":
+                called = module.computations.get((instruction.attribute("calls") or "").lstrip("%"))
+                if called is not None:
+                    self.elsewhere |= set(called.instructions)
+                    self._made_by[instruction.name] = called.root.name
+            elif instruction.opcode == "async-update" and instruction.operands[0] in self._made_by:
+                self._made_by[instruction.name] = self._made_by[instruction.operands[0]]
+
+    def names(self, position: Position) -> list[Position]:
+        """Returns the names under which the compiler may list an array: of a collective, it lists the one it writes."""
+        name, path = self.collectives.returned.get(position, position)
+        found = [position, (name, path)]
+        if name in self._made_by and path[:1] == (1,):
+            found.append((self._made_by[name], path[1:]))
+        return found
 
     def _behind(self, name: str, path: ShapeIndex) -> Position:
         """Returns the instruction that makes an array, and where in its result, behind tuples and bitcasts."""

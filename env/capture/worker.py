@@ -9,14 +9,15 @@ FUNCTION takes no argument and returns `(function, arguments)`: a function that 
 which may be abstract (`jax.ShapeDtypeStruct`); it is compiled for one device. A FUNCTION that takes one argument is
 given the devices of the topology, a NumPy array, to make its mesh of; its arguments then have the shardings that it
 gives them, and what is compiled is the program of one partition. It is traced once. Instead of a function, the worker
-reads a module that was lowered before. FOLDER takes `versions.json`.
+reads a module that was lowered before; one of several partitions names its devices, in their order. FOLDER takes
+`versions.json`.
 
 Each line of standard input is a request for one compilation, as JSON: `folder` (an existing one), `options`, `dump`
 (leave the compiler's dumps), and `through`, the last step:
 
 - `lowering`: compile nothing, and leave the lowered module, `module.stablehlo`, a portable artifact of StableHLO.
 - `code`: compile to the end, and leave the module after code generation, `compiled.txt`. It names the cycles of each
-  instruction. Code generation takes most of the time.
+  instruction. Code generation takes most of the time. Where libtpu cannot hand the module over, its dump serves.
 - `assignment`: end this process as soon as the dump from after memory space assignment is complete.
 
 The compiler's log goes to `log.txt` in the folder of the request. One line `capture-done: {...}` on standard output
@@ -29,6 +30,7 @@ import inspect
 import json
 import os
 import resource
+import shutil
 import sys
 import sysconfig
 import threading
@@ -44,10 +46,15 @@ LOG_FILE = "log.txt"
 COMPILED_FILE = "compiled.txt"
 VERSIONS_FILE = "versions.json"
 MODULE_FILE = "module.stablehlo"
+# The dump from after code generation, which has the cycles of each instruction.
+GENERATED = ".after_codegen.txt"
+# The programs of other cores have dumps of their own: a gather on a SparseCore, for one.
+OTHER_CORES = ".extracted."
+# Attribute of a stored module of several partitions: the numbers of its devices.
+DEVICES = ".".join(("mallocmuzero", "devices"))  # an attribute of a dialect, and no module of the package
+_SHARDINGS = ("sdy.sharding", "mhlo.sharding")
 # The dump from after memory space assignment, right before code generation.
 ASSIGNED = ".after_optimizations_after_buffer_assignment.txt"
-# In the names of the dumps of those parts of a program that the compiler takes out for the SparseCore.
-EXTRACTED = ".extracted."
 
 
 def fail(message: str) -> NoReturn:
@@ -183,24 +190,38 @@ def lower(reference: str, devices: Any) -> Any:
         fail(f"{reference}: tracing it: {_told(error)}")
 
 
+def device_ids(lowered: Any) -> list[int]:
+    """Returns the devices that a function was lowered for, by their numbers, in the order of its partitions."""
+    if isinstance(lowered, Stored):
+        return [device.id for device in lowered.devices]
+    # jax tells the order of a lowered function's devices nowhere else.
+    return [device.id for device in lowered._lowering._device_list]
+
+
 def serialise(lowered: Any) -> bytes:
     """Returns a lowered module as a portable artifact of StableHLO, which later versions can read."""
     mlir: Any = importlib.import_module("jax.extend.mlir")
+    ir: Any = importlib.import_module("jaxlib.mlir.ir")
     stablehlo: Any = importlib.import_module("jaxlib.mlir.dialects.stablehlo")
-    # `True` allows the dialect of shardings, which the artifact holds unchanged.
     module = lowered.compiler_ir("stablehlo")
-    partitions = module.operation.attributes["mhlo.num_partitions"] if not isinstance(lowered, Stored) else 1
-    if int(partitions) > 1:
-        raise NotImplementedError(f"it is of {int(partitions)} partitions, which cannot be compiled from a file yet")
+    ids = device_ids(lowered)
+    with module.context:
+        module = ir.Module.parse(str(module.operation.get_asm(enable_debug_info=True))) if len(ids) > 1 else module
+        if len(ids) > 1:  # The module itself says only how many.
+            module.operation.attributes[DEVICES] = ir.DenseI64ArrayAttr.get(ids)
+    # `True` allows the dialect of shardings, which the artifact holds unchanged.
     return bytes(mlir.serialize_portable_artifact(module, stablehlo.get_current_version(), True))
 
 
 class Stored:
-    """A lowered module from a file, with the methods of the result of `jax.jit(...).lower` that are used here."""
+    """A lowered module from a file, with the methods of the result of `jax.jit(...).lower` that are used here.
 
-    def __init__(self, path: str, device: Any) -> None:
-        """Reads the module; ends the process if this jax cannot read it."""
-        self._device = device
+    Attributes:
+      devices: the devices of its partitions, in their order.
+    """
+
+    def __init__(self, path: str, devices: list[Any]) -> None:
+        """Reads the module; ends the process if this jax cannot read it, or the topology lacks its devices."""
         try:
             from jax.interpreters import mlir
 
@@ -211,30 +232,50 @@ class Stored:
             self._module = artifacts.deserialize_portable_artifact(data, self._context)
         except Exception as error:  # noqa: BLE001 -- jaxlib raises several kinds
             fail(f"the stored module cannot be read by this jax: {_first_line(error)}")
+        attributes = self._module.operation.attributes
+        by_id = {device.id: device for device in devices}
+        ids = list(attributes[DEVICES]) if DEVICES in attributes else [devices[0].id]
+        if not set(ids) <= by_id.keys():
+            fail(f"the stored module is for the devices {ids}, and the topology has {sorted(by_id)}")
+        self.devices = [by_id[number] for number in ids]
 
     def compiler_ir(self, dialect: str) -> Any:
         """Returns the module; `dialect` is `stablehlo`."""
         return self._module
 
     def compile(self, compiler_options: dict[str, Any]) -> "Stored":
-        """Compiles for the one device, as `jax.jit` does."""
+        """Compiles for its devices, as `jax.jit` does."""
         # jax has no public way to compile a module that it did not lower itself.
         compiler: Any = importlib.import_module("jax._src.compiler")
         xla_client: Any = importlib.import_module("jax._src.lib").xla_client
 
+        client = self.devices[0].client
         options = compiler.get_compile_options(
             num_replicas=1,
-            num_partitions=1,
-            device_assignment=[[self._device.id]],
+            num_partitions=len(self.devices),
+            device_assignment=[[device.id for device in self.devices]],
             env_options_overrides=compiler_options,
-            backend=self._device.client,
+            backend=client,
         )
-        devices = xla_client.DeviceList((self._device,))
+        if len(self.devices) > 1:
+            # What has no sharding gets one from the partitioner.
+            build = options.executable_build_options
+            build.allow_spmd_sharding_propagation_to_parameters = self._unsharded("arg_attrs")
+            build.allow_spmd_sharding_propagation_to_output = self._unsharded("res_attrs")
+        devices = xla_client.DeviceList(tuple(self.devices))
         with self._context:
-            self._executable = compiler.backend_compile_and_load(
-                self._device.client, self._module, devices, options, []
-            )
+            self._executable = compiler.backend_compile_and_load(client, self._module, devices, options, [])
         return self
+
+    def _unsharded(self, attributes: str) -> list[bool]:
+        """Returns, by argument or result of the module's `main`, whether it has no sharding."""
+        functions = [operation for operation in self._module.body.operations if operation.OPERATION_NAME == "func.func"]
+        (main,) = [function for function in functions if function.name.value == "main"]
+        kind = main.type
+        count = len(kind.inputs if attributes == "arg_attrs" else kind.results)
+        if attributes not in main.attributes:
+            return [True] * count
+        return [not any(name in given for name in _SHARDINGS) for given in main.attributes[attributes]]
 
     def as_text(self) -> str:
         """Returns the compiled module as text."""
@@ -255,7 +296,7 @@ def _stop_once_assigned(folder: str, started_s: float) -> None:
     while True:
         time.sleep(0.05)
         for name in os.listdir(folder):
-            if not name.endswith(ASSIGNED) or EXTRACTED in name:
+            if not name.endswith(ASSIGNED) or OTHER_CORES in name:
                 continue
             with open(os.path.join(folder, name), "rb") as file:
                 text = file.read()
@@ -277,6 +318,29 @@ def leave_module(lowered: Any, folder: str) -> None:
     _answer(error, _cpu_s() - started_s)
 
 
+def take_generated(folder: str) -> bool:
+    """Takes the compiler's dump from after code generation for the compiled module; returns whether there is one.
+
+    libtpu 0.0.51 compiles programs whose gathers run on a SparseCore to the end, and then fails to hand the module
+    over: `async-update instruction should have 1 operands but sees 3`.
+    """
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(GENERATED) and OTHER_CORES not in name:
+            os.rename(os.path.join(folder, name), os.path.join(folder, COMPILED_FILE))
+            return True
+    return False
+
+
+def remove_others(folder: str, kept: set[str]) -> None:
+    """Removes what lies in a folder beside the files and folders `kept`."""
+    for name in set(os.listdir(folder)) - kept:
+        path = os.path.join(folder, name)
+        if os.path.isdir(path):
+            shutil.rmtree(path)
+        else:
+            os.unlink(path)
+
+
 def compile_once(lowered: Any, request: dict[str, Any]) -> None:
     """Answers one request; standard error goes to the request's log meanwhile."""
     folder = request["folder"]
@@ -285,8 +349,8 @@ def compile_once(lowered: Any, request: dict[str, Any]) -> None:
         return
     until_assigned = request["through"] == "assignment"
     options = dict(request["options"])
-    if request["dump"] or until_assigned:
-        options |= {"xla_dump_to": folder, "xla_dump_hlo_as_text": True}
+    before = set(os.listdir(folder))
+    options |= {"xla_dump_to": folder, "xla_dump_hlo_as_text": True}
     started_s = _cpu_s()
     if until_assigned:
         threading.Thread(target=_stop_once_assigned, args=(folder, started_s), daemon=True).start()
@@ -301,8 +365,11 @@ def compile_once(lowered: Any, request: dict[str, Any]) -> None:
         with open(os.path.join(folder, COMPILED_FILE), "w", encoding="utf-8") as file:
             file.write(text or "")
     except Exception as raised:  # noqa: BLE001 -- the compiler raises several kinds
-        error = f"the TPU compiler refused: {_first_line(raised)}"
+        if not take_generated(folder):
+            error = f"the TPU compiler refused: {_first_line(raised)}"
     finally:
+        if not request["dump"]:
+            remove_others(folder, before | {LOG_FILE, COMPILED_FILE})
         sys.stderr.flush()
         os.dup2(kept, 2)
         os.close(kept)
@@ -323,7 +390,7 @@ def main(reference: str, topology_name: str, folder: str) -> None:
     here = os.path.dirname(os.path.abspath(__file__))  # Its modules must not shadow the user's.
     sys.path[:] = [os.getcwd(), *(entry for entry in sys.path if entry != here)]
     devices = devices_of(topology_name, folder)
-    lowered = Stored(reference, devices[0]) if os.path.isabs(reference) else lower(reference, devices)
+    lowered = Stored(reference, devices) if os.path.isabs(reference) else lower(reference, devices)
     for line in sys.stdin:
         compile_once(lowered, json.loads(line))
 

@@ -21,20 +21,6 @@ DEFAULT = "default"
 # Everything in HBM: the baseline of every row of the cycle table.
 IN_HBM: CompilerOptions = {"xla_msa_enable": "DISABLED"}
 
-# Leaves to the TensorCore what the compiler may otherwise give to the SparseCore, which capture does not understand.
-ON_TENSORCORE: CompilerOptions = {
-    f"xla_tpu_{what}_to_sparsecore": "false"
-    for what in (
-        "enable_offloading_copy",
-        "enable_offloading_gather",
-        "enable_offloading_reduce",
-        "enable_offloading_scatter",
-        "enable_offloading_slice",
-        "enable_offloading_sort",
-        "offload_gather",
-    )
-}
-
 
 def flag_grid() -> dict[str, CompilerOptions]:
     """Returns the options of the flag grid by a short name, the default first."""

@@ -15,7 +15,8 @@ Row = list[int]
 def merge_residencies(residencies: NDArray[np.int64]) -> NDArray[np.int64]:
     """Joins residencies of the same bytes at the same offset that overlap in time.
 
-    A whole buffer that follows its own slices in place prolongs the slices.
+    A whole buffer that follows its own slices in place prolongs the slices. If only some of them last throughout, it
+    holds the bytes of the others.
 
     Args:
       residencies: `[R, 6]`, columns as in `Mapping`.
@@ -35,7 +36,22 @@ def merge_residencies(residencies: NDArray[np.int64]) -> NDArray[np.int64]:
         else:
             before.append(row)
             merged.append(row)
+    for rows in at_place.values():
+        _leave_to_longer(rows)
     return np.array(merged, np.int64).reshape(len(merged), len(RESIDENCY_FIELDS))
+
+
+def _leave_to_longer(rows: list[Row]) -> None:
+    """Takes from residencies of one place the bytes at either end that another one holds throughout their time."""
+    for row in rows:
+        for part in rows:
+            lasts = part[1] <= row[1] and row[2] <= part[2]
+            if not lasts or not row[4] <= part[4] < part[5] <= row[5] or part[4:] == row[4:]:
+                continue
+            if part[4] == row[4]:
+                row[4] = part[5]
+            elif part[5] == row[5]:
+                row[5] = part[4]
 
 
 def fit_to_loops(

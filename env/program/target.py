@@ -38,17 +38,25 @@ class Target:
 # Production values read from the compiler's log (libtpu 0.0.51). Bandwidths are quotients of its cost lines, to
 # five digits (docs/physics-of-extraction.md). Clocks: the published peak (bf16 operations per second and core) over the
 # operations per cycle that the code generator reaches on large matrix products (2^17 on v4 and v5e, 2^18 on v5p with
-# its two cores in one, 2^19 on v6e), which on v4 and v5e is the published clock.
+# its two cores in one, 2^19 on v6e), which on v4 and v5e is the published clock. The log has it too: an instruction
+# that does nothing costs one cycle (5.71429e-10 s on v6e), and there the clock of tpu7x comes from (5.26316e-10 s).
 _GENERATIONS = (
     Target("v4", 67_108_864, 4096, 4.9124e11, 2.9474e12, 40, 40, 1.05e9),
     Target("v5e", 117_440_512, 4096, 7.3766e11, 1.6597e13, 40, 40, 1.5e9),
     Target("v5p", 50_266_112, 4096, 2.3504e12, 1.8098e13, 40, 40, 1.75e9),
     Target("v6e", 100_597_760, 4096, 1.6380e12, 2.1294e13, 40, 40, 1.75e9),
+    Target("tpu7x", 67_043_328, 4096, 3.6860e12, 1.1795e13, 40, 40, 1.9e9),
 )
 GENERATIONS: dict[str, Target] = {target.name: target for target in _GENERATIONS}
 
 # The topology given to the ahead-of-time compiler; of larger ones, one device is used.
-TOPOLOGIES: dict[str, str] = {"v4": "v4:2x2x1", "v5e": "v5e:1x1", "v5p": "v5p:2x2x1", "v6e": "v6e:1x1"}
+TOPOLOGIES: dict[str, str] = {
+    "v4": "v4:2x2x1",
+    "v5e": "v5e:1x1",
+    "v5p": "v5p:2x2x1",
+    "v6e": "v6e:1x1",
+    "tpu7x": "tpu7x:2x2x1",
+}
 
 
 def find_target(name: str) -> tuple[Target, str]:

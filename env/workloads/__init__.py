@@ -1,7 +1,7 @@
 """The benchmark: programs of real models, captured from the TPU compiler, and the splits that they belong to."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -37,13 +37,15 @@ class Workload:
       name: name of the workload and of its program file.
       family: model family.
       split: one of `SPLITS`, or `CORPUS`; all workloads of a family are in the same split.
-      target: hardware generation that it is compiled for.
+      target: what it is compiled for: a generation, or a topology of one, see `find_target`.
       module: module of the package `models`.
       function: function of the module that returns the model's function and arguments.
       description: one line for people.
       source: origin of the model's code: a package, or a publication.
       sha256: hash of the program's problem; empty until it is captured.
       part: `train` or `validation` in the corpus; empty elsewhere.
+      options: compiler options of every compilation.
+      left_out: why it cannot be captured; empty where nobody knows a reason.
     """
 
     name: str
@@ -56,6 +58,8 @@ class Workload:
     source: str
     sha256: str = ""
     part: str = ""
+    options: dict[str, str] = field(default_factory=dict, hash=False)
+    left_out: str = ""
 
     @property
     def reference(self) -> str:

@@ -31,7 +31,7 @@ from ..capture.variants import PASSES
 from ..errors import UserError
 from ..program.program import Program
 from ..program.program_file import read_module, read_program, write_program
-from ..program.target import TOPOLOGIES
+from ..program.target import find_target
 from ..storage.cache import cache_folder
 from . import MODELS_PARENT, Workload, all_names, workload
 
@@ -61,12 +61,17 @@ class Outcome:
 
 @dataclass(frozen=True)
 class _Job:
-    """The arguments of one workload's capture; `passes` None for as many as the committed file has."""
+    """The arguments of one workload's capture; `passes` None for as many as the committed file has.
+
+    With `quick`, and where the committed file has no cycle table and no `passes` are given, nothing is compiled beyond
+    the assignment of memory.
+    """
 
     entry: Workload
     python: Path
     check: bool
     passes: int | None
+    quick: bool
     cache: Path | None
 
 
@@ -94,6 +99,12 @@ def main(arguments: list[str] | None = None) -> int:
         f"many as the committed file has, {PASSES} for a new file",
     )
     parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="compile only until memory is assigned, for a program with `msa` alone; always where the committed file "
+        "has no cycle table",
+    )
+    parser.add_argument(
         "--cache", type=Path, metavar="FOLDER", help="folder of finished compilations; by default in the user's cache"
     )
     options = parser.parse_args(arguments)
@@ -104,6 +115,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     try:
         chosen = [workload(name) for name in options.names or all_names()]
+        chosen = [entry for entry in chosen if options.names or not entry.left_out]
         python = options.python or managed_python(say)
     except UserError as error:
         print(f"regenerate: {error}", file=sys.stderr)
@@ -111,7 +123,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.complete:
         return _complete([entry for entry in chosen if entry.path.exists()], python, say)
     cache = None if options.check else options.cache or cache_folder() / "compilations"
-    jobs = [_Job(entry, python, options.check, options.passes, cache) for entry in chosen]
+    jobs = [_Job(entry, python, options.check, options.passes, options.quick, cache) for entry in chosen]
     outcomes: list[Outcome] = []
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(max(1, options.jobs), spawn, _end_with_parent, (os.getpid(),)) as pool:
@@ -134,7 +146,7 @@ def _complete(chosen: list[Workload], python: Path, say: Callable[[str], None]) 
     for entry in chosen:
         try:
             before = entry.path.stat().st_size
-            added = complete(entry.path, entry.reference, TOPOLOGIES[entry.target], python, MODELS_PARENT)
+            added = complete(entry.path, entry.reference, find_target(entry.target)[1], python, MODELS_PARENT)
             if added:
                 say(f"{entry.name}: {' and '.join(added)}, {entry.path.stat().st_size - before:,} bytes more")
         except UserError as error:
@@ -176,6 +188,7 @@ def _regenerate(job: _Job, begun: float) -> Outcome:
     try:
         committed = read_program(entry.path) if before else None
         problem = "" if committed is None else committed.sha256
+        quick = job.quick or (job.passes is None and committed is not None and committed.cycles is None)
         with tempfile.TemporaryDirectory(prefix="mallocmuzero-regenerate-") as folder:
             output = Path(folder) / entry.path.name if job.check else entry.path
             program = capture(
@@ -185,8 +198,10 @@ def _regenerate(job: _Job, begun: float) -> Outcome:
                 python=job.python,
                 name=entry.name,
                 family=entry.family,
+                options=entry.options,
                 working_folder=MODELS_PARENT,
-                passes=_passes(committed) if job.passes is None else job.passes,
+                passes=0 if quick else (_passes(committed) if job.passes is None else job.passes),
+                quick=quick,
                 archive=None if job.cache is None else Archive(job.cache / entry.name, _described(entry)),
                 progress=say,
             )
@@ -226,7 +241,7 @@ def _described(entry: Workload) -> dict[str, str]:
     versions = " ".join(f"{name}=={version}" for name, version in packages().items())
     return {
         "function": entry.reference,
-        "topology": TOPOLOGIES[entry.target],
+        "topology": find_target(entry.target)[1],
         "packages": versions,
         "source": digest.hexdigest(),
     }

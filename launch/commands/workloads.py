@@ -71,12 +71,21 @@ def describe(program: "Program", split: str | None, part: str | None = None) -> 
         "accesses": program.num_accesses,
         "buffers": program.num_buffers,
         "loops": len(program.loop_trips),
-        "chips": 1,
+        "chips": chips(program),
         "decisions": game.decisions,
         "fast_share": None if served is None or not moved else float(served / moved),
         "latency_us": {model: {**latencies_us(program, model), **_bound(best_known, model, MICRO)} for model in MODELS},
         "robust": {"production_tuned": tuned_ratio(program), **_bound(best_known, "robust", 1.0)},
     }
+
+
+def chips(program: "Program") -> int:
+    """Returns the number of chips that run a program together: those of its topology, where it is of several parts."""
+    from math import prod
+
+    if program.provenance.get("partitions", 1) == 1:
+        return 1
+    return prod(map(int, program.provenance["topology"].partition(":")[2].split("x")))
 
 
 def latencies_us(program: "Program", model: str) -> dict[str, float | None]:

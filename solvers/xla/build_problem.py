@@ -11,7 +11,7 @@ from ...env.program.target import Target
 from .cost_analysis import bandwidths, gains
 from .module_facts import born_fast, slice_sizes, typical_bytes
 from .options import KEPT, Options
-from .problem import BUFFER, LIMIT, M_FREE, NEVER, SCALE, USE, VALUE, Accesses, Problem
+from .problem import BUFFER, LIMIT, M_FREE, NEVER, SCALE, USE, VALUE, WRITTEN, Accesses, Problem
 from .schedule import Times, depth, schedule
 
 
@@ -100,6 +100,7 @@ class _Rows:
         self._uses: list[tuple[float, ...]] = []
         self._value_access: list[int] = []
         self._links: list[tuple[int, int]] = []
+        self._use_of: dict[int, int] = {}
         self.spans = np.zeros((program.num_buffers, 2), np.int64)
         self._program, self._end = program, times.end
         self._at = program.schedule_index.astype(np.int64)
@@ -121,6 +122,14 @@ class _Rows:
         self.use = np.array(self._uses, USE)
         links = np.array(self._links, np.int64).reshape(-1, 2)
         self.accesses = Accesses(links, np.array(self._value_access, np.int64))
+
+    def _held_since(self, access: int) -> int:
+        """Returns the use with which a collective took hold of what it lets go with an access, `WRITTEN`, or -1."""
+        program = self._program
+        since = -1 if program.held_since is None else int(program.held_since[access])
+        if since < 0 or program.access_instruction[since] == program.access_instruction[access]:
+            return -1
+        return WRITTEN if program.access_kind[since] == RESULT else self._use_of[since]
 
     def _touches(self, buffer: int, accesses: list[int]) -> list[_Touch]:
         """Returns the touches in order: one per loop if the buffer outlives loops, else one per instruction."""
@@ -181,12 +190,14 @@ class _Rows:
             groups = [touch.reads + touch.writes] if touch.whole_loop else [[read] for read in touch.reads]
             for group in groups:
                 moved = int(sum(program.access_bytes[a] for a in group))
+                held_since = -1 if touch.whole_loop else self._held_since(group[0])
+                self._use_of.update((a, len(self._uses)) for a in group)
                 self._links += [(len(self._uses), a) for a in group]
                 gain = 0.0 if touch.whole_loop else self._saved[group[0]]
-                self._uses.append((touch.end, touch.latest, moved, goes_on, 0, M_FREE, touch.start, gain))
+                self._uses.append((touch.end, touch.latest, moved, goes_on, 0, M_FREE, touch.start, held_since, gain))
         at_end = following is None and bool(program.is_output[buffer])
         if at_end and time < self._end:
-            self._uses.append((self._end, self._end, 0, -1, 1, M_FREE, self._end, 0.0))
+            self._uses.append((self._end, self._end, 0, -1, 1, M_FREE, self._end, -1, 0.0))
         at_start = not written or (at_end and time >= self._end) or not self._born_fast[written].all()
         moved = int(program.access_bytes[written[0]]) if written else 0
         self._values.append((buffer, time, first, len(self._uses), int(at_start), moved))

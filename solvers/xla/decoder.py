@@ -71,7 +71,8 @@ class Decoder:
             self._factor *= 2
             self._state = make_state(self.problem, self._factor)
         mapping = self._writer.mapping(self._state)
-        return legal(self.program, self.target, mapping) if len(self.program.loop_trips) else mapping
+        exact = not len(self.program.loop_trips) and self.program.held_since is None
+        return mapping if exact else legal(self.program, self.target, mapping)
 
     def order(self) -> NDArray[np.int64]:
         """Returns the buffers to place, in XLA's own order."""

@@ -18,6 +18,9 @@ SCALE = 2**40
 # Stands for "no preferred time".
 NEVER = np.iinfo(np.int32).min
 
+# Of a use with which a collective lets go of the value that it has written.
+WRITTEN = -2
+
 # Modes of a use, set by the loop optimiser.
 (
     M_FREE,  # the assignment decides
@@ -59,6 +62,8 @@ USE = np.dtype(
         ("needs_hbm", np.int64),  # 1: it needs its value in HBM
         ("mode", np.int64),  # one of the modes `M_*`
         ("begin", np.int64),  # when it begins: before `time` for a loop
+        # A collective lets go of the value: the use with which it took hold of it to read it, or `WRITTEN`; else -1.
+        ("held_since", np.int64),
         ("gain_s", np.float32),  # seconds that the instruction saves if this use alone is served from fast memory
     ],
     align=True,

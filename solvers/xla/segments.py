@@ -10,7 +10,7 @@ from .copy_resource import has_enough, outstanding
 from .heap import NO_OFFSET, commit, fit, latest_free
 from .interval_picker import can_stay, write_back_end
 from .prefetch import prefetch
-from .problem import M_DEFAULT, M_KEEP, Problem
+from .problem import M_DEFAULT, M_KEEP, WRITTEN, Problem
 from .state import DONE, FAST, FREE, HBM, NO_COPIES, NO_MEMORY, NOT_FAST, TOO_LONG, UNDO, State, add_stay, fill_by_copy
 
 
@@ -27,6 +27,8 @@ def place_buffer(problem: Problem, state: State, preferred_time: Rows) -> int:
         now.value = value
         before = row.time
         for use in range(row.first_use, row.end_use):
+            if problem.use[use].held_since >= 0:
+                continue
             now.use, now.preferred_time = use, preferred_time[use]
             result |= _segment(problem, state, before)
             if result & UNDO:
@@ -35,9 +37,31 @@ def place_buffer(problem: Problem, state: State, preferred_time: Rows) -> int:
             following = problem.use[use].next_value
             if following >= 0 and not _hand_on(problem, state, following):
                 return result | UNDO
+        for use in range(row.first_use, row.end_use):
+            if problem.use[use].held_since >= 0 and not _hold(problem, state, use):
+                return result | UNDO
         if row.first_use == row.end_use and held.memory == FAST:
             add_stay(state, value, FAST, row.time, row.time, held.offset, held.group)
     return result
+
+
+@routine
+def _hold(problem: Problem, state: State, use: int) -> bool:
+    """Serves a use with which a collective lets go of what it reads, where it took hold of it; returns whether it may.
+
+    In fast memory the value stays there meanwhile (XLA: contiguous allocation).
+    """
+    time = problem.use[use].time
+    number = state.use[problem.use[use].held_since].stay
+    stay = state.stay[number]
+    if stay.memory == FAST and stay.end < time:
+        size = problem.buffer[state.now.buffer].bytes
+        if fit(problem, state.heap, stay.end + 1, time, size, stay.offset) == NO_OFFSET:
+            return False
+        commit(state.heap, stay.end + 1, time, stay.offset, size)
+    stay.end = max(stay.end, time)
+    state.use[use].stay = number
+    return True
 
 
 @routine
@@ -122,15 +146,18 @@ def _segment(problem: Problem, state: State, before: int) -> int:
         if result == DONE:
             return DONE
     source = _last_in(state, HBM)
+    is_still = row.held_since == WRITTEN
     if source < 0:
         if held.end_stay > held.first_stay:
+            if is_still:
+                return result | UNDO
             failed = _write_back(problem, state)
             if failed != DONE:
                 return result | failed | UNDO
             source = held.end_stay - 1
         else:
             source = add_stay(state, value, HBM, start, end, NO_OFFSET, -1)
-    if at_end != HBM and row.mode != M_DEFAULT:
+    if at_end != HBM and row.mode != M_DEFAULT and not is_still:
         failed = prefetch(problem, state, source)
         if failed == DONE:
             return DONE

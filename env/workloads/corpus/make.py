@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ...capture.capture import capture
-from ...capture.values import SparseCoreError
 from ...errors import FormatError, UserError
-from ...program.compiler_flags import ON_TENSORCORE
 from ...program.live import live_pressure
 from ...program.program import Program
 from ...storage.atomic import write_atomically
@@ -92,7 +90,7 @@ def _captured(drawn: Architecture, python: Path, time_limit_s: float, passes: in
     workload = corpus_workload(entry)
     with tempfile.TemporaryDirectory(prefix="mallocmuzero-corpus-") as folder:
         made = Path(folder) / workload.path.name
-        program = _on_one_core(
+        program = capture(
             workload.reference,
             drawn.target,
             made,
@@ -116,14 +114,6 @@ def _captured(drawn: Architecture, python: Path, time_limit_s: float, passes: in
         "pressure": round(live_pressure(program), 3),
         "sha256": program.sha256,
     }
-
-
-def _on_one_core(*given: Any, **named: Any) -> Program:
-    """Captures; what the compiler would give to the SparseCore, it must leave to the TensorCore."""
-    try:
-        return capture(*given, **named)
-    except SparseCoreError:
-        return capture(*given, **named, options=ON_TENSORCORE)
 
 
 def _check(program: Program, size: int) -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from .common import Described, array, cross_entropy, training_step, transformers_model
+from .repeated import adam_step
 
 
 def bart_train_b8() -> Described:
@@ -14,6 +15,20 @@ def bart_train_b8() -> Described:
 
     ids = array((8, 128), "int32")
     return training_step(loss, params, array((8, 256), "int32"), ids, ids)
+
+
+def bart_large_adam_b4() -> Described:
+    """Training step with Adam of BART-large, twelve layers on each side, batch 4, 256 tokens in and 128 out."""
+    from transformers import BartConfig, FlaxBartForConditionalGeneration
+
+    config = BartConfig(dropout=0.0, attention_dropout=0.0, activation_dropout=0.0)
+    model, params = transformers_model(FlaxBartForConditionalGeneration, config, (1, 8))
+
+    def loss(params: Any, ids: Any, given: Any, labels: Any) -> Any:
+        return cross_entropy(model(ids, decoder_input_ids=given, params=params, train=False).logits, labels)
+
+    tokens, labels = array((4, 256), "int32"), array((4, 128), "int32")
+    return adam_step(loss, params, tokens, labels, labels)
 
 
 def _model(layers: int) -> tuple[Any, Any]:

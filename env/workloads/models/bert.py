@@ -3,6 +3,7 @@
 from typing import Any
 
 from .common import Described, array, cross_entropy, training_step, transformers_model
+from .repeated import adam_step
 
 _LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
 
@@ -25,6 +26,31 @@ def bert_large_b8_s384() -> Described:
 def bert_large_train_b4() -> Described:
     """Training step of BERT-large with eight of its layers, batch 4, length 256."""
     return _training(4, 256, **{**_LARGE, "num_hidden_layers": 8})
+
+
+def bert_large_adam_b8() -> Described:
+    """Training step with Adam of BERT-large, 24 layers, two batches of 4 x 128 whose losses are added."""
+    from transformers import BertConfig, FlaxBertForMaskedLM
+
+    config = BertConfig(
+        hidden_size=1024,
+        num_hidden_layers=24,
+        num_attention_heads=16,
+        intermediate_size=4096,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
+    model, params = transformers_model(FlaxBertForMaskedLM, config, (1, 128))
+
+    def loss(params: Any, *batch: Any) -> Any:
+        parts = zip(*(given.reshape(2, 4, 128) for given in batch), strict=True)
+        return sum(
+            cross_entropy(model(ids, attention_mask=mask, params=params, train=False).logits, labels)
+            for ids, mask, labels in parts
+        )
+
+    ids = array((8, 128), "int32")
+    return adam_step(loss, params, ids, ids, ids)
 
 
 def _config(**sizes: Any) -> Any:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from .common import Described, array, cross_entropy, half, training_step, transformers_model
+from .repeated import adam_step
 
 
 def llama_prefill_b2_s1024() -> Described:
@@ -34,6 +35,18 @@ def llama_train_b2_s512() -> Described:
 
     ids = array((2, 512), "int32")
     return training_step(loss, params, ids, ids)
+
+
+def llama_24_train_b4_s256() -> Described:
+    """Training step with Adam of a 24-layer Llama of width 1024, two batches of 2 x 256 whose losses are added."""
+    model, params = _model(24)
+
+    def loss(params: Any, ids: Any, labels: Any) -> Any:
+        parts = zip(ids.reshape(2, 2, 256), labels.reshape(2, 2, 256), strict=True)
+        return sum(cross_entropy(model(x, params=params, train=False).logits, y) for x, y in parts)
+
+    ids = array((4, 256), "int32")
+    return adam_step(loss, params, ids, ids)
 
 
 def _model(layers: int, longest: int = 2048) -> tuple[Any, Any]:

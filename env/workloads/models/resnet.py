@@ -3,6 +3,7 @@
 from typing import Any
 
 from .common import Described, array, cross_entropy, half, training_step, transformers_model
+from .repeated import adam_step
 
 
 def resnet50_b128() -> Described:
@@ -23,6 +24,18 @@ def resnet101_b32() -> Described:
 def resnet18_train_b64() -> Described:
     """Training step of ResNet-18, batch 64."""
     return _training(64, depths=[2, 2, 2, 2], hidden_sizes=[64, 128, 256, 512], layer_type="basic")
+
+
+def resnet152_adam_b32() -> Described:
+    """Training step with Adam of ResNet-152, batch 32."""
+    model, variables = _model(depths=[3, 8, 36, 3])
+
+    def loss(params: Any, statistics: Any, images: Any, labels: Any) -> Any:
+        output, _ = model(images, params={"params": params, "batch_stats": statistics}, train=True)
+        return cross_entropy(output.logits, labels)
+
+    statistics = half(variables["batch_stats"])
+    return adam_step(loss, variables["params"], statistics, array((32, 3, 224, 224)), array((32,), "int32"))
 
 
 def _model(**sizes: Any) -> tuple[Any, Any]:

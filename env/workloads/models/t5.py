@@ -26,6 +26,17 @@ def t5_base_b8_s512() -> Described:
     return f, (params, array((8, 512), "int32"), array((8, 64), "int32"))
 
 
+def t5_large_train_b4() -> Described:
+    """Training step of T5-large, 24 layers on each side, batch 4, 256 tokens in and 64 out."""
+    model, params = _model(d_model=1024, d_ff=4096, num_layers=24, num_heads=16)
+    tokens, labels = array((4, 256), "int32"), array((4, 64), "int32")
+
+    def loss(params: Any, ids: Any, given: Any, labels: Any) -> Any:
+        return cross_entropy(model(ids, decoder_input_ids=given, params=params, train=False).logits, labels)
+
+    return training_step(loss, params, tokens, labels, labels)
+
+
 def _model(**sizes: Any) -> tuple[Any, Any]:
     from transformers import FlaxT5ForConditionalGeneration, T5Config
     from transformers.models.t5 import modeling_flax_t5

@@ -23,6 +23,33 @@ def unet_train_b4() -> Described:
     return _training(4, (128, 256, 256))
 
 
+def unet_64_train_b1() -> Described:
+    """Training step of a diffusion U-Net with two blocks for each of four resolutions, batch 1, latents 64 x 64."""
+    import jax
+    import jax.numpy as jnp
+    from diffusers import FlaxUNet2DConditionModel
+
+    model = FlaxUNet2DConditionModel(
+        sample_size=64,
+        in_channels=4,
+        out_channels=4,
+        down_block_types=("CrossAttnDownBlock2D",) * 3 + ("DownBlock2D",),
+        up_block_types=("UpBlock2D",) + ("CrossAttnUpBlock2D",) * 3,
+        block_out_channels=(64, 128, 256, 256),
+        layers_per_block=2,
+        attention_head_dim=8,
+        cross_attention_dim=768,
+        dtype=jnp.bfloat16,
+    )
+    params = half(jax.eval_shape(lambda: model.init_weights(jax.random.PRNGKey(0))))
+
+    def loss(params: Any, x: Any, t: Any, ctx: Any, noise: Any) -> Any:
+        return squared_error(model.apply({"params": params}, x, t, ctx).sample, noise)
+
+    x = array((1, 4, 64, 64))
+    return training_step(loss, params, x, array((1,), "int32"), array((1, 77, 768)), x)
+
+
 def _inference(batch: int) -> Described:
     model = _model((128, 256, 512, 512))
 

@@ -29,6 +29,17 @@ def whisper_tiny_train_b4() -> Described:
     return training_step(loss, params, array((4, 80, 3000)), ids, ids)
 
 
+def whisper_medium_train_b1() -> Described:
+    """Training step of Whisper-medium, 24 layers on each side, one stretch of 30 s, 64 tokens out."""
+    model, params = _model(d_model=1024, encoder_layers=24, decoder_layers=24, heads=16)
+
+    def loss(params: Any, features: Any, ids: Any, labels: Any) -> Any:
+        return cross_entropy(model(features, ids, params=params, train=False).logits, labels)
+
+    ids = array((1, 64), "int32")
+    return training_step(loss, params, array((1, 80, 3000)), ids, ids)
+
+
 def _model(d_model: int, encoder_layers: int, decoder_layers: int, heads: int) -> tuple[Any, Any]:
     from transformers import FlaxWhisperForConditionalGeneration, WhisperConfig
 

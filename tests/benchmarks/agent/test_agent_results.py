@@ -17,7 +17,7 @@ from benchmarks.agent import targets as agent_targets
 from benchmarks.agent.standing import Standing
 from benchmarks.common import timed_training
 from mallocmuzero.env.program.program import all_hbm
-from mallocmuzero.env.workloads import load
+from mallocmuzero.env.workloads import load, names_of
 
 CONTROL, HELD, TRAIN = "c", "h", "t"
 TRAINED, SOLVED, UNGUIDED = agent_records.MODES
@@ -228,7 +228,7 @@ def test_what_is_run_when() -> None:
     )
     jobs = agent_command.jobs_of(arguments, lambda name: False)
     assert [job.seconds for job in jobs] == sorted(job.seconds for job in jobs)
-    assert {job.program for job in jobs} == {"tiny", "gpt2-b4-s512", "vit-b32", "vit-b8-v6e"}
+    assert {job.program for job in jobs} == {"tiny", *names_of("control")}
     arguments.mode, arguments.programs = TRAINED, None
     assert {job.program for job in agent_command.jobs_of(arguments, lambda name: name == "tiny")} >= {"tiny", "vit-b32"}
     assert {job.seconds for job in agent_command.jobs_of(arguments, lambda name: False)} == {1800.0}

@@ -2,15 +2,16 @@
 
 import numpy as np
 import pytest
+from committed import MOST, NOT_READ_BACK, READ_BACK
 from printed_estimate import with_copies, without_copies
 
 from mallocmuzero.env.program.mapping import CROSS_PROGRAM, PREFETCH, WRITE_BACK
 from mallocmuzero.env.program.program import OPERAND
 from mallocmuzero.env.verifier.verify import verify
-from mallocmuzero.env.workloads import load, names
+from mallocmuzero.env.workloads import load
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", READ_BACK)
 def test_printed_estimates_come_out(name):
     program = load(name)
     assert program.production is not None
@@ -20,7 +21,7 @@ def test_printed_estimates_come_out(name):
     assert emulated == pytest.approx(printed, rel=2e-4)
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", READ_BACK)
 def test_nothing_of_the_production_mapping_is_lost(name):
     program = load(name)
     reported, read_back = program.compiler["reported"], program.compiler["read_back"]
@@ -35,18 +36,20 @@ def test_nothing_of_the_production_mapping_is_lost(name):
     assert (high - low)[~to_fast].sum() == reported["eviction_bytes"]
     assert read_back.get("sliced_prefetches", 0) == reported["sliced_prefetches"]
     whole = (low == 0) & (high == program.size[program.production.copies[:, 0]])
-    assert (~whole).sum() == reported["slices"]
+    # A copy in place of a slice, which the compiler would have made before the instruction that reads it, is one too.
+    in_place_of = [program.opcodes[t] for t in program.production.copies[:, 7] if t >= 0]
+    assert (~whole).sum() + sum(opcode == "slice" for opcode in in_place_of) == reported["slices"]
     assert set(direction.tolist()) <= {PREFETCH, WRITE_BACK, CROSS_PROGRAM}
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", READ_BACK)
 def test_production_mapping_is_legal(name):
     program = load(name)
     assert program.production is not None
     assert verify(program, program.target, program.production) == []
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", MOST)
 def test_the_estimate_depends_on_every_part(name):
     """A figure that came out whatever the mapping would prove nothing."""
     program = load(name)
@@ -54,5 +57,12 @@ def test_the_estimate_depends_on_every_part(name):
     program.access_bytes[:] = changed
     assert program.production is not None
     printed = program.compiler["estimate_without_copies_s"]
-    # Of a compute-bound program (MLP-Mixer) little moves; what is right agrees to 1e-4.
-    assert without_copies(program, program.production) != pytest.approx(printed, rel=3e-4)
+    # Of a compute-bound program (MLP-Mixer) little moves; what is right agrees to 5e-5.
+    assert without_copies(program, program.production) != pytest.approx(printed, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", NOT_READ_BACK)
+def test_what_cannot_be_told_says_why(name):
+    program = load(name)
+    assert program.production is None
+    assert program.compiler["inexpressible"]

@@ -124,11 +124,3 @@ def test_the_text_of_a_kernel_may_go_on_over_several_lines(tmp_path: Path):
     assert root.operands == ("x",)
     assert root.attribute("custom_call_target") == '"tpu_custom_call"'
     assert root.attributes.endswith('metadata={op_name="splash"}')
-
-
-def test_what_runs_on_the_sparse_core_is_refused_with_the_mend(folder: Path):
-    text = (folder / BEFORE).read_text(encoding="utf-8")
-    (line,) = [line for line in text.splitlines() if "%copy.1 = " in line]
-    (folder / BEFORE).write_text(text.replace(line, line + ', async_execution_thread="sparsecore"'), encoding="utf-8")
-    with pytest.raises(UserError, match=r"runs on the SparseCore.*LIBTPU_INIT_ARGS='--xla_tpu_enable_offloading_"):
-        assembled(folder)

@@ -10,7 +10,7 @@ from mallocmuzero.env.capture import worker
 from mallocmuzero.env.capture.capture import capture
 from mallocmuzero.env.capture.printed_estimate import estimates_off
 from mallocmuzero.env.errors import UserError
-from mallocmuzero.env.program.program_file import read_program
+from mallocmuzero.env.program.program_file import read_module, read_program
 from mallocmuzero.env.program.target import GENERATIONS, TOPOLOGIES, find_target
 from mallocmuzero.env.verifier.verify import verify
 
@@ -21,7 +21,7 @@ import jax, jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 def layer(devices):
-    mesh = Mesh(devices.reshape(2, 2), ("data", "model"))
+    mesh = Mesh(devices[::-1].reshape(2, 2), ("data", "model"))
     def array(shape, *axes):
         return jax.ShapeDtypeStruct(shape, jnp.bfloat16, sharding=NamedSharding(mesh, P(*axes)))
     def step(a, b, x):
@@ -67,9 +67,14 @@ def test_a_function_that_takes_an_argument_is_given_the_devices(tmp_path: Path, 
 
 
 def test_the_real_compiler_shards(tmp_path: Path):
+    """It makes the same program of the lowered module in the file, whose devices are in another order than given."""
+    python, path = real_python(), tmp_path / "layer.json.gz"
     (tmp_path / "meshes.py").write_text(FUNCTION, encoding="utf-8")
-    program = capture(
-        "meshes:layer", "v5e:2x2", tmp_path / "layer.json.gz", python=real_python(), working_folder=tmp_path
-    )
+    program = capture("meshes:layer", "v5e:2x2", path, python=python, working_folder=tmp_path)
     assert program.production is not None
     assert any(opcode.startswith("all-reduce") for opcode in program.opcodes)
+    module = read_module(path)
+    assert module is not None
+    assert b"mallocmuzero.devices" in module
+    again = capture("meshes:layer", "v5e:2x2", tmp_path / "again.json.gz", python=python, module=module, quick=True)
+    assert again.sha256 == program.sha256

@@ -1,7 +1,9 @@
-"""Mistakes in the user's function, as the worker reports them."""
+"""The worker: mistakes in the user's function, as it reports them, and what a compilation leaves."""
 
+import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,3 +36,43 @@ def test_what_the_user_can_mend(
         worker.describe(reference)
     assert raised.value.code == worker.USER_ERROR
     assert message in capsys.readouterr().out
+
+
+class Lowered:
+    """Stands for what `jax.jit(...).lower` returns. It dumps as the compiler does, and hands its module over or not."""
+
+    def __init__(self, error: str | None, dumps: tuple[str, ...]) -> None:
+        self.error, self.dumps = error, dumps
+
+    def compile(self, compiler_options: dict[str, Any]) -> "Lowered":
+        folder = Path(compiler_options["xla_dump_to"])
+        (folder / "module_0000.jit_f").mkdir()
+        for name in self.dumps:
+            (folder / name).write_text(name, encoding="utf-8")
+        if self.error is not None:
+            raise RuntimeError(self.error)
+        return self
+
+    def as_text(self) -> str:
+        return "handed over"
+
+
+@pytest.mark.parametrize("dump", [False, True])
+@pytest.mark.parametrize("error", [None, "RET_CHECK failure: async-update instruction should have 1 operands"])
+def test_the_dump_serves_where_the_module_is_not_handed_over(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], error: str | None, dump: bool
+) -> None:
+    dumps = ("module_0000.jit_f.after_codegen.txt", "module_0029.extracted.after_codegen.txt")
+    request = {"folder": str(tmp_path), "options": {}, "through": "code", "dump": dump}
+    worker.compile_once(Lowered(error, dumps), request)
+    assert json.loads(capfd.readouterr().out.partition(worker.DONE)[2])["error"] is None
+    text = (tmp_path / worker.COMPILED_FILE).read_text(encoding="utf-8")
+    assert text == ("handed over" if error is None else dumps[0])
+    assert dump == any(path.name.startswith("module_") for path in tmp_path.iterdir())
+
+
+def test_a_refusal_before_code_generation_is_one(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    request = {"folder": str(tmp_path), "options": {}, "through": "code", "dump": False}
+    worker.compile_once(Lowered("out of memory", ("module_0029.extracted.after_codegen.txt",)), request)
+    answer = json.loads(capfd.readouterr().out.partition(worker.DONE)[2])
+    assert answer["error"] == "the TPU compiler refused: RuntimeError: out of memory"

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from committed import MOST
 from file_edits import change, removing, setting, small_program
 from hypothesis import given, settings
 from programs import programs
@@ -20,7 +21,7 @@ from mallocmuzero.env.program.program import PROBLEM_FIELDS, Program, all_hbm
 from mallocmuzero.env.program.program_file import read_program, write_program
 from mallocmuzero.env.program.variant import Variant
 from mallocmuzero.env.storage import atomic
-from mallocmuzero.env.workloads import load, names
+from mallocmuzero.env.workloads import load
 
 
 @settings(max_examples=40, deadline=None)
@@ -35,7 +36,7 @@ def test_programs_are_read_back(tmp_path_factory: pytest.TempPathFactory, progra
             assert np.array_equal(getattr(again, attribute), getattr(program, attribute)), attribute
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", MOST)
 def test_committed_programs_are_written_as_they_were_read(name: str, tmp_path: Path) -> None:
     program = load(name)
     write_program(program, tmp_path / "again.json.gz")

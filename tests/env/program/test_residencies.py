@@ -72,3 +72,9 @@ def test_residencies_of_one_buffer_are_merged():
     assert merged.tolist() == [[0, 1, 7, 4096, 0, 64], [0, 2, 7, 4096, 64, 128], other]
     twice = merge_residencies(np.array([[0, 1, 3, 0, 0, 64], [0, 3, 9, 0, 0, 64], [0, 12, 13, 0, 0, 64]]))
     assert twice.tolist() == [[0, 1, 9, 0, 0, 64], [0, 12, 13, 0, 0, 64]]
+
+
+def test_a_whole_buffer_leaves_the_bytes_of_a_slice_that_lasts_longer():
+    """The other slice has given its bytes up; held over a loop, the two would overlap."""
+    merged = merge_residencies(np.array([(W, 0, 1, 64, 0, 8), (W, 0, 4, 64, 8, 16), (W, 3, 3, 64, 0, 16)]))
+    assert merged.tolist() == [[W, 0, 1, 64, 0, 8], [W, 0, 4, 64, 8, 16], [W, 3, 3, 64, 0, 8]]

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from committed import LONG, LONG_PROGRAMS
 
 import mallocmuzero.env.workloads as workloads
 import mallocmuzero.env.workloads.hashes as hashes
 from mallocmuzero.env.capture.environment import packages
 from mallocmuzero.env.errors import FormatError, UserError
 from mallocmuzero.env.program.program_file import read_module
-from mallocmuzero.env.program.target import GENERATIONS
+from mallocmuzero.env.program.target import GENERATIONS, find_target
 from mallocmuzero.env.workloads import MODELS_PARENT, SPLITS, all_names, load, names, split, workload
 
 # Instructions, accesses, buffers, microseconds with everything in HBM.
@@ -32,7 +33,9 @@ def test_every_committed_program_loads(name):
     program = load(name)
     entry = workload(name)
     assert (program.name, program.family) == (name, entry.family)
-    assert program.target == GENERATIONS[entry.target]
+    assert program.target == find_target(entry.target)[0]
+    assert program.provenance["topology"] == find_target(entry.target)[1]
+    assert (program.num_accesses > LONG) == (name in LONG_PROGRAMS)
     elapsed = np.maximum(program.compute_s, program.bytes_total / program.target.hbm_bandwidth)
     assert np.all(np.isfinite(elapsed))
     assert elapsed.sum() > 1e-4
@@ -46,7 +49,7 @@ def test_every_committed_program_loads(name):
     assert entry.sha256 == program.sha256, "run `python -m mallocmuzero.env.workloads.hashes`"
     assert program.keeps_layout is not None
     assert read_module(entry.path) is not None
-    assert entry.path.stat().st_size < 512 * 1024
+    assert entry.path.stat().st_size < (1024 if name in LONG_PROGRAMS else 512) * 1024
 
 
 def test_accesses_lie_within_buffers():
@@ -69,21 +72,25 @@ def test_a_family_never_sits_in_two_splits():
 @pytest.mark.parametrize("name", all_names())
 def test_every_line_of_the_manifest_is_whole(name):
     entry = workload(name)
-    assert entry.target in GENERATIONS
+    assert find_target(entry.target)
     assert entry.description
     assert entry.source
     tree = ast.parse((MODELS_PARENT / "models" / f"{entry.module}.py").read_text(encoding="utf-8"))
     described = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
-    assert not described[entry.function].args.args
+    # Only what is sharded is given the devices.
+    assert [argument.arg for argument in described[entry.function].args.args] == ["devices"] * (":" in entry.target)
     assert ast.get_docstring(described[entry.function])
     assert entry.reference == f"models.{entry.module}:{entry.function}"
 
 
 def test_the_manifest_covers_what_the_benchmark_promises():
     entries = [workload(name) for name in names()]
-    assert len(entries) >= 40
-    assert len({entry.family for entry in entries}) >= 15
-    assert {entry.target for entry in entries} == {"v4", "v5e", "v5p", "v6e"}
+    assert len(entries) >= 80
+    assert len({entry.family for entry in entries}) >= 25
+    assert {find_target(entry.target)[0].name for entry in entries} == set(GENERATIONS)
+    assert sum(":" in entry.target for entry in entries) >= 10
+    assert sum("loops" in entry.description or "scanned" in entry.description for entry in entries) >= 16
+    assert len(LONG_PROGRAMS) >= 8
     assert {entry.split for entry in entries} == set(SPLITS)
     assert 3 * sum("_train_" in f"{entry.function}_" for entry in entries) >= len(entries)
 
@@ -109,7 +116,7 @@ def test_an_unknown_name_brings_the_nearest_ones():
         UserError, match=r"no workload or program file is called 'resnet'; did you mean resnet50-b128 "
     ) as raised:
         load("resnet")
-    assert "tiny" not in str(raised.value)  # all 44 names would be no help
+    assert "tiny" not in str(raised.value)  # all the names would be no help
     with pytest.raises(UserError, match=r"resnet/mine\.json\.gz: there is no such program file"):
         load("resnet/mine.json.gz")
     with pytest.raises(UserError, match="no workload is called 'resnet'"):

@@ -53,7 +53,7 @@ def test_an_unknown_workload_brings_the_nearest_ones(tmp_path: Path) -> None:
     line = error_of(*train_arguments(tmp_path / "run", "--steps", "1", workload="resnet51"))
     assert "'resnet51'" in line
     assert "did you mean resnet50-b128" in line
-    assert "`mallocmuzero workloads` lists all 44" in line
+    assert f"`mallocmuzero workloads` lists all {len(workloads.names())}" in line
     assert "tiny" not in line
     assert not (tmp_path / "run").exists()
     assert "resnet51" in error_of("verify", "resnet51", "production")
@@ -314,6 +314,14 @@ def test_each_wrong_number_names_its_option(tmp_path: Path) -> None:
         (["bound", "tiny", "--seconds", "0"], "--seconds 0: "),
     ):
         assert words in error_of(*arguments, *output)
+
+
+def test_what_cannot_be_parsed_is_one_line_too() -> None:
+    assert "the following arguments are required: COMMAND; see `mallocmuzero --help`" in error_of()
+    assert "required: -o/--output; see `mallocmuzero solve --help`" in error_of("solve", "tiny")
+    assert "invalid choice: 'fish' (choose from" in error_of("completion", "fish")
+    assert "--seed: invalid int value: 'x'; see `mallocmuzero train --help`" in error_of("train", "--seed", "x")
+    assert "unrecognized arguments: --sede" in error_of("solve", "tiny", "-o", "m.json.gz", "--sede", "3")
 
 
 def test_quiet_keeps_standard_error_for_errors(tmp_path: Path) -> None:

@@ -74,6 +74,29 @@ def test_a_round_trip_with_a_recorded_compiler(tmp_path: Path) -> None:
             compiler.compile(other, {})
 
 
+def test_a_quick_round_trip_from_the_source_keeps_what_the_compiler_wrote(tmp_path: Path) -> None:
+    python, folder = recorded(tmp_path), tmp_path / "source"
+    program_file, mapping = tmp_path / "small.json.gz", tmp_path / "mapping.json.gz"
+    program = capture("models:my_step", "v5e", program_file, python=python, progress=lambda line: None)
+    assert program.production is not None
+    write_mapping(program.production, program, mapping)
+    (tmp_path / "requests.txt").unlink()
+    folder.mkdir()
+    keep, options = tmp_path / "kept", tmp_path / "options.json"
+    status, printed, errors = call(
+        *("impose", str(program_file), str(mapping), "--python", str(python), "--folder", str(folder)),
+        *("--quick", "--keep", str(keep), "--candidates", "2", "--seconds", "0", "--seed", "3", "--objective", "msa"),
+        *("--time-limit", "100", "-o", str(options), "--json", "-"),
+    )
+    assert status == 0, errors
+    result = json.loads(printed)
+    assert (result["objective"], len(result["candidates"]) <= 2) == ("msa", True)
+    asked = [json.loads(line) for line in (tmp_path / "requests.txt").read_text(encoding="utf-8").splitlines()]
+    assert {source for source, _ in asked} == {"models:my_step"}
+    assert {request["through"] for _, request in asked} == {"assignment"}
+    assert len(list(keep.rglob(worker.LOG_FILE))) == len(asked)
+
+
 def test_what_cannot_be_imposed_is_refused_before_anything_is_compiled(tmp_path: Path) -> None:
     tiny = load("tiny")
     assert tiny.production is not None

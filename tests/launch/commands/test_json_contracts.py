@@ -96,7 +96,7 @@ def test_verify_names_what_is_wrong(tmp_path: Path) -> None:
     assert "alignment" in {entry["kind"] for entry in result["violations"]}
 
 
-def test_evaluate(tmp_path: Path) -> None:
+def test_evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_dir = tmp_path / "run"
     assert call(*train_arguments(run_dir, "--steps", "24"))[0] == 0  # some games end
     status, entries = result_of("evaluate", str(run_dir), "--workload", WORKLOAD, "--simulations", "2")
@@ -104,6 +104,13 @@ def test_evaluate(tmp_path: Path) -> None:
     solvers = ["all-hbm", "random", "greedy", "production", "best-flags"]
     solvers += ["muzero-policy", "muzero-search", "muzero-best"]
     assert [entry["solver"] for entry in entries] == [*solvers, "muzero-or-production"]
+    # A split, of one program here: the same.
+    monkeypatch.setattr(workloads, "names_of", {"control": [WORKLOAD]}.__getitem__)
+    status, of_split = result_of("evaluate", str(run_dir), "--split", "control", "--simulations", "2")
+    assert status == 0
+    assert [(entry["solver"], entry["latency_us"]) for entry in of_split] == [
+        (entry["solver"], entry["latency_us"]) for entry in entries
+    ]
     by_solver = {entry["solver"]: entry for entry in entries}
     for entry in entries:
         assert entry["program"] == WORKLOAD

@@ -11,10 +11,12 @@ from guided_cases import PARAMETERS
 from launch_cases import WORKLOAD, call
 from residency_cases import NETWORK, parameters
 
-from mallocmuzero.env.physics.objective import make_judge
+from mallocmuzero.env.physics.objective import Judge, make_judge
+from mallocmuzero.env.program.mapping import Mapping
 from mallocmuzero.env.program.program_file import write_program
 from mallocmuzero.env.workloads import load
 from mallocmuzero.learner.checkpoints.policy_file import write_policy
+from mallocmuzero.solvers import solve as solve_module
 from mallocmuzero.solvers.xla.decoder import Decoder
 
 
@@ -64,6 +66,25 @@ def test_without_production_it_says_so_and_compares_with_the_algorithm(tmp_path:
     status, text, _ = call("solve", "tiny", *arguments[2:], "-o", str(mapping), "--json", "-")
     known = json.loads(text)
     assert (known["production_missing"], known["xla_algorithm_us"]) == (None, None)
+
+
+def test_the_last_mapping_is_packed_anew_where_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, found, packed = tmp_path / "mapping.json.gz", [], []
+    whole = solve_module.gather
+
+    def counted(judge: Judge, mapping: Mapping) -> Mapping:
+        packed.append(judge.program.name)  # warming up packs another one
+        return whole(judge, mapping)
+
+    monkeypatch.setattr(solve_module, "gather", counted)
+    arguments = ("solve", WORKLOAD, "--solver", "random", "--evaluations", "20", "--objective", "msa", "-o", str(path))
+    for options in ((), ("--repack",)):
+        status, text, _ = call(*arguments, *options, "--json", "-")
+        assert status == 0
+        found.append((json.loads(text)["latency_us"], packed.count(WORKLOAD)))
+    (without, before), (repacked, after) = found
+    assert (before, after) == (0, 1)
+    assert repacked <= without
 
 
 def test_bad_options(tmp_path: Path) -> None:

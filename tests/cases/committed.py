@@ -1,0 +1,22 @@
+"""The committed programs, for tests that go through all of them."""
+
+from mallocmuzero.env.workloads import names
+
+# Programs of more accesses than this are long.
+LONG = 10_000
+LONG_PROGRAMS = (
+    "unet-train-b2",
+    "bert-large-adam-b8",
+    "t5-large-train-b4-v5p",
+    "llama-24-adam-b4-s256",
+    "resnet152-adam-b32-v4",
+    "unet-64-train-b1",
+    "whisper-medium-train-b1-v4",
+    "bart-large-adam-b4-v4",
+    "cait-48-adam-b16-v6e",
+)
+# XLA's mapping cannot be told (docs/benchmark.md says why), so that the file has none.
+NOT_READ_BACK = ("dit-scan-remat-train-b32-v6e-2x2",)
+READ_BACK = [name for name in names() if name not in NOT_READ_BACK]
+# All of those but most of the long ones, for checks that take a second or more on each of those.
+MOST = [name for name in READ_BACK if name not in LONG_PROGRAMS or name == "unet-train-b2"]
