@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from ..env.errors import UserError
 from ..version import VERSION
@@ -106,9 +107,16 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     return make_parser().parse_args(arguments)
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser, and those of its commands, whose errors are one line like all others."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}; see `{self.prog} --help`")
+
+
 def make_parser() -> argparse.ArgumentParser:
-    """Returns the parser of the whole command line."""
-    parser = argparse.ArgumentParser(
+    """Returns the parser of the whole command line; it raises UserError for what it cannot parse."""
+    parser = _Parser(
         prog="mallocmuzero",
         description="Maps the tensors of TPU programs to fast memory, and makes compiler options of the mappings.",
         epilog=_EXIT_STATUSES,

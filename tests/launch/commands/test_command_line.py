@@ -316,6 +316,14 @@ def test_each_wrong_number_names_its_option(tmp_path: Path) -> None:
         assert words in error_of(*arguments, *output)
 
 
+def test_what_cannot_be_parsed_is_one_line_too() -> None:
+    assert "the following arguments are required: COMMAND; see `mallocmuzero --help`" in error_of()
+    assert "required: -o/--output; see `mallocmuzero solve --help`" in error_of("solve", "tiny")
+    assert "invalid choice: 'fish' (choose from" in error_of("completion", "fish")
+    assert "--seed: invalid int value: 'x'; see `mallocmuzero train --help`" in error_of("train", "--seed", "x")
+    assert "unrecognized arguments: --sede" in error_of("solve", "tiny", "-o", "m.json.gz", "--sede", "3")
+
+
 def test_quiet_keeps_standard_error_for_errors(tmp_path: Path) -> None:
     arguments = ("solve", "tiny", "--solver", "restarts", "--seconds", "6", "-o", str(tmp_path / "m.json.gz"))
     status, text, errors = call(*arguments)
