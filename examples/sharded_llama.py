@@ -1,6 +1,6 @@
 """A training step of a Llama-like transformer on 2 x 2 chips: the batch is split over two, each weight over the others.
 
-    cd examples && mallocmuzero tune sharded_llama:step --target v5e:2x2 --minutes 12 -o options.json
+    cd examples && mallocmuzero tune sharded_llama:step --target v5e:2x2 --minutes 20 -o options.json
 
 A function that takes an argument is given the devices of the topology, and makes its mesh of them.
 """
