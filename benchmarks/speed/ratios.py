@@ -83,7 +83,7 @@ def peer_rate(python: Path, seconds: float) -> Record:
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
     peer = json.loads(done.stdout.strip().splitlines()[-1])
     own = actor_rates(ACCESS, "tiny", seconds)
-    return {**own, "bare": peer["moves_per_s"], "peer_parameters": peer["parameters"]}
+    return {**own, "project": own["bare"], "bare": peer["moves_per_s"], "peer_parameters": peer["parameters"]}
 
 
 def learner_rates(seconds: float) -> Record:
