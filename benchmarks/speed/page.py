@@ -56,7 +56,7 @@ def read() -> tuple[list[Record], list[Record]]:
     """Returns the last row of each program, and of each part."""
     compared = read_runs([against.RESULTS], lambda record: record["workload"])
     measured = read_runs([ratios.RESULTS], lambda record: record["row"])
-    return [record for _, record in compared], [record for _, record in measured]
+    return list(dict(compared).values()), list(dict(measured).values())
 
 
 def main() -> None:
