@@ -11,7 +11,6 @@ access game's actor; PYTHON is an interpreter that has LightZero from PyPI.
 import argparse
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import jax
@@ -135,4 +134,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
