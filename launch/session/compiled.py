@@ -1,6 +1,6 @@
 """Compiles what a training run and an evaluation run, before their clocks start: kernels, search and update.
 
-What JAX compiles here is kept on disk (`launch/start/networks.py`).
+What JAX compiles here is kept on disk (`launch/start/compiled_networks.py`).
 """
 
 import jax
@@ -15,7 +15,7 @@ from ...learner.update import Update
 from ...replay.segment import Batch
 from ..config.config import TrainConfig
 from ..start import needs
-from ..start.networks import keeping_networks
+from ..start.compiled_networks import keeping_networks
 from .builders import evaluation_search, initial_state, make_training_update
 
 # The second update begins at what an update returns, which JAX compiles apart.

@@ -9,7 +9,7 @@ from pathlib import Path
 _SCRIPT = """
 import os, sys
 import jax, jax.numpy as jnp
-from mallocmuzero.launch.start.networks import keeping_networks
+from mallocmuzero.launch.start.compiled_networks import keeping_networks
 
 events = []
 jax.monitoring.register_event_listener(lambda event, **_: events.append(event))
