@@ -28,7 +28,7 @@ from .search import time_search
 _WORKLOADS = ("tiny", "resnet50-b128", "bert-train-b8")
 
 
-class _Nowhere:
+class Nowhere:
     """A writer that keeps nothing."""
 
     def append(self, step: Step) -> None:
@@ -50,7 +50,7 @@ def measure(name: str, arguments: argparse.Namespace, network: Network) -> dict[
     config = SearchConfig(simulations=arguments.simulations)
     games = arguments.games
     settings = ActorConfig(games=games, branch=BranchConfig(share=arguments.branches))
-    actor = SelfPlayActor([load(name)], network, config, settings, [_Nowhere() for _ in range(games)], seed=0)
+    actor = SelfPlayActor([load(name)], network, config, settings, [Nowhere() for _ in range(games)], seed=0)
     actor.set_parameters(params, 0)
     actor.play(4 * games)  # compiles
     bare = games / time_search(network, params, games, config)

@@ -3,7 +3,8 @@
     python -m benchmarks.speed.system [--seconds 5] [--batch-size 64]
 
 The learner samples from the in-process replay, updates, and returns priorities. The bare update runs on one batch. Bare
-Reverb takes rows that are made beforehand, and gives batches as its own data set does. All are measured in one run.
+Reverb takes rows that are made beforehand, and gives batches as its own data set does. All are measured in one run, in
+turn, by the processor time of this process: the server has one of its own.
 """
 
 import argparse
@@ -29,8 +30,9 @@ from mallocmuzero.replay.reverb.server import ReplayServer
 from mallocmuzero.replay.reverb.table import TABLE
 from mallocmuzero.replay.segment import SegmentSpec, Step
 
-_CONFIG = ReplayConfig(capacity=5_000, min_size=1, samples_per_insert=1.0, error_buffer=1e12)
+CONFIG = ReplayConfig(capacity=5_000, min_size=1, samples_per_insert=1.0, error_buffer=1e12)
 _STEPS = 2_000
+_TURNS = 8
 
 
 def random_steps(spec: SegmentSpec, count: int) -> list[Step]:
@@ -43,21 +45,27 @@ def random_steps(spec: SegmentSpec, count: int) -> list[Step]:
     ]
 
 
-def rate(seconds: float, work: Callable[[], int]) -> float:
-    """Returns units per second; `work` does some and returns how many."""
-    work()
-    done, begin = 0, time.perf_counter()
-    while time.perf_counter() - begin < seconds:
-        done += work()
-    return done / (time.perf_counter() - begin)
+def rates(seconds: float, mine: Callable[[], int], bare: Callable[[], int]) -> tuple[float, float]:
+    """Returns units per processor second of two calls, which do some and return how many; they take turns."""
+    calls = mine, bare
+    done, spent = [0, 0], [0.0, 0.0]
+    for call in calls:
+        call()
+    for _ in range(_TURNS):
+        for place, call in enumerate(calls):
+            began = time.process_time()
+            while time.process_time() - began < seconds / _TURNS:
+                done[place] += call()
+            spent[place] += time.process_time() - began
+    return done[0] / spent[0], done[1] / spent[1]
 
 
 def learner_rates(seconds: float, batch_size: int) -> tuple[float, float]:
-    """Returns updates per second: of the learner, and bare."""
+    """Returns updates per processor second: of the learner, and bare."""
     config = LearnerConfig(batch_size=batch_size)
     network = Network(NetworkConfig(observation_size=OBSERVATION_SIZE, grid=GRID))
     spec = SegmentSpec(OBSERVATION_SIZE, 3, config.unroll_steps, config.td_steps, period=1)
-    replay = LocalReplay(_CONFIG, spec, np.random.default_rng(0))
+    replay = LocalReplay(CONFIG, spec, np.random.default_rng(0))
     writer = replay.writer()
     for step in random_steps(spec, _STEPS):
         writer.append(step)
@@ -78,14 +86,14 @@ def learner_rates(seconds: float, batch_size: int) -> tuple[float, float]:
         jax.block_until_ready(priorities)
         return 1
 
-    return rate(seconds, learn), rate(seconds, bare)
+    return rates(seconds, learn, bare)
 
 
 def write_rates(seconds: float, spec: SegmentSpec, address: str) -> tuple[float, float]:
-    """Returns steps per second that a writer of the project and one of Reverb write."""
+    """Returns steps per processor second that a writer of the project and one of Reverb write."""
     steps = random_steps(spec, _STEPS)
     rows = [spec.row(step) for step in steps]
-    replay = ReverbReplay(address, _CONFIG, spec)
+    replay = ReverbReplay(address, CONFIG, spec)
     mine = replay.writer()
     bare = import_reverb().Client(address).trajectory_writer(num_keep_alive_refs=spec.length)
     written = in_flight = 0
@@ -105,30 +113,30 @@ def write_rates(seconds: float, spec: SegmentSpec, address: str) -> tuple[float,
                 history = bare.history
                 bare.create_item(TABLE, 1.0, {name: history[name][-spec.length :] for name in row})
                 in_flight += 1
-                if in_flight >= _CONFIG.max_in_flight:
-                    in_flight = _CONFIG.max_in_flight // 2
+                if in_flight >= CONFIG.max_in_flight:
+                    in_flight = CONFIG.max_in_flight // 2
                     bare.flush(block_until_num_items=in_flight)
         bare.flush()
         in_flight = 0
         return len(rows)
 
-    rates = rate(seconds, write), rate(seconds, write_bare)
+    found = rates(seconds, write, write_bare)
     bare.close()
     mine.close()
     replay.close()
-    return rates
+    return found
 
 
 def sample_rates(seconds: float, spec: SegmentSpec, address: str, batch_size: int) -> tuple[float, float]:
-    """Returns segments per second that the project's client and Reverb's own data set give."""
-    replay = ReverbReplay(address, _CONFIG, spec)
-    mine = rate(seconds, lambda: len(replay.sample(batch_size, 60.0).key))
-    replay.close()
+    """Returns segments per processor second that the project's client and Reverb's own data set give."""
+    replay = ReverbReplay(address, CONFIG, spec)
     data = import_reverb().TrajectoryDataset.from_table_signature(
         address, TABLE, max_in_flight_samples_per_worker=batch_size, num_workers_per_iterator=1
     )
     batches: Iterator[Any] = data.batch(batch_size).as_numpy_iterator()
-    return mine, rate(seconds, lambda: len(next(batches).info.key))
+    mine = rates(seconds, lambda: len(replay.sample(batch_size, 60.0).key), lambda: len(next(batches).info.key))
+    replay.close()
+    return mine
 
 
 def main() -> None:
@@ -139,7 +147,7 @@ def main() -> None:
     arguments = parser.parse_args()
     spec = SegmentSpec(OBSERVATION_SIZE, 3, unroll_steps=5, td_steps=5, period=4)
     rows = [("learner, updates/s", *learner_rates(arguments.seconds, arguments.batch_size))]
-    with ReplayServer(_CONFIG, spec) as server:
+    with ReplayServer(CONFIG, spec) as server:
         rows.append(("Reverb, steps/s written", *write_rates(arguments.seconds, spec, server.address)))
         rows.append(
             ("Reverb, segments/s sampled", *sample_rates(arguments.seconds, spec, server.address, arguments.batch_size))

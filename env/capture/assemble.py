@@ -124,13 +124,13 @@ class Assembly:
         """Returns the number of pairs of a mapping that the cycle table lacks."""
         return self.pairs.unseen(mapping)
 
-    def program(self, variants: bool = False, own_cycles: bool = False) -> Program:
+    def program(self, *, variants: bool = False, cycles: bool = False) -> Program:
         """Returns the program.
 
         Args:
           variants: add the variants, scored, and the cycle table. Without further compilations both are useless: the
             default compilation alone tells nothing of other placements.
-          own_cycles: add the cycle table all the same. It prices the default's own mapping.
+          cycles: add the cycle table alone. One of the default compilation prices its own mapping, and no other.
         """
         self._compiler["inexpressible"] = self._inexpressible
         if self._generated:
@@ -140,7 +140,7 @@ class Assembly:
             production=self._production,
             compiler={**self._compiler, "variants_left_out": self._left_out} if variants else self._compiler,
         )
-        if variants or own_cycles:
+        if variants or cycles:
             table = self.pairs.table()
             program = replace(program, cycles=table if table.num_pairs else None)
         return replace(program, variants=self._scored(program)) if variants else program
@@ -198,7 +198,14 @@ def _compiler(extraction: Extraction, production: Production, log: CompilerLog) 
         "sequence": production.sequence,
         "unallocated": production.unallocated,
         "aliased_buffers": extraction.aliased_buffers,
+        **_kernels(extraction),
     }
+
+
+def _kernels(extraction: Extraction) -> dict[str, int]:
+    """Returns the number of kernels of one's own, and of those that tell no cost; nothing if there are none."""
+    told = extraction.kernels.values()
+    return {"kernels": len(told), "kernels_without_cost": len(told) - sum(told)} if told else {}
 
 
 def same_problem(one: Program, other: Program) -> bool:

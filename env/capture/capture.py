@@ -40,6 +40,7 @@ def capture(
     time_limit_s: float = TIME_LIMIT_S,
     passes: int = 0,
     variants_s: float = math.inf,
+    grid: bool = True,
     archive: Archive | None = None,
     module: bytes | None = None,
     quick: bool = False,
@@ -67,6 +68,8 @@ def capture(
       variants_s: seconds after which no further compilation should end. If not even the first of them fits, the program
         gets neither variants nor cycles. With `passes`, a default compilation that takes longer is ended, and made
         again as if `quick`.
+      grid: with `passes`, read the mappings of the flag grid. Without, the program gets cycles and no variants, in half
+        the compilations.
       archive: finished compilations are taken from it and added to it; None for no archive.
       module: the function, lowered already: a portable artifact of StableHLO. It is compiled instead, and `function`
         only names it. None to trace the function.
@@ -142,10 +145,10 @@ def capture(
         lowered = None
         if with_module:
             lowered = compilations.module() if module is None else compilations.checked(module)
-        with_variants = passes > 0 and Variants(compilations, assembly, passes, progress, until).run()
+        with_cycles = passes > 0 and Variants(compilations, assembly, passes, progress, until, grid).run()
         if longest_s is not None:
             longest_s.update(compilations.longest_s)
-    program = assembly.program(variants=with_variants, own_cycles=own_cycles)
+    program = assembly.program(variants=with_cycles and grid, cycles=with_cycles or own_cycles)
     write_program(program, output, lowered)
     for line in _summary(program, output):
         progress(line)
@@ -159,6 +162,12 @@ def _summary(program: Program, output: Path) -> list[str]:
         for reason, count in program.compiler["inexpressible"].items()
     ]
     lines += _doubts(program.compiler["estimates_off"])
+    silent = program.compiler.get("kernels_without_cost", 0)
+    if silent:
+        lines.append(
+            f"{silent} of {program.compiler['kernels']} kernels tell no cost, so that the compiler counts a cycle for "
+            "each: give `pl.pallas_call` a `cost_estimate`"
+        )
     if program.production is None:
         lines.append("XLA's mapping is left out: it cannot be told without breaking the rules")
     if program.cycles is not None:

@@ -43,7 +43,7 @@ def work_folder(keep: Path | None) -> Iterator[Path]:
 
 
 def only_file(folder: Path, pattern: str) -> Path:
-    """Returns the one file of a folder that matches a glob pattern.
+    """Returns the one file of a folder that matches a glob pattern, dumps of parts for the SparseCore aside.
 
     Raises:
       FormatError: there is no such file, or more than one.
@@ -71,7 +71,8 @@ def module_in(folder: Path) -> bytes:
 
 def name_module(folder: Path) -> None:
     """Gives the module that is read its name. A compilation that ends with memory assigned leaves it as a dump."""
-    compiled, assigned = folder / worker.COMPILED_FILE, sorted(folder.glob("*" + worker.ASSIGNED))
+    compiled = folder / worker.COMPILED_FILE
+    assigned = [path for path in sorted(folder.glob("*" + worker.ASSIGNED)) if worker.OTHER_CORES not in path.name]
     if not compiled.exists() and assigned:
         shutil.copyfile(assigned[0], compiled)
 

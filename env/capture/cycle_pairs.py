@@ -15,6 +15,7 @@ from ..program.mapping import COPY_FIELDS, Mapping
 from ..program.program import RESULT, Program
 from .extract import Extraction
 from .hlo import Computation, Instruction, Module, Shape, ShapeIndex
+from .kernels import kernel_cycles
 from .loops import flatten
 
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
@@ -54,6 +55,7 @@ class CyclePairs:
         for access, instruction in enumerate(program.access_instruction.tolist()):
             self._located[instruction].append(located[access])
         self._signature = [_signature(program, t) for t in range(program.num_instructions)]
+        self._kernels = extraction.kernels if program.target.clock_hz > 0 else {}
         self._key: list[str | None] = [None] * program.num_instructions
         self._rows: dict[str, int] = {}
         self._seen: dict[Pair, Counter[int]] = defaultdict(Counter)
@@ -131,13 +133,21 @@ class CyclePairs:
         return sum(pair not in self._seen for pair in wanted)
 
     def table(self) -> CycleTable:
-        """Returns the table. Of several values for a pair it has the smallest, and counts the pair as ambiguous."""
+        """Returns the table. Of several values for a pair it has the smallest, and counts the pair as ambiguous.
+
+        Kernels of one's own, of which the code generator tells nothing, have the cycles of memory space assignment.
+        """
         # Rows are numbered by the first instruction that has them.
         order: dict[int, int] = {}
         row = []
         for key in self._key:
             row.append(-1 if key is None else order.setdefault(self._rows[key], len(order)))
         pairs = {(order[r], fast): min(values) for (r, fast), values in self._seen.items()}
+        alike: dict[str, int] = {}
+        for t in self._kernels:
+            if row[t] < 0 and self._seen:
+                row[t] = alike.setdefault(_priced(self._program, t) + self._signature[t], len(order) + len(alike))
+                pairs |= {(row[t], fast): cycles for fast, cycles in kernel_cycles(self._program, t).items()}
         ambiguous = sum(len(values) > 1 for values in self._seen.values())
         return build_table(np.array(row, np.int32), pairs, self.compilations, ambiguous)
 
@@ -156,6 +166,14 @@ def _signature(program: Program, t: int) -> str:
         for a in accesses
     ]
     return json.dumps(alike)
+
+
+def _priced(program: Program, t: int) -> str:
+    """Returns a text that is equal for instructions that memory space assignment prices alike."""
+    accesses = slice(program.access_start[t], program.access_start[t + 1])
+    fast = program.fast_allowed[program.access_buffer[accesses]]
+    known = program.compute_s[t], program.bytes_total[t], program.access_bytes[accesses].tolist(), fast.tolist()
+    return json.dumps([float(known[0]), float(known[1]), *known[2:]])
 
 
 class Canonical:

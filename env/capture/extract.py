@@ -1,5 +1,6 @@
 """Builds a `Program` from the scheduled module and the log of one compilation (pipeline step 3)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from ..program.target import Target
 from .alias import alias_groups
 from .collectives import PAIRS
 from .hlo import Instruction, Module, Position, Use, path_text
+from .kernels import kept_in_hbm, kernel_in, tells_cost
 from .log import CompilerLog
 from .loops import nest, runs
 from .values import FORWARDING, INPUTS, Values
@@ -32,6 +34,7 @@ class Extraction:
       left_out_s: seconds that the compiler charges for the instructions that are left out because they move nothing:
         one cycle for a tuple element, a bitcast or a constant.
       aliased_buffers: number of buffers that hold several values.
+      kernels: indices of the instructions that are kernels of one's own -> whether they tell their cost.
     """
 
     program: Program
@@ -41,6 +44,7 @@ class Extraction:
     result_of: dict[Position, int]
     left_out_s: float
     aliased_buffers: int
+    kernels: dict[int, bool]
 
 
 def extract(module: Module, log: CompilerLog, sizes: dict[Position, int], target: Target, **names: Any) -> Extraction:
@@ -218,6 +222,8 @@ class _Builder:
     def finish(self, target: Target, names: dict[str, Any]) -> Extraction:
         """Returns the program with its loops and outputs."""
         loops = nest(self.names, self.values.flattened, self.log)
+        for position in kept_in_hbm(self.module, self.values):
+            self.allowed[self.buffer_of[position]] = False
         columns = [list(column) for column in zip(*self.accesses, strict=True)] if self.accesses else [[]] * 6
         is_output = np.zeros(len(self.buffers), bool)
         root = self.module.entry.root
@@ -260,6 +266,7 @@ class _Builder:
             result_of=self.result_of,
             left_out_s=self.left_out_s,
             aliased_buffers=len(set(self.groups.values())),
+            kernels=dict(self._kernels()),
         )
 
     def _held_since(self) -> NDArray[np.int32] | None:
@@ -268,6 +275,12 @@ class _Builder:
         since = np.full(len(self.accesses), -1, np.int32)
         since[list(self.held_since)] = list(self.held_since.values())
         return since
+
+    def _kernels(self) -> Iterator[tuple[int, bool]]:
+        for index, name in enumerate(self.names):
+            kernel = kernel_in(self.values.instructions[name], self.module)
+            if kernel is not None:
+                yield index, tells_cost(kernel)
 
     def _keeps_layout(self, name: str) -> bool:
         """Returns whether an instruction only moves bytes and keeps their layout, which lets XLA replace it by a copy.

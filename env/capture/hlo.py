@@ -173,6 +173,8 @@ def read_module(path: Path) -> Module:
                 elif line == "}" or line.startswith("}, execution_thread="):
                     computations[name] = Computation(name, lines, path)
                     name = None
+                elif lines and not line.startswith(" "):
+                    lines[-1] += line  # A kernel's metadata may go on over several lines.
                 elif line.strip():
                     lines.append(line)
     except OSError as error:

@@ -207,7 +207,7 @@ class _Reader:
             self.log.output_bytes[name, parse_path(path or "")] = float(accessed)
 
     def _table_row(self, text: str) -> None:
-        if '"<' not in text:
+        if '"<' not in text and '"scoped allocation for ' not in text:
             return  # A row of the allocation table, which says less than the allocations themselves.
         row = next(csv.reader([text]))
         if len(row) != 8:

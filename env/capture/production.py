@@ -12,6 +12,7 @@ from ..program.program import OPERAND
 from ..program.residencies import fit_to_loops, merge_residencies
 from .allocation import Allocation
 from .extract import Extraction
+from .gaps import place_in_gaps
 from .hlo import Instruction, Module, Position, Shape, ShapeIndex
 from .log import CompilerLog
 from .loops import flatten
@@ -116,6 +117,7 @@ class _Reader:
         self.allocated_operands: set[int] = set()
         self.counted_again: list[int] = []
         self.allocated: set[int] = set()
+        self.later: set[int] = set()
         self.counts: Counter[str] = Counter()
         self.inexpressible: Counter[str] = Counter()
 
@@ -142,6 +144,9 @@ class _Reader:
             else:
                 self.inexpressible[f"{allocation.kind} as a copy"] += 1
         self.copies.sort(key=lambda copy: copy[0])
+        self.later = place_in_gaps(self.copies, self.residencies, self._waits(), self.replaced, self.program)
+        if self.later:
+            self.counts["later"] = len(self.later)
         self._compare_memory_spaces()
         columns = self.program.access_buffer[self.fast], self.program.access_instruction[self.fast]
         used = set(zip(*(column.tolist() for column in columns), strict=True))
@@ -203,27 +208,40 @@ class _Reader:
             if (arrays[name][path].memory_space == space) != self.fast[access]:
                 self.inexpressible["access whose memory space differs in the compiled text"] += 1
 
+    def _waits(self) -> dict[int, int]:
+        """Returns, by place of a copy's issue in the compiled schedule, the place of the wait for it."""
+        ends = (instruction for instruction in self.compiled.values() if instruction.opcode.endswith("-done"))
+        return {self.order[end.operands[0]]: self.order[end.name] for end in ends}
+
     def _sequence(self) -> list[int]:
         """Returns the simulator's events; see `Production`."""
         names = list(self.compiled)
         copy_of = {names[place]: copy for copy, (place, _) in enumerate(self.copies) if place >= 0}
         sequence: list[int] = []
         reached = 0
+        later = sorted(self.later, reverse=True)
+
+        def pass_on(event: int) -> None:
+            nonlocal reached
+            sequence.append(event)
+            reached += 1
+            while later and self.copies[later[-1]][1][2] < reached:
+                later.pop()
+                sequence.append(ISSUE)
 
         def skip(until: int) -> None:
-            nonlocal reached
             while reached < until and reached in self.replaced:
-                sequence.append(SKIP)
-                reached += 1
+                pass_on(SKIP)
 
         for name, elapsed in self.log.timeline:
             instruction = self.compiled.get(name)
             source = instruction.operands[0] if instruction is not None and instruction.operands else ""
             if name in self.index:
                 skip(self.index[name])
-                sequence.append(RUN)
-                reached += 1
+                pass_on(RUN)
             elif name in copy_of:
+                if copy_of[name] in self.later:
+                    continue
                 skip(self.copies[copy_of[name]][1][2] + 1)
                 sequence.append(ISSUE)
             elif source in copy_of and instruction is not None and instruction.opcode.endswith("-done"):

@@ -30,6 +30,7 @@ class Variants:
       passes: the most compilations through code generation.
       progress: takes one line at a time.
       until: the monotonic time after which no compilation should end.
+      with_grid: read the mappings of the flag grid too. Without them all passes but the first are in random order.
     """
 
     def __init__(
@@ -39,13 +40,14 @@ class Variants:
         passes: int,
         progress: Callable[[str], None],
         until: float = math.inf,
+        with_grid: bool = True,
     ) -> None:
         self._compilations, self._assembly, self._left, self._progress = compilations, assembly, passes, progress
-        self._until = until
+        self._until, self._with_grid = until, with_grid
 
     def run(self) -> bool:
         """Makes the compilations; returns whether there was time for the first, without which there is no table."""
-        grid = {name: options for name, options in compiler_flags.flag_grid().items() if options}
+        grid = {name: options for name, options in compiler_flags.flag_grid().items() if options and self._with_grid}
         if not self._compilations.fits(CODE, self._until):
             self._progress("no time for the code generator's cycles and the flag grid")
             return False

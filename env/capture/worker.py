@@ -296,13 +296,12 @@ def _stop_once_assigned(folder: str, started_s: float) -> None:
     while True:
         time.sleep(0.05)
         for name in os.listdir(folder):
-            if not name.endswith(ASSIGNED):
+            if not name.endswith(ASSIGNED) or OTHER_CORES in name:
                 continue
             with open(os.path.join(folder, name), "rb") as file:
-                file.seek(0, os.SEEK_END)
-                file.seek(max(0, file.tell() - 4))
-                whole = file.read().rstrip(b"\n").endswith(b"}")
-            if whole:
+                text = file.read()
+            # The entry computation comes last; a dump that is being written may end with another's.
+            if text.rstrip(b"\n").endswith(b"\n}") and b"\n}" in text.partition(b"\nENTRY ")[2]:
                 _answer(None, _cpu_s() - started_s)
                 os._exit(0)
 

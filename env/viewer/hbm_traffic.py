@@ -6,7 +6,15 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter
 
 from ..program.target import Target
-from .style import INSTRUCTION_COLOUR, MICRO, PREFETCH_COLOUR, WRITE_BACK_COLOUR, format_number, legend_above
+from .style import (
+    INSTRUCTION_COLOUR,
+    MICRO,
+    PREFETCH_COLOUR,
+    WRITE_BACK_COLOUR,
+    add_stairs,
+    format_number,
+    legend_above,
+)
 from .timed_mapping import TimedMapping
 from .traffic import traffic
 
@@ -23,9 +31,9 @@ def draw_traffic(axis: Axes, target: Target, run: TimedMapping) -> None:
         for done in (line.instructions, line.prefetches, line.write_backs)
     )
     edges = grid * MICRO
-    axis.stairs(used, edges, fill=True, color=INSTRUCTION_COLOUR)
-    axis.stairs(used + inward, edges, baseline=used, fill=True, color=PREFETCH_COLOUR)
-    axis.stairs(-back, edges, fill=True, color=WRITE_BACK_COLOUR)
+    add_stairs(axis, used, edges, fill=True, color=INSTRUCTION_COLOUR, lw=0)
+    add_stairs(axis, used + inward, edges, used, fill=True, color=PREFETCH_COLOUR, lw=0)
+    add_stairs(axis, -back, edges, fill=True, color=WRITE_BACK_COLOUR, lw=0)
     lowest = -100 if back.max(initial=0) > 50 else -50 if back.max(initial=0) > 0 else 0
     axis.set_ylim(lowest, 100)
     axis.axhline(0, color="#666666", linewidth=0.8)

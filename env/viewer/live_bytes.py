@@ -12,7 +12,7 @@ from ..program.live import live_bytes
 from ..program.mapping import Mapping
 from ..program.program import Program
 from ..program.target import Target
-from .style import CATEGORIES, INK, LINES, MIB, WRITE_BACK_COLOUR, format_number, legend_above
+from .style import CATEGORIES, INK, LINES, MIB, WRITE_BACK_COLOUR, add_stairs, format_number, legend_above
 from .timed_mapping import TimedMapping
 
 # The panel ends at this many times the capacity: in a taller one, the bytes that fit would be too small to see.
@@ -31,15 +31,17 @@ def draw_live_bytes(
     base = np.zeros(live.shape[1])
     handles: list[Any] = []
     for (name, colour), layer in zip(CATEGORIES, live, strict=True):
-        axis.stairs(base + layer, edges, baseline=base, fill=True, color=colour)
+        add_stairs(axis, base + layer, edges, base, fill=True, color=colour, lw=0)
         base = base + layer
         handles.append(Patch(color=colour, label=f"live, {name}"))
     for run, style in zip(runs, LINES, strict=False):
         held = _held_bytes(program, run.mapping) / MIB
-        axis.stairs(
+        add_stairs(
+            axis,
             _peaks(held, every),
             _thinned_edges(run.edges_us, every),
-            baseline=None,
+            None,
+            fill=False,
             color=INK,
             linewidth=1.2,
             linestyle=style,

@@ -73,19 +73,26 @@ def _in_flight(run: TimedMapping, direction: int) -> tuple[NDArray[np.float64], 
 
 def _label(axis: Axes, program: Program, residencies: NDArray[np.int64], edges: NDArray[np.float64]) -> None:
     """Writes the names of the largest buffers into their rectangles if they fit."""
-    joined: dict[tuple[int, int, int], list[int]] = {}
-    for buffer, start, end, offset, low, high in residencies.tolist():
-        box = joined.setdefault((buffer, offset, end), [start, low, high])
-        box[:] = [max(box[0], start), min(box[1], low), max(box[2], high)]
-    boxes = []
-    window = axis.get_xlim()
-    for (buffer, offset, end), (start, low, high) in joined.items():
-        left, right = np.clip((edges[start], edges[end + 1]), *window)
-        corners = axis.transData.transform([(left, (offset + low) / MIB), (right, (offset + high) / MIB)])
-        width, height = (corners[1] - corners[0]) * 72 / axis.figure.dpi  # in points
-        boxes.append((width * height, width, height, (left + right) / 2, offset + (low + high) / 2, buffer))
-    for _, width, height, middle, byte, buffer in sorted(boxes, reverse=True)[:MOST_LABELS]:
-        fitting = _fit(program.buffer_names[buffer], f"{format_number(program.size[buffer] / MIB)} MiB", width, height)
+    # Pieces of one buffer at one offset that end together are one box, from where the last of them begins.
+    buffer, start, end, offset, low, high = residencies.T
+    _, box = np.unique(np.stack([buffer, offset, end], axis=1), axis=0, return_inverse=True)
+    box, one = box.ravel(), np.unique(box, return_index=True)[1]
+    buffer, end, offset = buffer[one], end[one], offset[one]
+    last, lowest, highest = start[one].copy(), low[one].copy(), high[one].copy()
+    np.maximum.at(last, box, start)
+    np.minimum.at(lowest, box, low)
+    np.maximum.at(highest, box, high)
+    left, right = np.clip(edges[last], *axis.get_xlim()), np.clip(edges[end + 1], *axis.get_xlim())
+    corners = [
+        axis.transData.transform(np.stack([x, y / MIB], axis=1))
+        for x, y in ((left, offset + lowest), (right, offset + highest))
+    ]
+    width, height = ((corners[1] - corners[0]) * 72 / axis.figure.dpi).T  # in points
+    middles = (left + right) / 2, offset + (lowest + highest) / 2
+    largest = np.lexsort((buffer, middles[1], middles[0], height, width, width * height))[::-1][:MOST_LABELS]
+    boxes = zip(*(column[largest].tolist() for column in (width, height, *middles, buffer)), strict=True)
+    for across, up, middle, byte, number in boxes:
+        fitting = _fit(program.buffer_names[number], f"{format_number(program.size[number] / MIB)} MiB", across, up)
         if fitting is not None:
             text, size, upright = fitting
             style: dict[str, Any] = {"fontsize": size, "ha": "center", "va": "center", "path_effects": HALO}

@@ -2,10 +2,13 @@
 
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import StepPatch
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, MaxNLocator
+from numpy.typing import NDArray
 
 MIB = 2.0**20
 MICRO = 1e6
@@ -56,6 +59,14 @@ def panels(heights: list[float]) -> tuple[Figure, list[Axes]]:
     axes[-1].xaxis.set_major_locator(MaxNLocator(10))
     axes[-1].xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_number(value)))
     return figure, axes
+
+
+def add_stairs(
+    axis: Axes, values: NDArray[np.float64], edges: NDArray[np.float64], baseline: Any = 0.0, **style: Any
+) -> None:
+    """Adds steps, as `Axes.stairs` does, to a panel whose limits are set elsewhere: to learn the limits of thousands of
+    steps, Matplotlib looks at each as a curve of its own."""
+    axis.add_artist(StepPatch(values, edges, baseline=baseline, **style))
 
 
 def legend_above(axis: Axes, handles: list[Any]) -> None:

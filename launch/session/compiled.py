@@ -1,4 +1,7 @@
-"""Compiles what a training run and an evaluation run, before their clocks start: kernels, search and update."""
+"""Compiles what a training run and an evaluation run, before their clocks start: kernels, search and update.
+
+What JAX compiles here is kept on disk (`launch/start/networks.py`).
+"""
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +15,7 @@ from ...learner.update import Update
 from ...replay.segment import Batch
 from ..config.config import TrainConfig
 from ..start import needs
+from ..start.networks import keeping_networks
 from .builders import evaluation_search, initial_state, make_training_update
 
 # The second update begins at what an update returns, which JAX compiles apart.
@@ -25,11 +29,13 @@ def training_kernels(config: TrainConfig) -> tuple[str, ...]:
     return (*needs.TRAIN, *(needs.ANNEAL_LINES if config.actor.annealing.accesses else ()))
 
 
+@keeping_networks()
 def compile_play(config: TrainConfig) -> None:
     """Compiles the actors' search."""
     _search(config, config.actor.games, config.search)
 
 
+@keeping_networks()
 def compile_evaluation(config: TrainConfig, programs: int, simulations: int) -> None:
     """Compiles the evaluation of so many programs: the policy alone, and with search for simulations above 0."""
     if config.actor.decisions == RESIDENCY:
@@ -42,6 +48,7 @@ def compile_evaluation(config: TrainConfig, programs: int, simulations: int) -> 
         _search(config, programs, found.quiet())
 
 
+@keeping_networks()
 def compile_update(config: TrainConfig) -> Update:
     """Returns the learner's update, compiled."""
     network = Network(config.network)
@@ -50,6 +57,7 @@ def compile_update(config: TrainConfig) -> Update:
     return update
 
 
+@keeping_networks()
 def run_update(config: TrainConfig, update: Update, state: TrainingState) -> None:
     """Compiles an update by running it on a batch of nothing; the results are dropped."""
     for _ in range(_UPDATES):
@@ -57,6 +65,7 @@ def run_update(config: TrainConfig, update: Update, state: TrainingState) -> Non
     jax.block_until_ready(priorities)
 
 
+@keeping_networks()
 def compile_topology_process(config: TrainConfig) -> Update:
     """Compiles all that a run in one process calls; returns its update."""
     compile_play(config)

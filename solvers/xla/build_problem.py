@@ -4,6 +4,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...env.compiled.struct import new_record
 from ...env.program.program import RESULT, Program
@@ -50,6 +51,7 @@ def make_problem(program: Program, target: Target, options: Options) -> tuple[Pr
     problem = Problem(
         elapsed=elapsed,
         nest=nest,
+        outside=_outside(nest),
         weight=weight,
         reserved=reserved,
         supply=(times.seconds.astype(np.float32).astype(np.float64) * SCALE).astype(np.int64),
@@ -61,6 +63,17 @@ def make_problem(program: Program, target: Target, options: Options) -> tuple[Pr
         limit=limit,
     )
     return problem, rows.accesses
+
+
+def _outside(nest: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns `[S]` the next time with fewer loops around it than each has, or `S` where none follows."""
+    found = np.full(len(nest), len(nest), np.int64)
+    times = np.arange(len(nest))
+    for level in range(1, int(nest.max(initial=0)) + 1):
+        below = np.flatnonzero(nest < level)
+        at = times[nest == level]
+        found[at] = np.append(below, len(nest))[np.searchsorted(below, at)]
+    return found
 
 
 @lru_cache(maxsize=KEPT)

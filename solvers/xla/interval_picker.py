@@ -40,10 +40,11 @@ def elapsed(problem: Problem, start: int, end: int) -> np.float32:
     seconds = problem.elapsed[end] - problem.elapsed[start + 1] if end > start else np.float32(0.0)
     if problem.limit.is_flat:
         return seconds
-    least = problem.nest[start]
-    for t in range(start + 1, min(end, len(problem.nest) - 1) + 1):
-        least = min(least, problem.nest[t])
-    return seconds / problem.weight[least]
+    last = min(end, len(problem.nest) - 1)
+    outermost = start
+    while problem.outside[outermost] <= last:
+        outermost = problem.outside[outermost]
+    return seconds / problem.weight[problem.nest[outermost]]
 
 
 @routine
@@ -110,20 +111,19 @@ def begin(
       preferred_time: the first start to try, or `NEVER` for the picker's own.
     """
     latest = latest_start(problem, copy_s, gain_s, start, end)
-    earliest = start
     longest = problem.limit.longest_s
-    if problem.limit.is_flat:
-        low, high = earliest, max(latest, earliest)
-        while low < high:
-            middle = (low + high) >> 1
-            if longest < elapsed(problem, middle, end):
-                low = middle + 1
-            else:
-                high = middle
-        earliest = low
-    else:
+    # The later the start, the fewer the seconds, also where loops weigh them: fewer times, and none further out.
+    low, high = start, max(latest, start)
+    while low < high:
+        middle = (low + high) >> 1
+        if longest < elapsed(problem, middle, end):
+            low = middle + 1
+        else:
+            high = middle
+    earliest = low
+    if not problem.limit.is_flat:
         level = _level(problem, end)
-        while earliest < latest and (_level(problem, earliest) != level or longest < elapsed(problem, earliest, end)):
+        while earliest < latest and _level(problem, earliest) != level:
             earliest += 1
     picker.earliest, picker.latest, picker.end, picker.rising = earliest, latest, end, 1
     if earliest > latest:

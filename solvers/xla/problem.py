@@ -99,6 +99,7 @@ class Problem(Struct):
     Attributes:
       elapsed: `[S + 1]` seconds before each time, loops weighed; summed in single precision, as XLA does.
       nest: `[S]` how many loops are around each time.
+      outside: `[S]` the next time with fewer loops around it, or `S`.
       weight: `[D]` how many times the seconds at each depth count.
       reserved: `[S]` bytes at offset 0 that the instruction keeps to itself.
       supply: `[S]` scaled seconds for which the instruction lets copies of one direction move.
@@ -112,6 +113,7 @@ class Problem(Struct):
 
     elapsed: Rows = rows(np.float32)
     nest: Rows = rows(np.int64)
+    outside: Rows = rows(np.int64)
     weight: Rows = rows(np.float32)
     reserved: Rows = rows(np.int64)
     supply: Rows = rows(np.int64)

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,13 @@ if request["through"] == "code":
 def assembled(folder: Path) -> Program:
     """Returns the program of a compilation."""
     return Assembly(folder, GENERATIONS["v5e"], "small", "small").program()
+
+
+def unpacked(packed: Path, folder: Path) -> Path:
+    """Unpacks a recorded compilation into a folder and returns it."""
+    with tarfile.open(packed) as archive:
+        archive.extractall(folder, filter="data")
+    return folder
 
 
 def truncate(path: Path, marker: str) -> None:

@@ -3,8 +3,8 @@
 Goes through the seeds from 0 on and compiles the architecture that each stands for until memory is assigned, seconds
 each, until the manifest has N programs. What is done is not done again, so the command may be ended at any time. With
 `--no-loops` it passes over the seeds whose program may have a loop, for a later run to take. With `--again` it also
-tries the seeds once more whose program could not be captured, e.g. with a newer reading of loops. With `--cycles N` the
-first N programs then get a cycle table and variants, which takes a dozen compilations each, three or more to the end.
+tries the seeds once more whose program could not be captured, e.g. with a newer reading of loops. With `--cycles N`
+programs get a cycle table, the smallest first, until N have one; that takes four compilations to the end.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from ...capture.environment import managed_python
 from ...errors import UserError
 from ..models.generated.drawing import draw
 from .make import add_cycles, make
-from .manifest import read_manifest
+from .manifest import Manifest, read_manifest
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -26,7 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--programs", type=int, default=400, metavar="N", help="programs in all; by default 400")
     parser.add_argument("--again", action="store_true", help="try the seeds again whose program cannot be captured yet")
     parser.add_argument(
-        "--cycles", type=int, default=0, metavar="N", help="then give the first N programs cycles and variants"
+        "--cycles", type=int, default=0, metavar="N", help="then give programs cycles, until N have some"
     )
     parser.add_argument("--no-loops", action="store_true", help="pass over seeds whose program may have a loop")
     parser.add_argument(
@@ -56,11 +56,18 @@ def main(arguments: list[str] | None = None) -> int:
         known = seed in manifest.programs or seed in manifest.left_out
         if not (known or (options.no_loops and draw(seed).loops)):
             say(f"seed {seed}: {make(manifest, seed, python, options.time_limit)}")
-    for seed in sorted(manifest.programs)[: options.cycles]:
-        if not manifest.programs[seed]["cycles"]:
-            say(f"seed {seed}: {add_cycles(manifest, seed, python, options.time_limit)}")
+    for seed in _smallest_without_cycles(manifest):
+        if sum(entry["cycles"] for entry in manifest.programs.values()) >= options.cycles:
+            break
+        say(f"seed {seed}: {add_cycles(manifest, seed, python, options.time_limit)}")
     say(f"{len(manifest.programs)} programs, {len(manifest.left_out)} seeds left out")
     return 0
+
+
+def _smallest_without_cycles(manifest: Manifest) -> list[int]:
+    """Returns the seeds whose program has no cycle table, those of the smallest programs first."""
+    lacking = [seed for seed, entry in manifest.programs.items() if not entry["cycles"]]
+    return sorted(lacking, key=lambda seed: (manifest.programs[seed]["accesses"], seed))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from ...capture.capture import capture
-from ...capture.variants import PASSES
 from ...errors import FormatError, UserError
 from ...program.live import live_pressure
 from ...program.program import Program
@@ -20,6 +19,8 @@ from .manifest import Manifest, part_of
 ACCESSES = (40, 6000)
 PRESSURE = (0.2, 12.0)
 LARGEST_FILE_BYTES = 400 * 2**10
+# Compilations to the end besides the default: everything in HBM, and two placements in random order.
+PASSES = 3
 # Messages name the folder of a compilation, which is gone.
 _TEMPORARY = re.compile(rf"{re.escape(tempfile.gettempdir())}/\S*?/default[:/]\s*")
 
@@ -50,7 +51,7 @@ def make(manifest: Manifest, seed: int, python: Path, time_limit_s: float) -> st
 
 
 def add_cycles(manifest: Manifest, seed: int, python: Path, time_limit_s: float, passes: int = PASSES) -> str:
-    """Captures a program of the corpus again, to the end, with variants and cycle table; returns one line on it.
+    """Captures a program of the corpus again, to the end, with a cycle table; returns one line on it.
 
     If that fails, the program stays as it is.
 
@@ -99,6 +100,7 @@ def _captured(drawn: Architecture, python: Path, time_limit_s: float, passes: in
             working_folder=MODELS_PARENT,
             time_limit_s=time_limit_s,
             passes=passes,
+            grid=False,
             quick=passes == 0,
             with_module=False,
             progress=lambda line: None,

@@ -8,7 +8,7 @@ are drawn from independently, so the first programs are as mixed as all.
 | `programs` | `name`, `seed` | the program, and the seed that its architecture is drawn from |
 | | `kind`, `target`, `description` | of the architecture |
 | | `part` | `train` or `validation` |
-| | `cycles` | the program has a cycle table and variants |
+| | `cycles` | the program has a cycle table |
 | | `accesses`, `pressure` | size of the program; its peak live bytes over the bytes of fast memory |
 | | `sha256` | hash of the problem |
 | `left_out` | `seed`, `description` | of the architecture |

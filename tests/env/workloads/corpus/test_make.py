@@ -54,7 +54,7 @@ def test_the_first_programs_are_compiled_to_the_end_on_demand(
     asked = [json.loads(line)[1]["through"] for line in (tmp_path / "requests.txt").read_text().splitlines()]
     assert asked[:4] == ["assignment", "assignment", "code", "code"]
     first, second = (workloads.load(folder / f"corpus-000{seed}.json.gz") for seed in range(2))
-    assert (len(first.variants), second.variants) == (8, ())
+    assert (first.variants, second.variants) == ((), ())
     # The recorded compilation shows no cycles.
     assert [entry["cycles"] for entry in manifest.programs.values()] == [False, False]
 

@@ -1,0 +1,76 @@
+"""Places copies that XLA issues after a wait, in the same gap between two instructions (pipeline step 4).
+
+Within a gap, a mapping issues copies first and then waits. XLA may do it the other way round:
+
+- It waits for the copy that replaces an instruction, and then issues another copy. That one is issued after the
+  replaced instruction, which takes no time.
+- It waits for a write-back, and then fetches the same buffer again. That fetch is issued one instruction later.
+"""
+
+from collections.abc import Set
+
+from ..program.mapping import PREFETCH, WRITE_BACK
+from ..program.program import Program
+
+# The place of a copy's issue in the compiled schedule, and its row (`COPY_FIELDS`).
+Placed = tuple[int, tuple[int, ...]]
+
+
+def place_in_gaps(
+    copies: list[Placed],
+    residencies: list[tuple[int, ...]],
+    waits: dict[int, int],
+    replaced: Set[int],
+    program: Program,
+) -> set[int]:
+    """Moves the starts of copies, and of the residencies that they fill, in place.
+
+    Args:
+      copies: in the order of their places; afterwards in the order of issue.
+      residencies: rows (`RESIDENCY_FIELDS`).
+      waits: place of the wait by place of the issue.
+      replaced: instructions that copies replace.
+      program: the program.
+
+    Returns:
+      The numbers of the copies that are issued an instruction later than XLA issues them.
+    """
+    events = sorted(
+        [(place, False, copy) for copy, (place, _) in enumerate(copies) if place >= 0]
+        + [(waits[place], True, copy) for copy, (place, _) in enumerate(copies) if place in waits]
+    )
+    starts: dict[int, int] = {}
+    later: set[int] = set()
+    waited = 0
+    written: dict[int, int] = {}
+    for _, is_wait, copy in events:
+        buffer, direction, start, end, *_, source, _ = copies[copy][1]
+        if is_wait:
+            waited = max(waited, end)
+            if direction == WRITE_BACK:
+                written[buffer] = end
+            continue
+        after = start
+        if start + 1 < waited <= end and all(t in replaced for t in range(start + 1, waited)):
+            after = waited - 1
+        if direction == PREFETCH and written.get(source) == after + 1 < end - 1 and _same_loop(program, after):
+            after += 1
+            later.add(copy)
+        if after > start:
+            starts[copy] = after
+    for copy, after in starts.items():
+        place, (buffer, direction, start, end, low, high, *rest) = copies[copy]
+        copies[copy] = place, (buffer, direction, after, end, low, high, *rest)
+        for number, row in enumerate(residencies):
+            if direction != WRITE_BACK and (row[0], row[1], *row[4:]) == (buffer, start + 1, low, high):
+                residencies[number] = (buffer, after + 1, *row[2:])
+    if not later:
+        return later
+    places = {copies[copy][0] for copy in later}
+    copies.sort(key=lambda copy: (copy[1][2], copy[0]))
+    return {copy for copy, (place, _) in enumerate(copies) if place in places}
+
+
+def _same_loop(program: Program, instruction: int) -> bool:
+    """Returns whether an instruction and the next are in one loop, or in none."""
+    return int(program.loop[max(instruction, 0)]) == int(program.loop[instruction + 1])
