@@ -8,6 +8,7 @@ import numpy as np
 
 from ..compiled.kernel import routine
 from ..program.mapping import CROSS_PROGRAM, PREFETCH, WRITE_BACK
+from .offsets import held_until
 from .state import State
 from .tables import Tables
 
@@ -135,7 +136,7 @@ def pop_write_back(tables: Tables, state: State, due: int) -> None:
     state.buffer[owner].valid = due
     state.buffer[owner].source = due  # the write-back may end only just before `due`
     last = state.buffer[owner].touched
-    touched = tables.access[last].until if last >= 0 else 0
+    touched = held_until(tables, state, last) if last >= 0 else 0
     state.buffer[owner].release = max(touched, due - 1)
     state.now.ending = 1
 

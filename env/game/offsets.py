@@ -31,6 +31,18 @@ def victim_cost(tables: Tables, state: State, owner: int, now: int, after: int) 
 
 
 @routine
+def held_until(tables: Tables, state: State, access: int) -> int:
+    """Returns the last instruction for which a fast access holds its buffer.
+
+    That is not the end of a collective which reads the buffer from HBM.
+    """
+    beside = tables.access[access].beside
+    if beside >= 0 and not state.access_fast[beside]:
+        return int(tables.access[access].alone)
+    return int(tables.access[access].until)
+
+
+@routine
 def _lives_until(tables: Tables, owner: int) -> int:
     """Returns the last instruction at which `owner` may be in fast memory."""
     return int(tables.access[tables.buffer[owner].last].until)
@@ -46,10 +58,12 @@ def _lives_too_long(tables: Tables, state: State, owner: int, other: int) -> boo
 def seconds_until_out(tables: Tables, state: State, owner: int, now: int) -> float:
     """Returns the seconds that instruction `now` would wait for the pending write-back of `owner` and those before it.
 
-    Infinity if none is pending, if it is issued only now, or if the instruction uses the buffer.
+    Infinity if none is pending, if it is issued only now, or if the instruction or a running collective uses it.
     """
     row = state.buffer[owner].write_back
     last = state.buffer[owner].touched
+    if row >= 0 and tables.access[last].until > tables.access[last].alone and held_until(tables, state, last) >= now:
+        return np.inf
     if row < 0 or state.copy[row].start >= now or tables.access[last].instruction >= now:
         return np.inf
     seconds = 0.0

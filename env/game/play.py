@@ -5,6 +5,7 @@ from ..program.program import RESULT
 from .clock import run_seconds
 from .copies import await_write_backs, book_cross_program, book_prefetch, finish_write_back, queue_write_back
 from .moves import COPY, DROP
+from .offsets import held_until
 from .options import Options
 from .records import FAST, FAST_AND_OUT, NEVER, READ_LATER, WRITTEN_OUT
 from .residencies import begin_residency, end_residency, evict, update_release
@@ -74,7 +75,7 @@ def _serve_fast(tables: Tables, state: State, access: int, owner: int, t: int) -
     state.now.reward += (before - after) * tables.instruction[t].weight
     state.access_fast[access] = FAST
     # HBM keeps what a loop only reads: its place may be taken, and it is fetched again.
-    until = tables.access[access].until
+    until = held_until(tables, state, access)
     returns = until > t and tables.returning[access].back >= 0
     returns = returns and state.buffer[owner].valid <= t and state.now.cross != owner
     state.buffer[owner].returns = 1 if returns else 0

@@ -27,6 +27,7 @@ def _record(whole: str, real: str = "") -> np.dtype[np.void]:
 # earliest     the earliest `start` of that prefetch that crosses no loop boundary
 # until        the last instruction of the holding loop, or of the collective that reads or writes its buffer meanwhile,
 #              or its own: a fast buffer is held until then
+# alone        the same without collectives
 # beside       the access with which a running collective has taken hold of its buffer to read it, or -1
 # carried      0, or of a loop that also writes the buffer: CARRIED; READ_LATER if its value is read after the loop;
 #              WRITTEN_OUT if its value must reach HBM
@@ -39,7 +40,7 @@ def _record(whole: str, real: str = "") -> np.dtype[np.void]:
 # saving_s     seconds saved by the completion of the cycle table
 # once         executions of its prefetch per execution of its instruction: 1, or less if it runs before a loop
 ACCESS = _record(
-    "buffer kind instruction next tied_to beside key due earliest until carried hint since out",
+    "buffer kind instruction next tied_to beside key due earliest until alone carried hint since out",
     "bytes benefit ahead saving_s once",
 )
 HINTS = "hint", "since", "out"

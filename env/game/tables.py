@@ -372,7 +372,7 @@ def _add_prefetches(program: Program, held_over: NDArray[np.int64], access: Rows
 
 def _hold(program: Program, access: Rows) -> NDArray[np.bool_]:
     """Fills `beside`, and `until` of what collectives hold; returns `[A]` whether one holds the buffer after it."""
-    access["beside"] = -1
+    access["beside"], access["alone"] = -1, access["until"]
     held = np.zeros(program.num_accesses, bool)
     for since, last in program.holds.tolist():
         end = int(program.access_instruction[last])

@@ -11,14 +11,15 @@ from mallocmuzero.env.game.game import MallocGame
 from mallocmuzero.env.packing.repack import groups, packing_of, repack
 from mallocmuzero.env.physics.simulator import simulate
 from mallocmuzero.env.program.mapping import CROSS_PROGRAM, Mapping
+from mallocmuzero.env.program.program import Program
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.env.workloads import load
 
 
-def without_offsets(mapping: Mapping) -> Mapping:
+def without_offsets(mapping: Mapping, program: Program) -> Mapping:
     """All that belongs together at an offset of its own, far outside fast memory."""
     residencies = mapping.residencies.copy()
-    residencies[:, 3] = (groups(mapping) + 10) * 2**40
+    residencies[:, 3] = (groups(mapping, program) + 10) * 2**40
     return Mapping(mapping.program_sha256, mapping.access_fast, residencies, mapping.copies)
 
 
@@ -29,7 +30,7 @@ def test_games_are_repacked(program, random) -> None:
     while not game.done:
         game.step(random.choice(np.flatnonzero(game.legal).tolist()))
     mapping = game.mapping()
-    repacked = repack(program, without_offsets(mapping), seconds=60)
+    repacked = repack(program, without_offsets(mapping, program), seconds=60)
     assert repacked.mapping is not None, repacked.reason  # the game's own offsets are a solution
     assert verify(program, program.target, repacked.mapping) == []
     assert simulate(program, program.target, repacked.mapping).latency_s == game.latency_s
@@ -39,7 +40,7 @@ def test_games_are_repacked(program, random) -> None:
 def test_production_is_repacked(name: str) -> None:
     program = load(name)
     assert program.production is not None
-    repacked = repack(program, without_offsets(program.production), seconds=None, nodes=20_000)
+    repacked = repack(program, without_offsets(program.production, program), seconds=None, nodes=20_000)
     assert repacked.mapping is not None, repacked.reason
     assert verify(program, program.target, repacked.mapping) == []
     before = simulate(program, program.target, program.production).latency_s
@@ -77,7 +78,7 @@ def test_both_ends_of_a_cross_program_prefetch_keep_one_offset() -> None:
     assert verify(program, TARGET, mapping) == []
     group = groups(mapping)
     assert group[0] == group[2] != group[1]
-    repacked = repack(program, without_offsets(mapping))
+    repacked = repack(program, without_offsets(mapping, program))
     assert repacked.mapping is not None, repacked.reason
     assert repacked.mapping.residencies[0, 3] == repacked.mapping.residencies[2, 3]
 
@@ -138,7 +139,7 @@ def test_slices_take_their_own_room() -> None:
     packing, exactly = packing_of(program, mapping, TARGET)
     assert not exactly
     assert packing.load > TARGET.fast_bytes  # whole, it would not fit
-    repacked = repack(program, without_offsets(mapping))
+    repacked = repack(program, without_offsets(mapping, program))
     assert repacked.mapping is not None, repacked.reason
     assert repacked.packed is None
     assert verify(program, TARGET, repacked.mapping) == []
