@@ -170,7 +170,7 @@ def _keep_best(
     """Keeps the best attempt, compiled to the end unless `quick`; the next best if its exact cycles make it worse."""
     while True:
         judge = make_judge(result.program, objective)
-        ranked = judge if ranking is None else make_judge(result.program, ranking)
+        ranked = judge if ranking in (None, judge.objective) else make_judge(result.program, ranking)
         gain = {id(one): _gain(judge if one.exact else ranked, result.default, one) for one in result.attempts}
         best = max(result.attempts, key=lambda attempt: gain[id(attempt)], default=None)
         if best is None or gain[id(best)] <= _LEAST_GAIN:
