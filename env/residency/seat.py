@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..compiled.kernel import kernel, routine, vector
-from ..compiled.struct import Struct, array, at_address, function, new_record, one, part
+from ..compiled.struct import Struct, array, at_address, function, one, part
 from .changes import PLACEMENTS
 from .observation import STAY_FEATURES, Observer, View, look
 from .position import Position, make, try_changes
@@ -56,18 +56,18 @@ class Seat:
     def __init__(self, position: Position, candidates: int) -> None:
         """Makes a seat for rounds of so many candidates."""
         self.position, self.observer = position, Observer(position)
+        self._now = np.zeros(1, _TURN)
         self.turn = Turn(
             observed=self.observer.view,
             candidates=np.full(candidates, -1, np.int64),
             seconds=np.full(candidates, np.nan),
             rows=np.zeros((candidates, CANDIDATE_FEATURES), np.float32),
-            now=new_record(_TURN, make=-1),
+            now=self._now.view(np.recarray)[0],
         )
 
     def ask(self, make: int = -1, look: int = NOTHING, judge: bool = False) -> None:
         """Says what the next turn is to do."""
-        now = self.turn.now
-        now.make, now.look, now.judge = make, look, judge
+        self._now[0] = make, look, judge
 
     def play(self) -> None:
         """Plays the turn, in this thread."""
