@@ -68,6 +68,10 @@ def run_experiment(run_dir: str | Path, overrides: Overrides, *, resume: bool) -
         resumed = None
         if not resume:
             config = overrides.resolve()
+            if url is None:
+                run.check_new()
+            else:
+                url.check(resume)
             programs = load_programs(config)
             compiled = _compile(config)
             check_playable(config, programs)
