@@ -100,6 +100,10 @@ def test_the_place_of_a_run_is_looked_at_before_anything_is_compiled(
         assert words in error_of(*train_arguments(place, "--steps", "1"))
 
 
+def test_the_diagnosis_of_the_other_game_says_where_to_go(run_dir: Path) -> None:
+    assert "judge this one by placebos" in error_of("diagnose", str(run_dir), "--workload", "tiny")
+
+
 def test_a_refusal_names_the_option_that_it_is_about(tmp_path: Path) -> None:
     line = error_of(*train_arguments(tmp_path / "run", "--steps", "1", "--topology", "local"))
     assert "error: --topology: topology is 'local'; it must be one of process, ray" in line
