@@ -144,11 +144,12 @@ def _print_table(entries: list[dict[str, Any]]) -> None:
     from ..terminal.console import show_table
 
     table = Table(
-        title="Workloads: production in us (steady); tuned, bound and floor in % of it; gain: possible under robust"
+        title="Workloads: XLA's own mapping in us, steady; in % of it: tuned (XLA's best flags), bound, floor; "
+        "fast: % of its bytes that are in fast memory; gain: % possible under robust"
     )
     for heading in ("name", "split", "target"):
         table.add_column(heading, no_wrap=True)
-    for heading in ("instr.", "decisions", "near"):
+    for heading in ("instr.", "decisions", "fast"):
         table.add_column(heading, justify="right", no_wrap=True)
     for model in ("msa", "cycles"):
         for heading in (model, "tuned", "bound", "floor"):
