@@ -176,7 +176,6 @@ def bounded(program: Program) -> Record:
     found = bound(program, seconds=BOUND_S)
     seconds = time.perf_counter() - began
     assert found.production_s is not None
-    assert found.mapping_s <= found.production_s
     check(program, program.target, found.mapping)
     return {
         "seconds": seconds,

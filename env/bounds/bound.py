@@ -102,8 +102,8 @@ def bound(
       objective: `robust`, `msa` or `cycles`; None for `robust` where `cycles` can price the program, else `msa`.
       seconds: limit of time: the linear relaxation comes first, integer solutions get the rest. Where it is short for
         the program, more buffers are left out, and a relaxation that cannot be solved in it is not tried: the bound is
-        then that of single instructions, and the mapping the best known one. Pricing the program and verifying that
-        one mapping has no limit.
+        then that of single instructions, and the mapping the best known one, or everything in HBM if there was no
+        time to verify another. Only pricing the program once has no limit.
       scope: one of `SCOPES`: the mappings that the bound is for.
       target: the hardware; None for the program's own.
       report: called with the name of a stage and the bound so far.
@@ -124,16 +124,12 @@ def bound(
     nothing = all_hbm(program)
     all_hbm_s = judge.judge(nothing)
     result = Bound(judge.objective, scope, judge.floor_s(), judge.production_s, nothing, all_hbm_s)
-    known = [program.production, *(variant.mapping for variant in program.variants)] if target is None else []
-    judged = [(judge.judge(mapping), mapping) for mapping in known if mapping is not None]
-    # The best first, so that one is verified and not all: even that much has no limit of time.
-    for mapping_s, mapping in sorted(judged, key=lambda pair: pair[0]):
-        if mapping_s < result.mapping_s and not verify(program, judge.target, mapping):
-            result.mapping, result.mapping_s = mapping, mapping_s
     if not all_hbm_s > 0:
         return result
     result.bound_s = _least(judge) * (1.0 - _ROUNDING)
     try:
+        if target is None:
+            _take_known(judge, result, deadline)
         _improve(judge, result, scope, left_out_share, most_capacity_rows, integer, deadline, report)
     except TimeIsUp:
         result.cut_short = True
@@ -141,6 +137,20 @@ def bound(
     result.seconds = deadline.spent
     report("done", result)
     return result
+
+
+def _take_known(judge: Judge, result: Bound, deadline: Deadline) -> None:
+    """Takes the best of XLA's own mappings, with any of the flags, that verifies.
+
+    Raises:
+      TimeIsUp: the limit has passed before one is verified.
+    """
+    program = judge.program
+    known = [program.production, *(variant.mapping for variant in program.variants)]
+    judged = [(judge.judge(mapping), mapping) for mapping in known if mapping is not None]
+    for mapping_s, mapping in sorted(judged, key=lambda pair: pair[0]):
+        if mapping_s < result.mapping_s and not verify(program, judge.target, mapping, deadline.check):
+            result.mapping, result.mapping_s = mapping, mapping_s
 
 
 def _improve(

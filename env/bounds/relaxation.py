@@ -14,7 +14,7 @@ from .deadline import NO_DEADLINE, Deadline, TimeIsUp
 from .linear_program import Expression, LinearProgram
 from .placement import Placement, Rules
 from .placement_rows import add_placement
-from .timing import add_time, minor_buffers
+from .timing import add_time, least_worth, worth_by_buffer
 
 # Rules of the mappings that a bound is for, by name.
 SCOPES = {
@@ -85,9 +85,12 @@ def _left_out(judge: Judge, left_out_share: float | None, deadline: Deadline) ->
       TimeIsUp: too many accesses remain for the time left, whatever the share.
     """
     program, target, models = judge.program, judge.target, judge.models
+    deadline.check()
+    priced = [(worth_by_buffer(program, target, m), all_hbm_latency(program, target, m)) for m in models]
 
     def minor(share: float) -> tuple[frozenset[int], int]:
-        found = frozenset.intersection(*(minor_buffers(program, target, model, share) for model in models))
+        deadline.check()
+        found = frozenset.intersection(*(least_worth(program, target, worth, share * s) for worth, s in priced))
         out = np.zeros(program.num_buffers, bool)
         out[list(found)] = True
         return found, int(np.count_nonzero(~out[program.access_buffer]))

@@ -226,15 +226,8 @@ def least_latency(program: Program, target: Target, model: str, runs: NDArray[np
     return float((run_s * runs) @ program.weight)
 
 
-def minor_buffers(program: Program, target: Target, model: str, share: float) -> frozenset[int]:
-    """Returns buffers that can be left out of a relaxation, since fast memory saves little at them.
-
-    Args:
-      program: the program.
-      target: the hardware.
-      model: name of the cost model.
-      share: most that all of them may save together, as a share of the all-in-HBM latency.
-    """
+def worth_by_buffer(program: Program, target: Target, model: str) -> NDArray[np.float64]:
+    """Returns `[N]` the seconds that a cost model can save at each buffer, if all its accesses are fast."""
     if model == CYCLES:
         worth = np.abs(cycle_model(program).saving) * cycle_s(program, target)
     else:
@@ -244,7 +237,25 @@ def minor_buffers(program: Program, target: Target, model: str, share: float) ->
     run_s, _ = instruction_times(program, target, np.zeros(program.num_accesses, bool), model)
     for t, (_, result) in replaceable(program).items():
         by_buffer[result] += run_s[t] * program.weight[t]  # a left-out result would let a copy replace it at no cost
-    order = np.argsort(by_buffer, kind="stable")
-    few = order[np.cumsum(by_buffer[order]) <= share * all_hbm_latency(program, target, model)]
+    return np.asarray(by_buffer, np.float64)
+
+
+def minor_buffers(program: Program, target: Target, model: str, share: float) -> frozenset[int]:
+    """Returns buffers that can be left out of a relaxation, since fast memory saves little at them.
+
+    Args:
+      program: the program.
+      target: the hardware.
+      model: name of the cost model.
+      share: most that all of them may save together, as a share of the all-in-HBM latency.
+    """
+    worth, whole_s = worth_by_buffer(program, target, model), all_hbm_latency(program, target, model)
+    return least_worth(program, target, worth, share * whole_s)
+
+
+def least_worth(program: Program, target: Target, worth: NDArray[np.float64], most_s: float) -> frozenset[int]:
+    """Returns the buffers of least `worth[N]` that may be fast and are worth `most_s` seconds together."""
+    order = np.argsort(worth, kind="stable")
+    few = order[np.cumsum(worth[order]) <= most_s]
     possible = may_be_fast(program, target)
-    return frozenset(int(buffer) for buffer in few if possible[buffer])
+    return frozenset(few[possible[few]].tolist())

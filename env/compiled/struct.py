@@ -119,10 +119,10 @@ def at_address(struct: "type[Struct]") -> Callable[[int], Any]:
 
 def new_record(dtype: np.dtype[Any], **fields: Any) -> Any:
     """Returns a record with these fields, the others 0; fields are attributes."""
-    record = np.zeros(1, dtype).view(np.recarray)[0]
+    rows = np.zeros(1, dtype)
     for name, value in fields.items():
-        setattr(record, name, value)
-    return record
+        rows[name] = value
+    return rows.view(np.recarray)[0]
 
 
 def function(kernel: Any) -> Any:

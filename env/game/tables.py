@@ -3,7 +3,9 @@
 The fields of its records are listed in `records.py`.
 """
 
+from collections import OrderedDict
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +65,15 @@ class Tables(Struct):
         for column, name in enumerate(HINTS):
             self.access[name] = hints[:, column]
 
+    def own(self) -> "Tables":
+        """Returns the same tables with accesses, buffers and rates of their own, which a game may change."""
+        return self.replace(access=self.access.copy(), buffer=self.buffer.copy(), rates=self.rates.copy())
+
+
+# Tables by their settings, of programs in use.
+_kept: "WeakKeyDictionary[Program, OrderedDict[Any, Tables]]" = WeakKeyDictionary()
+_MOST_KEPT = 4
+
 
 def build_tables(
     program: Program,
@@ -73,7 +84,7 @@ def build_tables(
     window_slack: float = 1.0,
     patience: float = 1.0,
 ) -> Tables:
-    """Returns the static tables of `program` on `target`.
+    """Returns the static tables of `program` on `target`; the caller may change them.
 
     Args:
       program: the program.
@@ -84,6 +95,18 @@ def build_tables(
       window_slack: multiple of its need in idle time that a prefetch looks for.
       patience: multiple of its benefits that a move may cost in waits.
     """
+    settings = target, clock, max_window, trivial_share
+    known = _kept.setdefault(program, OrderedDict())
+    if settings not in known:
+        if len(known) >= _MOST_KEPT:
+            known.popitem(last=False)
+        known[settings] = _build(program, *settings)
+    tables = known[settings].own()
+    tables.rates.slack, tables.rates.patience = max(1.0, window_slack), patience
+    return tables
+
+
+def _build(program: Program, target: Target, clock: Clock, max_window: int, trivial_share: float) -> Tables:
     steps, accesses, buffers = program.num_instructions, program.num_accesses, program.num_buffers
     instruction = np.zeros(steps + 1, INSTRUCTION)
     instruction["first_access"] = program.access_start
@@ -167,8 +190,6 @@ def build_tables(
         mean_s=mean if mean > 0 else 1.0,
         msa=clock.msa,
         cycles=clock.cycles,
-        slack=max(1.0, window_slack),
-        patience=patience,
     )
     cycle_keys, seconds = np.zeros(2, np.int64), np.zeros(2)
     if clock.cycles > 0:

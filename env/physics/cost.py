@@ -54,7 +54,7 @@ def instruction_times(
     check_model(model)
     fast_bytes = np.bincount(
         program.access_instruction,
-        weights=np.where(access_fast, program.access_bytes, 0.0),
+        weights=program.access_bytes * access_fast,
         minlength=program.num_instructions,
     )
     fast_bytes = np.minimum(fast_bytes, program.bytes_total)

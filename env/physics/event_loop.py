@@ -2,6 +2,7 @@
 finished game."""
 
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -212,8 +213,18 @@ class Loops(Struct):
     last: NDArray[np.int64] = rows(np.int64)
 
 
+# Loops of programs in use.
+_loops: WeakKeyDictionary[Program, Loops] = WeakKeyDictionary()
+
+
 def loops_of(program: Program) -> Loops:
-    """Returns the loops of a program."""
+    """Returns the loops of a program, found once."""
+    if program not in _loops:
+        _loops[program] = _find_loops(program)
+    return _loops[program]
+
+
+def _find_loops(program: Program) -> Loops:
     loop, parent = np.append(program.loop, [-1]).astype(np.int64), program.loop_parent.astype(np.int64)
     trips = np.full(len(parent), np.inf)
     for innermost in np.unique(program.loop[program.loop >= 0]).tolist():

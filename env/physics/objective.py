@@ -1,6 +1,7 @@
 """The objective: latency under one cost model, or the worse of both relative to XLA's own mapping (`robust`)."""
 
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 from ..errors import UserError
 from ..program.mapping import Mapping
@@ -150,11 +151,21 @@ def make_judge(program: Program, objective: str | None = None, target: Target | 
     models = MODELS if objective == ROBUST else (objective,)
     if CYCLES in models:
         cycle_s(program, target)
+    known = _baselines.setdefault(program, {})
+    for model in models:
+        if (target, model) not in known:
+            known[target, model] = _baseline_s(program, target, model)
+    return Judge(program, target, objective, {model: known[target, model] for model in models})
+
+
+# Baselines of programs in use, by target and cost model.
+_baselines: WeakKeyDictionary[Program, dict[tuple[Target, str], float]] = WeakKeyDictionary()
+
+
+def _baseline_s(program: Program, target: Target, model: str) -> float:
     if program.production is None:
-        baseline = {model: all_hbm_latency(program, target, model) for model in models}
-    else:
-        baseline = {model: simulate(program, target, program.production, model).latency_s for model in models}
-    return Judge(program, target, objective, baseline)
+        return all_hbm_latency(program, target, model)
+    return simulate(program, target, program.production, model).latency_s
 
 
 def latencies(program: Program, mapping: Mapping) -> dict[str, float | None]:

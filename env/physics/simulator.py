@@ -64,12 +64,13 @@ def simulate(program: Program, target: Target, mapping: Mapping, model: str = "m
         raise UserError(f"start {start!r} is not known; choose one of {', '.join(STARTS)}")
     run_s, hbm_s = instruction_times(program, target, mapping.access_fast, model)
     buffer, direction, issued, due, low, high, _, replaces = mapping.copies.T
-    done_by_copy = replaces[replaces >= 0]
-    run_s[done_by_copy] = 0.0
-    hbm_s[done_by_copy] = 0.0
+    replaced = replaces >= 0
+    if replaced.any():
+        run_s[replaces[replaced]] = 0.0
+        hbm_s[replaces[replaced]] = 0.0
     work_s = (high - low) / target.hbm_bandwidth
     if start == "steady":
-        work_s = np.where(direction == CROSS_PROGRAM, 0.0, work_s)
+        work_s[direction == CROSS_PROGRAM] = 0.0
     order = np.argsort(issued, kind="stable")
     steps, count = program.num_instructions, len(buffer)
     schedule = _schedule(steps, count)
@@ -90,7 +91,7 @@ def simulate(program: Program, target: Target, mapping: Mapping, model: str = "m
         compute_s=np.minimum(program.compute_s, run_s),
         hbm_s=hbm_s,
         wait_s=schedule.instruction["wait_s"][: steps + 1].copy(),
-        waited_s=float(schedule.now.waited_s),
+        waited_s=float(np.asarray(schedule.now)["waited_s"]),
         copy_begin_s=copy_begin,
         copy_end_s=copy_end,
     )
@@ -104,5 +105,6 @@ def _schedule(instructions: int, copies: int) -> Schedule:
     schedule: Schedule | None = getattr(_kept, "schedule", None)
     if schedule is None or len(schedule.instruction) <= instructions or len(schedule.copy) < copies:
         schedule = _kept.schedule = new_schedule(2 * instructions, 2 * copies)
-    schedule.now["instructions"], schedule.now["copies"] = instructions, copies
+    now = np.asarray(schedule.now)  # a record of its own class is slow outside compiled code
+    now["instructions"], now["copies"] = instructions, copies
     return schedule

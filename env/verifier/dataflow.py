@@ -5,6 +5,7 @@ Buffers whose values are plainly correct are passed without a walk.
 """
 
 from collections import defaultdict
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ def check_dataflow(
     residencies: NDArray[np.int64],
     copies: NDArray[np.int64],
     report: Report,
+    check: Callable[[], None],
 ) -> None:
     """Reports every access, copy and program output that does not find the current value.
 
@@ -32,6 +34,7 @@ def check_dataflow(
       residencies: `[R, 7]`, rows of `Mapping.residencies` and their numbers, all in range.
       copies: `[C, 9]`, rows of `Mapping.copies` and their numbers, all in range.
       report: takes the violations.
+      check: called before each buffer; what it raises ends the work.
     """
     loops = LoopNest(program)
     rows_of: dict[int, list[list[int]]] = defaultdict(list)
@@ -40,7 +43,9 @@ def check_dataflow(
     copies_of: dict[int, list[Copy]] = defaultdict(list)
     read_by: dict[int, list[Copy]] = defaultdict(list)
     exempt: set[tuple[int, int]] = set()
+    check()
     accesses_of = accesses_by_buffer(program, access_fast)
+    check()
     holds_of = holds_by_buffer(program)
     for row in copies.tolist():
         copy = Copy(*row)
@@ -52,6 +57,7 @@ def check_dataflow(
             read_by[copy.source].append(copy)
             exempt |= {(copy.replaces, copy.buffer), (copy.replaces, copy.source)}
     for buffer in range(program.num_buffers):
+        check()
         moved = copies_of[buffer] or read_by[buffer]
         if not moved and is_plain(program, buffer, accesses_of[buffer], rows_of[buffer]):
             continue

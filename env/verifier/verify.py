@@ -11,6 +11,8 @@ Each rule of docs/formats.md is checked in one file, and `violation.py` lists th
 - `replacements.py`: a copy that replaces an instruction has the same effect.
 """
 
+from collections.abc import Callable
+
 from ..program.mapping import Mapping
 from ..program.program import Program
 from ..program.target import Target
@@ -22,7 +24,11 @@ from .well_formed import check_shapes, sound_copies, sound_residencies
 from .windows import check_copy_limits, check_cross_program, check_loop_borders
 
 
-def verify(program: Program, target: Target, mapping: Mapping) -> list[Violation]:
+def _nothing() -> None:
+    """Does not end the work."""
+
+
+def verify(program: Program, target: Target, mapping: Mapping, check: Callable[[], None] = _nothing) -> list[Violation]:
     """Returns every violation of a mapping, in program order; none means that the mapping is legal.
 
     A residency or copy with numbers that do not exist (kinds `index` and `time`) is reported and then left out. After
@@ -32,6 +38,7 @@ def verify(program: Program, target: Target, mapping: Mapping) -> list[Violation
       program: the program.
       target: the hardware to fit; usually `program.target`.
       mapping: the mapping.
+      check: called again and again meanwhile; what it raises ends the work. For limits of time.
     """
     report = Report(program)
     if mapping.program_sha256 != program.sha256:
@@ -42,14 +49,16 @@ def verify(program: Program, target: Target, mapping: Mapping) -> list[Violation
     elif check_shapes(program, mapping, report):
         residencies = sound_residencies(program, mapping.residencies, report)
         copies = sound_copies(program, mapping.copies, report)
+        check()
         check_places(program, target, residencies, report)
         check_overlaps(residencies, report)
+        check()
         check_scoped(program, residencies, report)
         check_copy_limits(program, target, copies, report)
         check_loop_borders(program, residencies, copies, report)
         check_cross_program(program, copies, report)
         check_memories(program, mapping.access_fast, report)
-        check_dataflow(program, mapping.access_fast, residencies, copies, report)
+        check_dataflow(program, mapping.access_fast, residencies, copies, report, check)
     return sorted(report.violations, key=lambda v: -1 if v.instruction is None else v.instruction)
 
 

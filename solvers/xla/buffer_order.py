@@ -1,6 +1,7 @@
 """The order in which buffers are placed (XLA: `MemoryBoundednessBufferIntervalComparator`)."""
 
 from functools import lru_cache
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,16 +84,24 @@ def _last_operand_number(program: Program) -> NDArray[np.int64]:
     return np.where(program.definition < 0, number, 0)
 
 
+# What is the same under all options, of programs in use.
+_kept: WeakKeyDictionary[Program, dict[Target, tuple[NDArray[np.int64], NDArray[np.int64]]]] = WeakKeyDictionary()
+
+
 class BufferOrder:
     """The order of a program's buffers, with the keys that all decodes share."""
 
     def __init__(self, program: Program, target: Target, options: Options, problem: Problem) -> None:
         """Computes the keys."""
-        lives = lifetimes(program, problem, schedule(program, target))
+        known = _kept.setdefault(program, {})
+        if target not in known:
+            times = schedule(program, target)
+            known[target] = lifetimes(program, problem, times), _last_operand_number(program)
+        lives, last_operand = known[target]
         self._keys = (
             np.arange(program.num_buffers),
             lives[:, 0],
-            _last_operand_number(program),
+            last_operand,
             lives[:, 2],
             lives[:, 0] - lives[:, 1],
             -program.size,

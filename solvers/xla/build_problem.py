@@ -36,16 +36,23 @@ def make_problem(program: Program, target: Target, options: Options) -> tuple[Pr
     buffer["slices"] = [len(row) for row in sizes]
     buffer["first_slice"] = np.cumsum(buffer["slices"]) - buffer["slices"]
     buffer["typical_s"] = typical / bandwidth
-    limit = new_record(LIMIT)
-    limit.fast_bytes, limit.alignment = target.fast_bytes, target.alignment
-    limit.prefetches = target.max_prefetches if options.max_prefetches is None else options.max_prefetches
-    limit.write_backs = target.max_write_backs if options.max_write_backs is None else options.max_write_backs
-    limit.retries, limit.repacks, limit.slice_min_bytes = options.retries, options.repacks, options.slice_min_bytes
-    limit.end, limit.last_instruction = times.end, program.schedule_index[-1]
-    limit.is_flat = not nest.any()
-    limit.longest_s = target.fast_bytes / bandwidth * options.max_overlap
-    limit.least_overlap, limit.preferred_overlap = options.min_overlap, options.preferred_overlap
-    limit.inefficient_ratio = options.inefficient_ratio
+    limit = new_record(
+        LIMIT,
+        fast_bytes=target.fast_bytes,
+        alignment=target.alignment,
+        prefetches=target.max_prefetches if options.max_prefetches is None else options.max_prefetches,
+        write_backs=target.max_write_backs if options.max_write_backs is None else options.max_write_backs,
+        retries=options.retries,
+        repacks=options.repacks,
+        slice_min_bytes=options.slice_min_bytes,
+        end=times.end,
+        last_instruction=program.schedule_index[-1],
+        is_flat=not nest.any(),
+        longest_s=target.fast_bytes / bandwidth * options.max_overlap,
+        least_overlap=options.min_overlap,
+        preferred_overlap=options.preferred_overlap,
+        inefficient_ratio=options.inefficient_ratio,
+    )
     reserved = np.zeros(len(nest), np.int64)
     reserved[program.schedule_index] = program.reserved
     problem = Problem(

@@ -1,5 +1,7 @@
 """XLA's assignment as a function from an order of buffers and preferred prefetch times to a mapping."""
 
+from weakref import WeakKeyDictionary
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -12,10 +14,12 @@ from .buffer_order import BufferOrder
 from .build_problem import make_problem
 from .legal import legal
 from .options import Options, production
-from .state import Wishes, is_full, make_state
+from .state import State, Wishes, is_full, make_state, size_of
 from .write import Writer
 
 _MOST_GROWTH = 64
+# States that no decoder works with now, by what decides their sizes. They are large, and each decode empties its own.
+_idle_states: WeakKeyDictionary[Program, dict[tuple[Target, int, int, int], list[State]]] = WeakKeyDictionary()
 
 
 class Decoder:
@@ -41,7 +45,6 @@ class Decoder:
         self._order = BufferOrder(program, self.target, self.options, self.problem)
         self._cross = cross_program.candidates(program, self.problem)[: self.options.cross_program]
         self._factor = 1
-        self._state = make_state(self.problem)
         self._writer = Writer(program, self.problem, self._accesses)
         self._of_access = np.full(program.num_accesses, -1, np.int64)
         self._of_access[self._accesses.links[:, 1]] = self._accesses.links[:, 0]
@@ -62,17 +65,25 @@ class Decoder:
             self.problem.preferred_time if wanted_start is None else self._preferred_times(np.asarray(wanted_start))
         )
         wishes = Wishes(order=order, cross=self._cross, preferred_time=preferred_time)
-        while True:
-            assign(self.problem, self._state, wishes)
-            if not is_full(self._state):
-                break
+        mapping = self._assign(wishes)
+        while mapping is None:
             if self._factor >= _MOST_GROWTH:
                 raise RuntimeError(f"program {self.program.name!r}: the tables of the xla solver are too small")
             self._factor *= 2
-            self._state = make_state(self.problem, self._factor)
-        mapping = self._writer.mapping(self._state)
+            mapping = self._assign(wishes)
         exact = not len(self.program.loop_trips) and self.program.held_since is None
         return mapping if exact else legal(self.program, self.target, mapping)
+
+    def _assign(self, wishes: Wishes) -> Mapping | None:
+        """Returns a mapping; None if a table of the state overflowed."""
+        idle = _idle_states.setdefault(self.program, {}).setdefault(
+            (self.target, self._factor, *size_of(self.problem)), []
+        )
+        state = idle.pop() if idle else make_state(self.problem, self._factor)
+        assign(self.problem, state, wishes)
+        mapping = None if is_full(state) else self._writer.mapping(state)
+        idle.append(state)
+        return mapping
 
     def order(self) -> NDArray[np.int64]:
         """Returns the buffers to place, in XLA's own order."""

@@ -1,13 +1,14 @@
 """Repeated layers: one is planned as the body of a loop, and all follow it (XLA: `MemoryBoundLoopOptimizer`)."""
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...env.program.program import OPERAND, RESULT, Program
 from ...env.program.target import Target
-from .options import Options
+from .options import KEPT, Options
 from .problem import M_DEFAULT, M_KEEP, Accesses, Problem
 from .repeats import Repeat, find_repeats
 
@@ -43,24 +44,34 @@ class _LoopValue:
 
 def optimise(program: Program, target: Target, options: Options, problem: Problem, accesses: Accesses) -> None:
     """Sets modes and preferred times of the uses in repeated layers, in `problem`."""
-    of_access = {access: use for use, access in accesses.links.tolist()}
-    at = dict(zip(program.schedule_index.tolist(), range(program.num_instructions), strict=True))
-    for repeat in find_repeats(program, options.loop_min_iterations):
+    repeats = find_repeats(program, options.loop_min_iterations)
+    if not repeats:
+        return
+    of_access = np.full(program.num_accesses, -1, np.int64)
+    of_access[accesses.links[:, 1]] = accesses.links[:, 0]
+    uses = of_access.tolist()
+    for repeat in repeats:
         layer = _Layer(program, target, options, problem, repeat)
         for value in layer.plan():
-            _export(program, problem, at, of_access, repeat, layer.first, value)
+            _export(program, problem, uses, repeat, value)
 
 
-def _export(
-    program: Program,
-    problem: Problem,
-    at: dict[int, int],
-    of_access: dict[int, int],
-    repeat: Repeat,
-    first: int,
-    value: _LoopValue,
-) -> None:
-    """Writes the decisions on a value to the uses in all layers."""
+@lru_cache(maxsize=KEPT)
+def _operands(program: Program) -> dict[tuple[int, int, str], list[int]]:
+    """Returns the accesses that read, by the time, the number and the path of the operand."""
+    found: dict[tuple[int, int, str], list[int]] = {}
+    times = program.schedule_index[program.access_instruction].tolist()
+    columns = times, program.access_number.tolist(), program.access_path, program.access_kind.tolist()
+    for access, (time, number, path, kind) in enumerate(zip(*columns, strict=True)):
+        if kind == OPERAND:
+            found.setdefault((time, number, path), []).append(access)
+    return found
+
+
+def _export(program: Program, problem: Problem, uses: list[int], repeat: Repeat, value: _LoopValue) -> None:
+    """Writes the decisions on a value to the uses in all layers; `uses` gives the use of each access, or -1."""
+    operands = _operands(program)
+    mode, preferred_time, ends = problem.use["mode"], problem.preferred_time, problem.use["time"]
     known, used = set(), {index for index, _ in value.uses}
     for index, access in value.uses + [(i, a) for i, a in value.later if i not in used]:
         key = (index, int(program.access_number[access]), program.access_path[access])
@@ -68,16 +79,12 @@ def _export(
             continue
         known.add(key)
         for time in range(repeat.first + index, repeat.last + 1, repeat.size):
-            t = at.get(time)
-            if t is None:
-                continue
-            for other in range(program.access_start[t], program.access_start[t + 1]):
-                same = program.access_kind[other] == OPERAND and program.access_number[other] == key[1]
-                if not same or program.access_path[other] != key[2] or other not in of_access:
+            for other in operands.get((time, key[1], key[2]), ()):
+                use = uses[other]
+                if use < 0:
                     continue
-                use = of_access[other]
                 if value.start is None:
-                    problem.use["mode"][use] = value.mode
+                    mode[use] = value.mode
                     continue
                 begin, done = value.start
                 effective = begin
@@ -85,7 +92,7 @@ def _export(
                     effective = -repeat.size
                 elif begin + 1 >= done:
                     effective -= repeat.size
-                problem.preferred_time[use] = problem.use["time"][use] - index + effective
+                preferred_time[use] = ends[use] - index + effective
 
 
 class _Layer:

@@ -86,8 +86,9 @@ def slice_sizes(program: Program, options: Options) -> list[tuple[int, ...]]:
     if options.max_slices < 2:
         return sizes
     known, whole = _seen(program)
+    size_of = program.size.tolist()
     for buffer in np.flatnonzero(program.fast_allowed & (program.size >= options.slice_min_bytes)).tolist():
-        size = int(program.size[buffer])
+        size = size_of[buffer]
         sizes[buffer] = _sizes(size, options, known.get(size), buffer in whole)
     return sizes
 

@@ -1,5 +1,6 @@
 """The compiler's schedule, rebuilt from a program: times, their seconds, and their loops (XLA: `HloLiveRange`)."""
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 from ...env.program.program import RESULT, Program
 from ...env.program.target import Target
 from .cost_analysis import bandwidths, moved_bytes
+from .options import KEPT
 
 
 class Times(NamedTuple):
@@ -26,8 +28,9 @@ class Times(NamedTuple):
     end: int
 
 
+@lru_cache(maxsize=KEPT)
 def schedule(program: Program, target: Target) -> Times:
-    """Returns the compiler's schedule.
+    """Returns the compiler's schedule; it is kept, so do not change it.
 
     Inputs come first. A time between two instructions of the program belongs to one that only renames a buffer; it
     takes `compiler["step_s"]`.

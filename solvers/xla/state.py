@@ -203,6 +203,13 @@ def _permutations() -> NDArray[np.int64]:
 _PERMUTATIONS = _permutations()
 
 
+def size_of(problem: Problem) -> tuple[int, int]:
+    """Returns the most copies of an assignment, and the most slices of one: what of a state depends on options."""
+    sliced = problem.buffer["slices"]
+    read = problem.value["end_use"] - problem.value["first_use"]
+    return 2 * len(problem.value) + int((sliced[problem.value["buffer"]] + 1) @ read), int(sliced.max(initial=0))
+
+
 def make_state(problem: Problem, factor: int = 1) -> State:
     """Returns an empty state.
 
@@ -211,9 +218,7 @@ def make_state(problem: Problem, factor: int = 1) -> State:
       factor: multiple of the heap's usual size; larger where `is_full` has said that it ran out.
     """
     times, values, uses = len(problem.nest), len(problem.value), len(problem.use)
-    sliced = problem.buffer["slices"]
-    read = problem.value["end_use"] - problem.value["first_use"]
-    copies = 2 * values + int((sliced[problem.value["buffer"]] + 1) @ read)
+    copies, cuts = size_of(problem)
     stays = 3 * values + 2 * uses + 16
     chunks = factor * (stays + copies + uses)
     links = factor * (6 * chunks + 8 * times)
@@ -227,7 +232,7 @@ def make_state(problem: Problem, factor: int = 1) -> State:
         pending=np.zeros(copies + 16, PENDING),
         value=np.zeros(values, HELD),
         use=np.zeros(uses, SERVED),
-        cut=np.zeros(int(sliced.max(initial=0)) + 2, CUT),
+        cut=np.zeros(cuts + 2, CUT),
         linked=np.zeros(stays, LINKED),
         moved=np.zeros(stays, MOVED),
         moved_slice=np.zeros(copies + 16, SLICE),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from programs import make_program
 
-from mallocmuzero.env.bounds.bound import bound
+from mallocmuzero.env.bounds.bound import Bound, bound
 from mallocmuzero.env.bounds.deadline import Deadline, TimeIsUp
 from mallocmuzero.env.bounds.relaxation import SCOPES, build_relaxation
 from mallocmuzero.env.bounds.solve import solve_integer, solve_relaxation
@@ -98,3 +98,25 @@ def test_a_solver_runs_after_one_that_was_left() -> None:
     solve_relaxation(linear, 60.0, deadline.passed, leave=True)
     small, _, _ = build_relaxation(make_judge(chain(8), MSA), SCOPES["legal"], 0.0, 400)
     assert solve_relaxation(small, 60.0).optimal
+
+
+def test_verifying_and_all_that_follows_end_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = chain(40)
+    program = dataclasses.replace(program, production=bound(program, MSA, 20.0).mapping)
+
+    def look(most: float) -> tuple[Bound, Looks]:
+        deadline = Looks(most)
+        monkeypatch.setattr("mallocmuzero.env.bounds.bound.Deadline", lambda seconds: deadline)
+        return bound(program, MSA, 1.0, integer=False), deadline
+
+    whole, deadline = look(float("inf"))
+    assert deadline.looks > 40  # each buffer of the mapping, and each instruction of the relaxation
+    assert whole.production_s is not None
+    assert whole.mapping_s <= whole.production_s
+    for most in range(0, 40, 4):
+        found, deadline = look(most)
+        assert deadline.looks <= most + 3  # ended where it was, noted, and noted again
+        assert found.cut_short
+        assert found.bound_s > 0.0
+        assert verify(program, program.target, found.mapping) == []
+    assert look(0)[0].mapping_s == make_judge(program, MSA).judge(all_hbm(program))
