@@ -65,7 +65,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str] | None) -> int:
     """Runs one command; returns its exit status. Errors of the user and a reader that has gone are handled."""
     try:
-        parsed = _parse(sys.argv[1:] if arguments is None else arguments)
+        arguments = sys.argv[1:] if arguments is None else arguments
+        if not arguments:
+            make_parser().print_help(sys.stderr)
+            return USAGE_STATUS
+        parsed = _parse(arguments)
         with command_mode(getattr(parsed, "quiet", False)):
             status: int = parsed.run(parsed)
         sys.stdout.flush()

@@ -15,6 +15,7 @@ from ..program.program import Program, problem_dict
 from ..program.target import Target
 from ..program.variant import Variant
 from ..verifier.verify import verify
+from ..verifier.violation import Kind
 from .buffer_sizes import read_sizes
 from .compilation_files import BUFFER_SIZES, SCHEDULED_MODULE, only_file
 from .cycle_pairs import CyclePairs
@@ -23,6 +24,7 @@ from .hlo import read_module
 from .log import CompilerLog, read_log
 from .printed_estimate import estimates_off
 from .production import Production, read_production
+from .turn import turned_mappings
 from .worker import COMPILED_FILE, LOG_FILE
 
 # The number of the fast memory space in layouts, if the log does not give it; 1 for all other targets.
@@ -84,11 +86,16 @@ class Assembly:
         self._generated = bool(counts["instructions"] or counts["other_cycles"])
 
     def _verified(self, production: Production) -> tuple[Mapping | None, dict[str, int]]:
-        program = self._extraction.program
-        violations = Counter(v.kind.value for v in verify(program, program.target, production.mapping))
+        program, mapping = self._extraction.program, production.mapping
+        violations = Counter(v.kind.value for v in verify(program, program.target, mapping))
+        if set(violations) == {Kind.SCOPED.value}:
+            for turned in turned_mappings(program, mapping):
+                if not verify(program, program.target, turned):
+                    mapping, violations = turned, Counter()
+                    break
         inexpressible = Counter(production.inexpressible)
         inexpressible.update({f"violation: {kind}": count for kind, count in violations.items()})
-        return None if violations else production.mapping, dict(sorted(inexpressible.items()))
+        return None if violations else mapping, dict(sorted(inexpressible.items()))
 
     def add_variant(self, options: CompilerOptions, folder: Path) -> Mapping | None:
         """Adds the mapping of a compilation with other options.

@@ -77,7 +77,7 @@ def cycle_model(program: Program) -> CycleModel:
     if program.cycles is None:
         raise UserError(
             f"program {program.name!r} has no cycle table, so the cost model `cycles` cannot price it; capture it "
-            "again, or take the cost model or objective `msa`"
+            "again with --variants, or take the cost model or objective `msa`"
         )
     if program not in _models:
         _models[program] = _build(program, program.cycles)

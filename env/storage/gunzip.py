@@ -25,11 +25,13 @@ def gunzip(path: Path, most_bytes: int, kind: str) -> bytes:
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         if _is_plain_json(path):
             raise FormatError(f"{path}: is JSON that is not compressed; `gzip {path}` makes {path}.gz of it") from error
-        raise FormatError(
-            f"{path}: is no {kind} file: truncated or not a gzip file ({error}); check the path, or write it again"
-        ) from error
+        # The library's own words for it show the first bytes of the file.
+        fault = "not a gzip file" if isinstance(error, gzip.BadGzipFile) else f"truncated or damaged ({error})"
+        raise FormatError(f"{path}: is no {kind} file: {fault}; check the path, or write it again") from error
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror or error})") from error
+    if not data:
+        raise FormatError(f"{path}: is empty; check the path, or write it again")
     if len(data) > most_bytes:
         raise FormatError(f"{path}: unpacks to more than {most_bytes} bytes; this is no {kind} file")
     return data

@@ -189,4 +189,7 @@ def load(name_or_path: str | Path) -> Program:
     name = str(name_or_path)
     if Path(name).name != name or name.endswith((".gz", ".json")):
         raise UserError(f"{name}: there is no such program file; check the path")
+    whole, mark, _ = name.partition("@")
+    if mark and (is_workload(whole) or Path(whole).exists()):
+        raise UserError(f"{name}: only `train` takes a share of the fast memory (NAME@SHARE); give {whole}")
     raise UserError(unknown("workload or program file", name, names(), LISTING))

@@ -67,6 +67,8 @@ class Verified(Shown):
 
     def summary(self) -> str:
         """Returns the latencies, or the number of violations, in one line."""
+        from ..terminal.figures import us_text
+
         if not self:
             return f"not verified: {len(self.violations)} violation{'s' * (len(self.violations) > 1)}"
         parts = []
@@ -78,7 +80,7 @@ class Verified(Shown):
             notes = [model, *([] if ratio is None else [f"{100 * ratio:.2f} % of production"])]
             if model == "cycles" and self.exact is not None:
                 notes.append(f"{100 * self.exact:.1f} % looked up")
-            parts.append(f"{value:.3f} us ({', '.join(notes)})")
+            parts.append(f"{us_text(value)} us ({', '.join(notes)})")
         return f"verified: {', '.join(parts)}"
 
     def as_json(self) -> dict[str, Any]:

@@ -23,7 +23,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "solve",
         help="map a program with a solver",
         description="Maps a program with a trained policy and a search, or with a classical solver. Shows the mapping "
-        "beside XLA's, than which that of the learned solvers is never worse. The time limit and Ctrl-C keep the best "
+        "beside XLA's; guided and policy never return a worse one than XLA's. The time limit and Ctrl-C keep the best "
         "mapping so far.",
     )
     parser.add_argument("program", metavar="PROGRAM", help="name of a workload, or a program file")
@@ -48,7 +48,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument(
         "--evaluations", type=int, metavar="N", help="limit of games; equal seeds then give equal mappings"
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the solver; by default 0")
     parser.add_argument("--objective", metavar="O", help="robust (the default where it can be), msa or cycles")
     parser.add_argument(
         "--repack",

@@ -10,7 +10,7 @@ from ...actors.self_play.config import DECISIONS, RESIDENCY, ActorConfig
 from ...env.errors import UserError
 from .config import TrainConfig, network_sizes
 from .defaults import defaults_of
-from .strict import build
+from .strict import DEFAULTS, build
 from .workload_groups import expand_groups
 
 
@@ -71,7 +71,7 @@ class Overrides:
             for setting, source in self._sources.items()
             if setting == name.rstrip(".") or setting.startswith(name if name.endswith(".") or not name else f"{name}.")
         ]
-        return ", ".join(dict.fromkeys(found)) or "the configuration"
+        return ", ".join(dict.fromkeys(found)) or DEFAULTS
 
     def resolve(self, base: TrainConfig | None = None) -> TrainConfig:
         """Returns the configuration: these settings over those of `base`, or over the defaults.

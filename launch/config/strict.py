@@ -12,6 +12,8 @@ from ...env.suggestion import nearest
 T = TypeVar("T")
 # Larger whole numbers fit neither arrays nor clocks.
 _MOST = 2**63
+# The source of what nobody has given.
+DEFAULTS = "the configuration"
 # Maps the dotted name of a setting, or `section.`, to its source, e.g. a file, for messages.
 Source = Callable[[str], str]
 
@@ -48,8 +50,10 @@ def build(kind: type[T], values: Any, source: Source, prefix: str = "") -> T:
     try:
         return kind(**arguments)
     except UserError as error:
-        # The dataclass names the field but does not know the source.
-        raise UserError(f"{source(prefix)}: {error}") from error
+        # The dataclass begins with the field's name, but does not know where its value comes from.
+        named = str(error).partition(" ")[0]
+        given = source(prefix + named) if named.partition(".")[0] in fields else DEFAULTS
+        raise UserError(f"{source(prefix) if given == DEFAULTS else given}: {error}") from error
 
 
 def plain(value: Any) -> Any:

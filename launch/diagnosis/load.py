@@ -50,9 +50,12 @@ def load_agent(path: str | Path) -> Agent:
         checkpoints = Checkpoints(learner, Network(config.network))
         network, params, step = load_parameters(checkpoints.path(checkpoints.steps()[-1]))
         actor, search, seed = config.actor, config.search, config.seed
-        lines = _lines(folder / ACTORS, manifest)
+        lines = {} if network.config.candidates else _lines(folder / ACTORS, manifest)
     if network.config.candidates:
-        raise UserError(f"{path}: plays the game `residency`; `diagnose` looks at agents of `train --game access`")
+        raise UserError(
+            f"{path}: plays the game `residency`; `diagnose` looks at agents of `train --game access`; judge this one "
+            "by placebos, `solve --policy ... --placebo untrained`"
+        )
     for name, needed in (("observation_size", OBSERVATION_SIZE), ("num_actions", NUM_MOVES)):
         found = getattr(network.config, name)
         if found != needed:

@@ -122,7 +122,10 @@ class Driver:
                 kept = f"update {int(state.step)} and the best mappings are saved"
         except (Lost, UserError) as error:
             _log.error("nothing more could be saved: %s", error)
-        return UserError(f"{lost}; {kept}; `--run-dir {session.run.name} --resume` goes on from the last checkpoint")
+        return UserError(
+            f"{lost}; {kept}; `mallocmuzero train --run-dir {session.run.name} --resume` goes on from the last "
+            "checkpoint"
+        )
 
     # Results of calls.
 

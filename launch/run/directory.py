@@ -17,8 +17,9 @@ import fcntl
 import json
 import os
 import socket
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,18 +101,9 @@ class RunDirectory:
         """
         from ...env.program.program_file import write_program
 
-        if self.manifest_file.exists():
-            raise UserError(f"{self.path}: holds a run already; continue it with --resume, or choose another folder")
-        try:
+        self.check_new()
+        with self._making():
             self.path.mkdir(parents=True, exist_ok=True)
-            others = sorted(path.name for path in self.path.iterdir() if path.name != "lock")
-        except OSError as error:
-            raise UserError(
-                f"{self.path}: cannot be made a run directory ({error.strerror}); choose another folder"
-            ) from error
-        # Files that an interrupted `create` has left may be written again; others belong to somebody else.
-        if set(others) - {"config.json", "programs"}:
-            raise UserError(f"{self.path}: holds {others[0]} but no run; choose an empty folder")
         for program in programs:
             write_program(program, self.program_file(program.name))
         write_json_file(self.config_file, config.to_json())
@@ -123,6 +115,35 @@ class RunDirectory:
             "programs": [{"name": program.name, "sha256": program.sha256} for program in programs],
         }
         write_json_file(self.manifest_file, manifest)
+
+    def check_new(self) -> None:
+        """Checks that a new run can be made here. Leaves nothing behind.
+
+        Raises:
+          UserError: the folder holds a run or other files already, or cannot be written.
+        """
+        if self.manifest_file.exists():
+            raise UserError(f"{self.path}: holds a run already; continue it with --resume, or choose another folder")
+        with self._making():
+            others = (
+                sorted(path.name for path in self.path.iterdir() if path.name != "lock") if self.path.exists() else []
+            )
+            # Files that an interrupted `create` has left may be written again; others belong to somebody else.
+            if set(others) - {"config.json", "programs"}:
+                raise UserError(f"{self.path}: holds {others[0]} but no run; choose an empty folder")
+            there = next(folder for folder in (self.path, *self.path.absolute().parents) if folder.exists())
+            with tempfile.TemporaryFile(dir=there):
+                pass
+
+    @contextlib.contextmanager
+    def _making(self) -> Iterator[None]:
+        """Turns errors of the file system into one of the user."""
+        try:
+            yield
+        except OSError as error:
+            raise UserError(
+                f"{self.path}: cannot be made a run directory ({error.strerror}); choose another folder"
+            ) from error
 
     def open(self) -> tuple["TrainConfig", dict[str, Any]]:
         """Returns configuration and manifest of an existing run.

@@ -67,6 +67,15 @@ class RunUrl:
         """Returns whether the URL holds a run. Raises UserError if the storage cannot be reached."""
         return self._try("looked at", lambda: bool(self._files.exists(f"{self._root}/{MANIFEST}")))
 
+    def check(self, resume: bool) -> None:
+        """Raises UserError if the URL holds a run already, or none to resume, or the storage cannot be reached."""
+        if self.holds_run() != resume:
+            raise UserError(
+                f"{self.url}: holds no run (manifest.json is missing); check the URL"
+                if resume
+                else f"{self.url}: holds a run already; continue it with --resume, or choose another URL"
+            )
+
     def begin(self, resume: bool) -> str | None:
         """Prepares the working folder; its lock, if any, stays.
 
@@ -79,12 +88,7 @@ class RunUrl:
         Raises:
           UserError: the URL holds a run already, or none to resume, or the storage cannot be reached.
         """
-        if self.holds_run() != resume:
-            raise UserError(
-                f"{self.url}: holds no run (manifest.json is missing); check the URL"
-                if resume
-                else f"{self.url}: holds a run already; continue it with --resume, or choose another URL"
-            )
+        self.check(resume)
         if resume and self._is_ahead():
             return f"going on from {self.folder}, which is ahead of {self.url}: the last copy had failed"
         self._clear()

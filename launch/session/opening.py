@@ -25,7 +25,7 @@ def load_programs(config: TrainConfig) -> list[Program]:
     """Returns the programs of a new run, in the order of its workloads.
 
     Raises:
-      UserError: a program cannot be read, or shares its name with another.
+      UserError: a program cannot be read, lacks what the objective needs, or shares its name with another.
     """
     programs = [_load_program(name) for name in config.workloads]
     names = [program.name for program in programs]
@@ -36,6 +36,9 @@ def load_programs(config: TrainConfig) -> list[Program]:
             raise UserError(
                 f"{name}: the program's name {program.name!r} cannot be a file name; capture it under another"
             )
+    if len(programs) <= _FEW:
+        for program in programs:
+            config.actor.judge(program)  # raises
     return programs
 
 

@@ -20,6 +20,7 @@ from ..run.directory import RunDirectory
 from ..run.json_file import write_json_file
 from ..run.policy import read_policy_of_run
 from ..terminal.console import show_line, show_table
+from ..terminal.figures import percent, us_text
 from .builders import evaluate_agent, evaluated_programs, evaluation_search
 from .compiled import compile_evaluation
 from .session import Session
@@ -124,23 +125,37 @@ def evaluate_all(
 
 
 def evaluations_table(rows: Iterable[Row]) -> Table:
-    """Returns the table of the evaluation."""
-    table = Table(title="Evaluation (simulated latency by cost model, steady; ratio to production by the objective)")
-    for heading in ("program", "solver", "objective"):
+    """Returns the table of the evaluation. The title has what all rows share, so that the rest fits a terminal."""
+    rows = list(rows)
+    programs, objectives = ({row.program: None for row in rows}, {row.model: None for row in rows})
+    verified = all(row.verified for row in rows)
+    models = [model for model in MODELS if any(row.model_us[model] is not None for row in rows)]
+    common = [
+        next(iter(programs)) if len(programs) == 1 else "evaluation",
+        "simulated latency, steady",
+        *(f"objective {objective}" for objective in objectives if len(objectives) == 1),
+        *(["all verified"] if verified else []),
+    ]
+    table = Table(title=f"{common[0]}: {'; '.join(common[1:])}")
+    varying = [("program", programs), ("solver", None), ("objective", objectives)]
+    for heading in [heading for heading, values in varying if values is None or len(values) > 1]:
         table.add_column(heading, no_wrap=True)
-    for heading in (*(f"{model} us" for model in MODELS), "of production", "seconds", "verified"):
+    for heading in (*(f"{model} us" for model in models), "of production", "seconds", *["verified"] * (not verified)):
         table.add_column(heading, justify="right", no_wrap=True)
     program = None
     for row in rows:
         if program not in (None, row.program):
             table.add_section()
         program = row.program
-        ratio = "-" if row.production_us is None else f"{100 * row.latency_us / row.production_us:.2f} %"
-        solver = row.solver + (f" ({row.simulations})" if row.simulations else "")
-        verified = "yes" if row.verified else "NO"
-        figures = [row.model_us[model] for model in MODELS]
-        latencies = ("-" if figure is None else f"{figure:,.2f}" for figure in figures)
-        table.add_row(row.program, solver, row.model, *latencies, ratio, f"{row.seconds:.2f}", verified)
+        table.add_row(
+            *([row.program] if len(programs) > 1 else []),
+            row.solver + (f" ({row.simulations})" if row.simulations else ""),
+            *([row.model] if len(objectives) > 1 else []),
+            *(us_text(row.model_us[model]) for model in models),
+            percent(None if row.production_us is None else row.latency_us / row.production_us),
+            f"{row.seconds:.2f}",
+            *([] if verified else ["yes" if row.verified else "NO"]),
+        )
     return table
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from ...actors.evaluate.evaluate import Evaluation
 from ...actors.self_play.actor import PlayReport
 from ...actors.self_play.best_mappings import BestMappings
+from ...actors.self_play.config import RESIDENCY
 from ...env.errors import UserError
 from ...env.physics.cost import MSA
 from ...env.physics.objective import latencies
@@ -294,8 +295,10 @@ class Session:
         self._view.steps_per_s, self._view.moves_per_s = values["learner/steps_per_s"], values["play/moves_per_s"]
         self._view.policy_lag = values.get("play/policy_lag", self._view.policy_lag)
         self._update_program_views()
+        # Of the game of residencies every game is a branch.
+        kind = "branch" if self.config.actor.decisions == RESIDENCY else "episode"
         for view in self._view.programs:
-            view.recent_us = values.get(f"episode/{view.name}/latency_us", view.recent_us)
+            view.recent_us = values.get(f"{kind}/{view.name}/latency_us", view.recent_us)
             if view.best_us is not None:
                 values[f"best/{view.name}/latency_us"] = view.best_us
             if view.ratio is not None:

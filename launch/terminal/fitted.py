@@ -26,12 +26,22 @@ class Fitted:
             yield from records(self.table)
 
 
+def qualified(headings: list[str]) -> list[str]:
+    """Returns the headings with those that occur more than once after the nearest one before that does not."""
+    names, group = [], ""
+    for heading in headings:
+        once = headings.count(heading) == 1
+        group = heading if once else group
+        names.append(heading if once or not group else f"{group} {heading}")
+    return names
+
+
 def records(table: Table) -> Iterator[Text]:
     """Yields the rows of a table as blocks: the first cell on a line, under it a line for each other known one."""
     if table.title:
         yield Text(str(table.title), style="italic")
     columns = [list(column.cells) for column in table.columns]
-    headings = [str(column.header) for column in table.columns]
+    headings = qualified([str(column.header) for column in table.columns])
     named = any(headings)
     width = max(map(cell_len, headings), default=0)
     for first, *others in zip(*columns, strict=True):

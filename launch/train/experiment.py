@@ -68,6 +68,10 @@ def run_experiment(run_dir: str | Path, overrides: Overrides, *, resume: bool) -
         resumed = None
         if not resume:
             config = overrides.resolve()
+            if url is None:
+                run.check_new()
+            else:
+                url.check(resume)
             programs = load_programs(config)
             compiled = _compile(config)
             check_playable(config, programs)
@@ -111,7 +115,10 @@ def run_experiment(run_dir: str | Path, overrides: Overrides, *, resume: bool) -
         if status and trained:
             print(f"the evaluation is skipped; `mallocmuzero evaluate {run.name}` does it later", file=sys.stderr)
         elif status:
-            print(f"stopped after {step} updates; `--run-dir {run.name} --resume` goes on", file=sys.stderr)
+            print(
+                f"stopped after {step} updates; `mallocmuzero train --run-dir {run.name} --resume` goes on",
+                file=sys.stderr,
+            )
         elif url is not None:
             print(f"the run, mappings and pictures among it, is at {url.url}")
         return status
@@ -207,10 +214,10 @@ def _greet(session: Session, resume: bool, news: str | None) -> None:
     session.say(f"curves: tensorboard --logdir {run.tensorboard}; live: mallocmuzero status {run.path} --watch")
     unpriced = session.judged_by_msa_alone
     if len(unpriced) > _NAMED:
-        session.say(f"`cycles` cannot price {len(unpriced)} programs, so they are judged by `msa` alone")
+        session.say(f"`cycles` cannot price {len(unpriced)} programs, so `msa` alone judges them")
     else:
         for name in unpriced:
-            session.say(f"{name}: `cycles` cannot price it, so it is judged by `msa` alone; capture it again")
+            session.say(f"{name}: has no cycle table, so `msa` alone judges it; `capture --variants` would add one")
     if session.resumed is not None:
         session.say(f"{session.run.name}: going on from update {session.counters.step}")
     elif resume:

@@ -19,6 +19,7 @@ from mallocmuzero.env.program.mapping_file import write_mapping
 from mallocmuzero.env.program.program import all_hbm
 from mallocmuzero.env.program.program_file import write_program
 from mallocmuzero.launch.run.directory import RunDirectory
+from mallocmuzero.launch.terminal.compiling import Compiling
 
 
 def error_of(*arguments: str) -> str:
@@ -59,13 +60,14 @@ def test_an_unknown_workload_brings_the_nearest_ones(tmp_path: Path) -> None:
     assert "resnet51" in error_of("verify", "resnet51", "production")
 
 
-def test_an_objective_that_cannot_be_had(tmp_path: Path) -> None:
+def test_an_objective_that_cannot_be_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     line = error_of(*train_arguments(tmp_path / "run", "--steps", "1", "--objective", "watts"))
     assert "--objective: " in line
     assert "'watts' is not known; choose one of robust, msa, cycles" in line
     program = dataclasses.replace(workloads.load(WORKLOAD), cycles=None)
     path = tmp_path / "program.json.gz"
     write_program(program, path)
+    monkeypatch.setattr(Compiling, "kernels", lambda *_: pytest.fail("compiles"))
     line = error_of(*train_arguments(tmp_path / "run", "--steps", "1", "--objective", "robust", workload=str(path)))
     assert "has no cycle table" in line
     assert "objective `msa`" in line
@@ -79,6 +81,50 @@ def test_a_run_with_a_setting_of_before(copied_run: Path) -> None:
     path.write_text(json.dumps(config))
     line = error_of("train", "--run-dir", str(copied_run), "--resume")
     assert f"{path}: actor.model is no setting; " in line
+
+
+def test_the_place_of_a_run_is_looked_at_before_anything_is_compiled(
+    run_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Compiling, "kernels", lambda *_: pytest.fail("compiles"))
+    file, used = tmp_path / "file", tmp_path / "used"
+    file.touch()
+    used.mkdir()
+    (used / "letter.txt").touch()
+    for place, words in (
+        (file, "cannot be made a run directory"),
+        (used, "holds letter.txt but no run"),
+        (run_dir, "holds a run already"),
+        (run_dir.as_uri(), "holds a run already"),
+    ):
+        assert words in error_of(*train_arguments(place, "--steps", "1"))
+
+
+def test_the_diagnosis_of_the_other_game_says_where_to_go(run_dir: Path) -> None:
+    assert "judge this one by placebos" in error_of("diagnose", str(run_dir), "--workload", "tiny")
+
+
+def test_a_refusal_names_the_option_that_it_is_about(tmp_path: Path) -> None:
+    line = error_of(*train_arguments(tmp_path / "run", "--steps", "1", "--topology", "local"))
+    assert "error: --topology: topology is 'local'; it must be one of process, ray" in line
+
+
+def test_a_share_of_the_memory_is_for_training(tmp_path: Path) -> None:
+    line = error_of("solve", "tiny@0.5", "-o", str(tmp_path / "m.json.gz"))
+    assert "tiny@0.5: only `train` takes a share of the fast memory (NAME@SHARE); give tiny" in line
+
+
+def test_without_a_command_all_commands_are_shown() -> None:
+    status, output, errors = call()
+    assert (status, output) == (2, "")
+    assert "make compiler options for a JAX function" in errors
+
+
+@pytest.mark.parametrize(("data", "words"), [(b"", "is empty"), (b"text\n", "not a gzip file; check the path")])
+def test_a_file_of_another_kind(tmp_path: Path, data: bytes, words: str) -> None:
+    path = tmp_path / "program.json.gz"
+    path.write_bytes(data)
+    assert words in error_of("verify", str(path), "production")
 
 
 def test_truncated_program_file(tmp_path: Path) -> None:
@@ -104,6 +150,7 @@ def test_unknown_names_of_all_kinds(tmp_path: Path) -> None:
     assert "train, validation, heldout" in error_of("workloads", "--split", "xyz")
     assert "did you mean order-search?" in error_of("solve", "tiny", "--solver", "order", "-o", output)
     assert "no command is called 'slove'; did you mean solve?" in error_of("slove")
+    assert "no mapping is called 'prod'; did you mean production?" in error_of("verify", "tiny", "prod")
     assert "did you mean cycles?" in error_of("show", "tiny", "--model", "cycle", "-o", str(tmp_path / "x.png"))
 
 
@@ -317,7 +364,6 @@ def test_each_wrong_number_names_its_option(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_parsed_is_one_line_too() -> None:
-    assert "the following arguments are required: COMMAND; see `mallocmuzero --help`" in error_of()
     assert "required: -o/--output; see `mallocmuzero solve --help`" in error_of("solve", "tiny")
     assert "invalid choice: 'fish' (choose from" in error_of("completion", "fish")
     assert "--seed: invalid int value: 'x'; see `mallocmuzero train --help`" in error_of("train", "--seed", "x")
@@ -329,7 +375,7 @@ def test_quiet_keeps_standard_error_for_errors(tmp_path: Path) -> None:
     status, text, errors = call(*arguments)
     assert status == 0
     assert "games" in errors  # a line of progress every few seconds
-    for quiet in (("--quiet", *arguments), (*arguments, "-q")):
+    for quiet in (("--quiet", *arguments), (*arguments, "-q", "--seconds", "0")):  # the last limit counts
         status, again, errors = call(*quiet)
         assert (status, errors) == (0, "")
         assert again.splitlines()[:3] == text.splitlines()[:3]

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from mallocmuzero.launch.terminal.console import stdout_console
 from mallocmuzero.launch.terminal.figures import LatencyRow, judged_text, latency_table
-from mallocmuzero.launch.terminal.fitted import Fitted
+from mallocmuzero.launch.terminal.fitted import Fitted, records
 
 
 def table() -> Table:
@@ -30,6 +30,15 @@ def rendered(width: int) -> str:
 def test_a_table_that_fits_is_a_table() -> None:
     assert "┃ program " in rendered(80)
     assert "16348" in rendered(80)
+
+
+def test_a_heading_that_comes_twice_is_told_apart_in_records() -> None:
+    found = Table()
+    for heading in ("name", "msa", "bound", "cycles", "bound", "gain"):
+        found.add_column(heading)
+    found.add_row("tiny", "444", "90", "1110", "85", "10")
+    text = " ".join(" ".join(str(line) for line in records(found)).split())
+    assert text == "tiny msa 444 msa bound 90 cycles 1110 cycles bound 85 gain 10"
 
 
 @pytest.mark.parametrize("width", [30, 41])

@@ -1,0 +1,40 @@
+"""Turning the offsets of a mapping so that reserved bytes begin at offset 0, as a `Program` tells them.
+
+XLA lays the buffer of a cross-program prefetch at offset 0 before it reserves anything. While that buffer stays, the
+bytes that instructions reserve for themselves (scoped memory) begin at its end. Fast memory has no special ends, so all
+offsets may be turned round by as much: the reserved bytes come to 0, the buffer to the end.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from ..program.mapping import Mapping
+from ..program.program import Program
+
+_OFFSET, _LOW, _HIGH = 3, 4, 5
+# Further ends are not tried: they belong to buffers that took the place later.
+_MOST = 4
+
+
+def turned_mappings(program: Program, mapping: Mapping) -> Iterator[Mapping]:
+    """Yields the mapping turned by the ends of the residencies that begin at offset 0, the longest residency first.
+
+    Nothing is turned, and nothing yielded, where no instruction reserves bytes. Whether a turned mapping breaks a rule
+    is for the verifier to say: it does where bytes lie on both sides of that end.
+    """
+    if not program.reserved.any() or not len(mapping.residencies):
+        return
+    rows = mapping.residencies
+    low, high = rows[:, _OFFSET] + rows[:, _LOW], rows[:, _OFFSET] + rows[:, _HIGH]
+    lasting = rows[:, 2] - rows[:, 1]
+    at_the_bottom = np.flatnonzero(low == 0)
+    alignment, fast_bytes = program.target.alignment, program.target.fast_bytes
+    ends: dict[int, None] = {}
+    for row in at_the_bottom[np.argsort(-lasting[at_the_bottom], kind="stable")]:
+        ends[-(-int(high[row]) // alignment) * alignment] = None
+    for end in list(ends)[:_MOST]:
+        turned = rows.copy()
+        turned[:, _OFFSET] += np.where(low >= end, -end, fast_bytes - end)
+        yield replace(mapping, residencies=turned)
