@@ -15,11 +15,11 @@ from dataclasses import dataclass, field, replace
 from ..env.capture.compiler import TimeLimitError
 from ..env.errors import UserError
 from ..env.physics.cost import MSA
-from ..env.physics.cycles import exact_share
 from ..env.physics.objective import Judge, make_judge
 from ..env.program.mapping import Mapping
 from ..env.program.program import Program
 from .candidates import Candidate
+from .comparison import cycles_are_told
 from .real_compiler import Compiled, RealCompiler
 
 # The least gain over the default, as a share, that counts; less is noise of rounded bytes.
@@ -230,7 +230,7 @@ def _is_told(program: Program, judge: Judge, attempt: Attempt) -> bool:
     if attempt.exact or judge.objective == MSA:
         return True
     assert attempt.compiled is not None
-    return exact_share(program, attempt.compiled.mapping.access_fast) == 1.0
+    return cycles_are_told(program, attempt.compiled.mapping)
 
 
 def _attempt(
