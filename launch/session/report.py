@@ -60,6 +60,7 @@ def evaluate_run(
     programs: Sequence[Program],
     simulations: int | None = None,
     compile_networks: Callable[[TrainConfig, int], None] | None = None,
+    progress: Callable[[str], None] = lambda line: None,
 ) -> list[Row]:
     """Plays programs with the agent of a run's last checkpoint, beside the reference players.
 
@@ -68,6 +69,7 @@ def evaluate_run(
       programs: programs to play; the agent need not have seen them.
       simulations: simulations per move of the search; None for the run's own setting.
       compile_networks: called before anything is timed, with the run's configuration and the simulations.
+      progress: called with a line about what begins.
 
     Raises:
       UserError: there is no whole checkpoint of this version.
@@ -80,7 +82,8 @@ def evaluate_run(
     trained = {program.sha256 for program in run.programs(manifest)}
     best = BestMappings([program for program in programs if program.sha256 in trained], config.actor)
     best.load(run.best)
-    return [row_of(e) for e in evaluate_all(config, network, params, programs, best=best, simulations=simulations)]
+    evaluations = evaluate_all(config, network, params, programs, best=best, simulations=simulations, progress=progress)
+    return [row_of(evaluation) for evaluation in evaluations]
 
 
 def _simulations(config: TrainConfig, simulations: int | None) -> int:
@@ -96,6 +99,7 @@ def evaluate_all(
     *,
     best: BestMappings,
     simulations: int | None,
+    progress: Callable[[str], None] = lambda line: None,
 ) -> list[Evaluation]:
     """Returns all evaluations, program by program: references, agent, best of training, better of agent and XLA.
 
@@ -105,14 +109,19 @@ def evaluate_all(
       programs: programs to play.
       best: the best mappings of training.
       simulations: simulations per move of the search; None for the run's own setting.
+      progress: called with a line about what begins.
     """
+    played = programs[0].name if len(programs) == 1 else f"{len(programs)} programs"
     simulations = _simulations(config, simulations)
     compile_evaluation(config, len(programs), simulations)
     search = evaluation_search(config, simulations)
+    progress(f"{played}: the policy plays")
     policy = evaluate_agent(config, network, params, programs, None)
+    progress(f"{played}: the search plays, {simulations} simulations a move")
     searched = evaluate_agent(config, network, params, programs, search)
     evaluations = []
-    for program, by_policy, by_search in zip(programs, policy, searched, strict=True):
+    for number, (program, by_policy, by_search) in enumerate(zip(programs, policy, searched, strict=True), start=1):
+        progress(f"{program.name}: beside the references ({number} of {len(programs)})")
         agent, judge = [by_policy, by_search], config.actor.judge(program)
         if program.name in best:
             agent.append(evaluate_mapping(judge, best[program.name].mapping, BEST_OF_TRAINING))
