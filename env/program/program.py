@@ -135,6 +135,14 @@ class Program:
         last = {int(self.held_since[a]): int(a) for a in np.flatnonzero(self.held_since >= 0)}
         return np.array(sorted(last.items()), np.int64).reshape(-1, 2)
 
+    @property
+    def loop_kinds(self) -> list[str]:
+        """What each loop stands for: `loop`, `conditional` (all its branches) or `branch`."""
+        if self.conditional is None:
+            return ["loop"] * len(self.loop_trips)
+        inside = np.append(self.conditional, False)[self.loop_parent]
+        return np.where(self.conditional, "conditional", np.where(inside, "branch", "loop")).tolist()
+
     @cached_property
     def weight(self) -> NDArray[np.float64]:
         """`[T]` number of runs of the instruction: the product of the trip counts around it."""

@@ -16,6 +16,7 @@ import jsonschema
 import numpy as np
 import pytest
 from compiler_cases import BEFORE, assembled, unpacked
+from matplotlib.figure import Figure
 from programs import make_mapping, make_program
 
 from mallocmuzero.env.bounds.bound import bound
@@ -25,9 +26,12 @@ from mallocmuzero.env.capture.printed_estimate import estimates_off
 from mallocmuzero.env.errors import FormatError, UserError
 from mallocmuzero.env.game.game import MallocGame
 from mallocmuzero.env.game.replay_mapping import follow
+from mallocmuzero.env.physics.simulator import simulate
 from mallocmuzero.env.program.program import Program
 from mallocmuzero.env.program.program_file import read_program, write_program
 from mallocmuzero.env.verifier.verify import verify
+from mallocmuzero.env.viewer.memory_map import draw_memory
+from mallocmuzero.env.viewer.timed_mapping import TimedMapping
 
 FOLDER = Path(__file__).parent / "data" / "conditionals"
 COMPILED = ("experts", "loss-scaling", "scanned")
@@ -217,6 +221,16 @@ def test_a_file_with_conditionals_fits_the_schema(tmp_path: Path):
     write_program(load("experts"), tmp_path / "p.json.gz")
     schema = json.loads((Path(__file__).parents[3] / "docs/schema/program-2.schema.json").read_text())
     jsonschema.validate(json.loads(gzip.decompress((tmp_path / "p.json.gz").read_bytes())), schema)
+
+
+def test_pictures_name_conditionals():
+    assert load("scanned").loop_kinds == ["loop", "conditional", "branch", "branch"]
+    program = load("loss-scaling")
+    assert program.production is not None
+    axis = Figure().subplots()
+    run = TimedMapping("production", program.production, simulate(program, program.target, program.production))
+    draw_memory(axis, program, program.target, run)
+    assert [text.get_text() for text in axis.texts if "conditional" in text.get_text()] == ["conditional"]
 
 
 def test_a_bound_is_that_of_single_instructions():
