@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.table import Table
 
 from ...actors.evaluate.evaluate import Evaluation, evaluate_mapping, evaluate_references
@@ -168,6 +169,37 @@ def evaluations_table(rows: Iterable[Row]) -> Table:
     return table
 
 
+def means_table(rows: Iterable[Row]) -> Table | None:
+    """Returns the table of what each solver comes to over several programs; None for one, or where none compare.
+
+    It has the solvers that played all programs with a production mapping.
+    """
+    ratios: dict[str, list[float]] = {}
+    for row in rows:
+        if row.production_us:
+            ratios.setdefault(row.solver, []).append(row.latency_us / row.production_us)
+    most = max(map(len, ratios.values()), default=0)
+    if most < 2:
+        return None
+    table = Table(title=f"Over {most} programs, of production")
+    table.add_column("solver", no_wrap=True)
+    for heading in ("geometric mean", "best", "worst"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for solver, found in ratios.items():
+        if len(found) == most:
+            mean = float(np.exp(np.mean(np.log(found))))
+            table.add_row(solver, *(percent(ratio) for ratio in (mean, min(found), max(found))))
+    return table
+
+
+def show_evaluations(rows: Sequence[Row]) -> None:
+    """Prints the table of the evaluation, and under it what it comes to over several programs."""
+    show_table(evaluations_table(rows))
+    means = means_table(rows)
+    if means is not None:
+        show_table(means)
+
+
 def finish(session: Session, params: Params) -> list[Row]:
     """Evaluates a run that has ended, prints the table, and writes mappings and pictures to the run directory.
 
@@ -184,7 +216,7 @@ def finish(session: Session, params: Params) -> list[Row]:
     written = []
     for program in programs:
         written += _write_best(run, program, [e for e in evaluations if e.program == program.name])
-    show_table(evaluations_table(rows))
+    show_evaluations(rows)
     for path in written:
         show_line(f"wrote {path}")
     show_line(f"report: mallocmuzero report {run.name} -o report.html")
