@@ -102,8 +102,8 @@ def bound(
       objective: `robust`, `msa` or `cycles`; None for `robust` where `cycles` can price the program, else `msa`.
       seconds: limit of time: the linear relaxation comes first, integer solutions get the rest. Where it is short for
         the program, more buffers are left out, and a relaxation that cannot be solved in it is not tried: the bound is
-        then that of single instructions, and the mapping the best known one, or everything in HBM if there was no
-        time to verify another. Only pricing the program once has no limit.
+        then that of single instructions, and the mapping the best known one, as it is for programs with conditionals.
+        It is everything in HBM if there was no time to verify another. Only pricing the program once has no limit.
       scope: one of `SCOPES`: the mappings that the bound is for.
       target: the hardware; None for the program's own.
       report: called with the name of a stage and the bound so far.
@@ -130,7 +130,8 @@ def bound(
     try:
         if target is None:
             _take_known(judge, result, deadline)
-        _improve(judge, result, scope, left_out_share, most_capacity_rows, integer, deadline, report)
+        if program.conditional is None:
+            _improve(judge, result, scope, left_out_share, most_capacity_rows, integer, deadline, report)
     except TimeIsUp:
         result.cut_short = True
     result.cut_short = (result.cut_short or deadline.passed()) and not (result.optimal or result.proved)

@@ -33,10 +33,10 @@ def run(arguments: argparse.Namespace) -> int:
     from ..run.directory import RunDirectory
     from ..run.url import is_url, local_run
     from ..session.compiled import compile_evaluation
-    from ..session.report import evaluate_run, evaluations_table
+    from ..session.report import evaluate_run, show_evaluations
     from ..start import needs
     from ..terminal.compiling import Compiling, compile_kernels
-    from ..terminal.console import show_table
+    from ..terminal.mode import say
 
     check_json(arguments)
     names = arguments.workload
@@ -54,9 +54,9 @@ def run(arguments: argparse.Namespace) -> int:
             compile_evaluation(config, len(programs), simulations)
 
     with local_run(arguments.run_dir) as run_dir:
-        rows = evaluate_run(run_dir, programs, arguments.simulations, compile_networks)
+        rows = evaluate_run(run_dir, programs, arguments.simulations, compile_networks, progress=say)
     if arguments.json is not None:
         write_json([row.as_json() for row in rows], arguments.json)
     if arguments.json != "-":
-        show_table(evaluations_table(rows))
+        show_evaluations(rows)
     return 0
