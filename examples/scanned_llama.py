@@ -1,6 +1,8 @@
 """A training step of a Llama-like transformer: six layers under `jax.lax.scan`, recomputed in the backward pass.
 
 mallocmuzero tune examples.scanned_llama:step --target v5e --minutes 20 -o options.json
+
+What it prints is in docs/round-trip.md.
 """
 
 import jax

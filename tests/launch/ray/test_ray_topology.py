@@ -107,7 +107,8 @@ def test_a_run_outlives_faults_is_interrupted_resumed_and_loses_its_replay(
 
     # It goes on from both servers, until one of them dies.
     log = tmp_path / "log"
-    seldom = ("--set", "schedule.checkpoint_minutes=10.0")
+    # Nothing hangs any more: a learner that is slow on a busy machine is not given up.
+    seldom = ("--set", "schedule.checkpoint_minutes=10.0", "--set", "ray.call_timeout_s=120.0")
     with started(["train", "--run-dir", str(run_dir), "--resume", *seldom], log) as process:
         assert fault_run.wait_until(lambda: later(run_dir, saved["step"]) or process.poll() is not None, _WAIT_S)
         family = psutil.Process(process.pid).children(recursive=True)
@@ -120,7 +121,7 @@ def test_a_run_outlives_faults_is_interrupted_resumed_and_loses_its_replay(
     assert f"going on from update {saved['step']}" in text
     assert text.splitlines()[-1].startswith("mallocmuzero: error: the replay server died")
     # The learner is saved, with the replay of the checkpoint before.
-    assert last_checkpoint(run_dir) != interrupted
+    assert last_checkpoint(run_dir) != interrupted, (run_dir / "log.txt").read_text()
     assert (last_checkpoint(run_dir) / "learner").exists()
     assert contents(last_checkpoint(run_dir) / "replay") == replay
     first, *_ = later(run_dir, saved["step"])
