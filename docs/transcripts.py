@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGES = (ROOT / "README.md", ROOT / "docs" / "tutorial.md")
+PAGES = (ROOT / "README.md", ROOT / "docs" / "tutorial.md", ROOT / "docs" / "round-trip.md")
 RECORDS = ROOT / "docs" / "results" / "transcripts.json"
 _BLOCK = re.compile(
     r"```sh\n(?P<command>[^`]*?)```\n(?P<between>(?:(?!```).)*?)"
@@ -50,7 +50,8 @@ def record(pages: tuple[Path, ...], python: Path | None, only: list[str]) -> Non
     """Runs the commands of the pages, and keeps what they print after each."""
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
-        (folder / "env").symlink_to(ROOT / "env")  # The front page names a model of the benchmark, as in a clone.
+        for name in ("env", "examples"):  # Pages name a model of the benchmark, and an example, as in a clone.
+            (folder / name).symlink_to(ROOT / name)
         (folder / "bin").mkdir()
         command = folder / "bin" / "mallocmuzero"
         extra = "" if python is None else f'case "$1" in {"|".join(_COMPILES)}) set -- "$@" --python {python};; esac\n'

@@ -3,8 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from ..env.physics.cost import CYCLES, MODELS
-from ..env.physics.cycles import exact_share
+from ..env.physics.cost import CYCLES, MODELS, exact
 from ..env.physics.objective import latencies, make_judge
 from ..env.program.mapping import COPY_FIELDS, Mapping
 from ..env.program.program import Program
@@ -57,6 +56,15 @@ def gains(default: dict[str, Any], promised: dict[str, Any], confirmed: dict[str
     return found
 
 
+def cycles_are_told(program: Program, mapping: Mapping) -> bool:
+    """Returns whether compilations have shown the cycles of all that runs under a mapping.
+
+    Raises:
+      UserError: the program has no cycle table.
+    """
+    return exact(program, mapping) == 1.0
+
+
 def in_us(program: Program, mapping: Mapping, told_only: bool = False) -> dict[str, float | None]:
     """Returns the steady latency of a mapping in microseconds by cost model; None if a model cannot price it.
 
@@ -66,7 +74,7 @@ def in_us(program: Program, mapping: Mapping, told_only: bool = False) -> dict[s
       told_only: cycles count as unknown unless compilations have shown all of them.
     """
     found = {model: None if s is None else s * 1e6 for model, s in latencies(program, mapping).items()}
-    if told_only and found[CYCLES] is not None and exact_share(program, mapping.access_fast) < 1.0:
+    if told_only and found[CYCLES] is not None and not cycles_are_told(program, mapping):
         found[CYCLES] = None
     return found
 

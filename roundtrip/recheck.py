@@ -5,12 +5,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..env.capture.capture import capture
-from ..env.capture.compilation_files import work_folder
 from ..env.errors import UserError
 from ..env.program.mapping import Mapping as ProgramMapping
 from ..env.program.program import Program
 from ..solvers.stand_in import why_missing
+from .captured import captured
 from .real_compiler import Compiled, real_compiler
 from .source import find_source
 
@@ -63,18 +62,7 @@ def recheck(
         read back.
       FormatError: capture does not understand the compiler's output.
     """
-    with work_folder(None) as folder:
-        path = folder / "program.json.gz"
-        program = capture(
-            function,
-            target,
-            path,
-            python=python,
-            quick=quick,
-            own_cycles=True,
-            # The file is temporary.
-            progress=lambda line: progress(line.removeprefix(f"wrote {path}: ")),
-        )
+    with captured(function, target, progress, python=python, quick=quick) as (program, path):
         missing = why_missing(program)
         if missing is not None:
             raise UserError(f"{function}: {missing}, so that there is nothing to compare the options with")

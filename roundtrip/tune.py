@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ..env.capture.capture import capture
-from ..env.capture.compilation_files import work_folder
 from ..env.capture.compiler import ASSIGNMENT, CODE
 from ..env.capture.variants import PASSES
 from ..env.errors import UserError
@@ -23,6 +21,7 @@ from ..solvers.common.budget import Budget
 from ..solvers.solve import DEFAULT_SOLVER, SOLVERS, Solvers, solve
 from ..solvers.stand_in import why_missing, with_stand_in
 from .candidates import grid_candidates, translated_candidates
+from .captured import captured
 from .confirm import Confirmation, confirm
 from .real_compiler import real_compiler
 from .source import Source, find_source
@@ -129,22 +128,17 @@ def tune(
     def done(what: str) -> None:
         seconds[what] = round(clock() - begin - sum(seconds.values()), 3)
 
-    with work_folder(None) as folder:
-        path = folder / "program.json.gz"
-        program = capture(
-            function,
-            target,
-            path,
-            python=python,
-            passes=PASSES,
-            variants_s=_CAPTURE * (until - clock()),
-            time_limit_s=max(1.0, until - clock()),
-            module=module,
-            own_cycles=True,
-            longest_s=longest_s,
-            # The file is temporary.
-            progress=lambda line: progress(line.removeprefix(f"wrote {path}: ")),
-        )
+    with captured(
+        function,
+        target,
+        progress,
+        python=python,
+        passes=PASSES,
+        variants_s=_CAPTURE * (until - clock()),
+        time_limit_s=max(1.0, until - clock()),
+        module=module,
+        longest_s=longest_s,
+    ) as (program, path):
         missing = why_missing(program)
         if missing is not None:
             progress(

@@ -9,12 +9,14 @@ from collections.abc import Iterator
 
 import pytest
 
-# Tests that start Ray clusters take longest: they begin first, one after the other, in one process.
-_CLUSTERS = frozenset(f"test_{name}.py" for name in ("ray_cluster", "ray_nodes", "ray_topology", "slurm"))
-# The longest of the others begin next, so that none of them is left over for one process at the end.
-_LONG = frozenset(
+# Tests that start large Ray clusters take longest: they begin first, one after the other, in one process.
+_CLUSTERS = frozenset(f"test_{name}.py" for name in ("ray_cluster", "ray_nodes", "ray_topology"))
+# The longest of the others begin next, so that none of them is left over for one process at the end. The first of them
+# starts a small cluster: in the process of the large ones it would be what all wait for.
+_LONG = tuple(
     f"test_{name}.py"
     for name in (
+        "slurm",
         *("process_topology", "needs", "resume", "status_of_runs", "command_line", "diagnose_command", "learning"),
         *("update", "solve", "sharded", "server", "replay_contract", "prepare"),
     )
@@ -40,7 +42,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: (item.path.name not in _CLUSTERS, item.path.name not in _LONG))
+    order = {name: place for place, name in enumerate(_LONG)}
+    items.sort(key=lambda item: (item.path.name not in _CLUSTERS, order.get(item.path.name, len(order))))
     for item in items:
         name = item.path.name
         item.add_marker(pytest.mark.xdist_group("clusters" if name in _CLUSTERS else name))

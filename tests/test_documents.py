@@ -4,7 +4,9 @@ import re
 import shlex
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 import reference
@@ -116,6 +118,19 @@ def test_the_python_pages_examples_run(capsys: pytest.CaptureFixture[str]) -> No
     code = f"{game}\nprint(game.spec.id)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "mallocmuzero/MallocGame-v0"
+
+
+def test_the_solver_of_the_contributing_page_solves() -> None:
+    from mallocmuzero.env.workloads import load
+    from mallocmuzero.solvers.common.budget import Budget
+    from mallocmuzero.solvers.solve import solve
+
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"( *)```python\n(.*?)```", text, re.S)
+    names: dict[str, Any] = {}
+    exec(compile(textwrap.dedent(example[1]), "CONTRIBUTING.md", "exec"), names)
+    solution = solve(load("tiny"), "mine", budget=Budget(None, 20), solvers={"mine": names["mine"]})
+    assert solution.evaluations >= 20
 
 
 def test_the_command_lines_page_tells_the_exit_statuses_of_the_code() -> None:

@@ -8,8 +8,8 @@ import numpy as np
 
 from ...env.program.program import Program
 from ...env.residency.game import Round, Sizes
-from ...env.residency.observation import Observer
 from ...env.residency.position import Position
+from ...env.residency.seat import Seat
 from ...learner.networks.network import Network, Params
 from ...solvers.learned.proposals import Proposals
 from ...solvers.learned.score import Score, make_score
@@ -79,17 +79,17 @@ def _rounds(
     task, settings = context.task, config.residency
     sizes = Sizes(settings.candidates)
     position = Position(task.plan_game, context.starts[0][1], context.changes)
-    observer = Observer(position)
+    seat = Seat(position, settings.candidates)
     changes = position.changes
     offered = np.zeros(len(changes.stay))
     observation = np.zeros((1, sizes.observation), np.float32)
     root = jax.random.key(seed)
     move = 0
     for _ in range(SEARCH_ROUNDS):
-        scores = score(observer.observe(), changes.stay, changes.placement)
+        scores = score(seat.observer.observe(), changes.stay, changes.placement)
         likeliest = np.argsort(-(scores - 1e3 * offered), kind="stable")[: settings.candidates]
         offered[likeliest] += 1
-        game = Round(position, observer, likeliest.astype(np.int64), sizes, settings.moves)
+        game = Round(seat, likeliest.astype(np.int64), settings.moves, seen=True)
         while not game.done:
             game.observe(observation[0])
             outcomes = game.outcomes[None].astype(np.float32) if settings.root == EXACT else None

@@ -3,10 +3,7 @@
 Python says what each game is to do (`Turn`), the threads do it for all games at once, and Python reads what came of it.
 """
 
-import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,9 +17,7 @@ from ...env.game.moves import NO_MOVE, NUM_MOVES
 from ...env.game.outcome import make_scoring
 from ...env.game.plan import WAIT, PlanGame, nearest
 from ...solvers.common.counterfactual import Rollout, move_outcomes, new_rollout, outcome_ahead
-
-# Fewer games than this are not worth a thread of their own.
-_GAMES_PER_THREAD = 4
+from .threads import Threads
 
 # counterfactual  1: the outcome of each legal move is wanted (`rollout.seconds`), and the move nearest to the plan
 # before          1: the outcome is wanted if the opponent plays on before the move
@@ -118,34 +113,17 @@ def play_turn(turn: Turn) -> None:
     _play(np.array([turn.address], np.int64), 0, 1)
 
 
-class Crew:
+class Crew(Threads):
     """Threads that play the games of a batch together."""
-
-    def __init__(self, games: int, threads: int = 0) -> None:
-        """Prepares for a number of games, with so many threads at most; 0 for as many as `OMP_NUM_THREADS` allows
-        numerical code, or without it as there are cores."""
-        allowed = os.environ.get("OMP_NUM_THREADS", "")
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        most = threads or (int(allowed) if allowed.isdecimal() else 0) or cores
-        self.threads = max(1, min(most, games // _GAMES_PER_THREAD))
-        self._pool = ThreadPoolExecutor(self.threads, "games") if self.threads > 1 else None
 
     def play(self, turns: Sequence[Turn]) -> None:
         """Plays a turn of each game."""
-        self._share(turns, _play)
+        self.share(_play, _addresses(turns))
 
     def observe(self, turns: Sequence[Turn], observations: NDArray[np.float32], legal: NDArray[np.bool_]) -> None:
         """Fills `observations[B, O]` and `legal[B, M]`, contiguous, from games that stand before a decision."""
-        self._share(turns, _observe, observations.reshape(-1), legal.view(np.int8).reshape(-1))
+        self.share(_observe, _addresses(turns), observations.reshape(-1), legal.view(np.int8).reshape(-1))
 
-    def _share(self, turns: Sequence[Turn], work: Any, *arguments: Any) -> None:
-        addresses = np.array([turn.address for turn in turns], np.int64)
-        if self._pool is None or len(turns) < 2 * _GAMES_PER_THREAD:
-            work(addresses, 0, len(turns), *arguments)
-            return
-        # More shares than threads: games differ in length.
-        count = min(4 * self.threads, -(-len(turns) // _GAMES_PER_THREAD))
-        bounds = np.linspace(0, len(turns), count + 1).astype(int).tolist()
-        shares = pairwise(bounds)
-        for done in [self._pool.submit(work, addresses, first, last, *arguments) for first, last in shares]:
-            done.result()
+
+def _addresses(turns: Sequence[Turn]) -> NDArray[np.int64]:
+    return np.array([turn.address for turn in turns], np.int64)

@@ -12,6 +12,7 @@ import numpy as np
 from ...env.errors import UserError
 from ...env.program.program import Program
 from ...env.residency.game import Sizes
+from ...env.residency.seat import play_turns
 from ...learner.networks.network import Network, Params
 from ...replay.interface import SegmentWriter
 from ...replay.segment import Step
@@ -23,6 +24,10 @@ from .episode import EpisodeResult
 from .residency_config import EXACT
 from .residency_programs import ResidencyPool, ResidencyProgram
 from .residency_slot import ResidencySlot
+from .threads import Threads
+
+# Scores of fewer changes are not worth a thread.
+_MANY_CHANGES = 5_000
 
 
 class ResidencyActor:
@@ -60,6 +65,7 @@ class ResidencyActor:
         self._version = -1
         self._moves = 0
         self._pool = ResidencyPool(programs, config)
+        self._threads = Threads(config.games, config.threads)
         # Actors begin with different programs, and slots spread over them.
         offset = int(np.random.default_rng(seed).integers(len(programs)))
         self._slots = [
@@ -111,8 +117,8 @@ class ResidencyActor:
         exact = self._config.residency.root == EXACT
         while made < moves:
             started = time.perf_counter()
+            self._begin_rounds(self._score)
             for index, slot in enumerate(self._slots):
-                slot.prepare(self._score)
                 slot.observe(self._observations[index], self._legal[index], self._outcomes[index])
             observed = time.perf_counter()
             key = jax.random.fold_in(self._key, self._moves)
@@ -123,7 +129,10 @@ class ResidencyActor:
             actions, policies = jax.device_get((found.action, found.action_weights))
             searched = time.perf_counter()
             for index, slot in enumerate(self._slots):
-                self._move(index, slot, int(actions[index]), policies[index])
+                slot.choose(int(actions[index]), self._observations[index], policies[index])
+            self._play_turns(self._slots)
+            for index, slot in enumerate(self._slots):
+                self._take(index, slot)
             stepped = time.perf_counter()
             search_seconds += searched - observed
             game_seconds += (observed - started) + (stepped - searched)
@@ -145,9 +154,27 @@ class ResidencyActor:
             episodes=episodes,
         )
 
-    def _move(self, index: int, slot: ResidencySlot, action: int, policy: np.ndarray) -> None:
+    def _begin_rounds(self, score: Score) -> None:
+        """Begins a round wherever the last one is over."""
+        beginning = [slot for slot in self._slots if slot.begin()]
+        if not beginning:
+            return
+        self._play_turns(beginning)
+        if sum(len(slot.context.changes.stay) for slot in beginning) > _MANY_CHANGES:
+            self._threads.each(lambda slot: slot.propose(score), beginning)
+        else:
+            for slot in beginning:
+                slot.propose(score)
+        self._play_turns(beginning)
+        for slot in beginning:
+            slot.begun()
+
+    def _play_turns(self, slots: Sequence[ResidencySlot]) -> None:
+        self._threads.share(play_turns, np.array([slot.address for slot in slots], np.int64))
+
+    def _take(self, index: int, slot: ResidencySlot) -> None:
         context = slot.context
-        played = slot.move(action, self._observations[index], policy)
+        played = slot.take()
         self._pending.extend((index, step) for step in played.steps)
         if played.game_over:
             self._report(context)

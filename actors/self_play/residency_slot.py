@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...env.errors import UserError
-from ...env.game.plan import digits_of, plan_of_digits
+from ...env.game.plan import digits_of, new_plan_game, plan_of_digits
 from ...env.residency.game import Round, Sizes
-from ...env.residency.observation import Observer
 from ...env.residency.position import Position
+from ...env.residency.seat import EVERYTHING, Seat
 from ...replay.segment import Step
 from ...solvers.learned.score import Score
 from .residency_config import ResidencyConfig
@@ -40,6 +40,10 @@ class Played:
 class ResidencySlot:
     """Plays games of rounds, of all programs in turn.
 
+    What takes long is left to threads, which play for many slots at once. A move of the batch goes: `begin`, a turn of
+    the slots that say so, `propose` for these, a turn; `observe`, the search, `choose`, a turn, `take`. A turn is
+    `env.residency.seat.play_turns` at `address`.
+
     Attributes:
       context: the program at hand.
       round: the present round; None before the first.
@@ -56,6 +60,11 @@ class ResidencySlot:
         self._enter()
         self._begin_game()
 
+    @property
+    def address(self) -> int:
+        """The address of the slot's turn."""
+        return self._seat.turn.address
+
     def _enter(self) -> None:
         """Goes on to the program of this turn, or to the next one that can be played."""
         for _ in range(len(self._pool)):
@@ -65,25 +74,44 @@ class ResidencySlot:
             self._turn += 1
         else:
             raise UserError("actor: no program leaves anything to decide; choose others")
-        self.context = context
-        self._position = Position(context.task.plan_game, context.starts[0][1], context.changes)
-        self._observer = Observer(self._position)
-
-    def prepare(self, score: Score) -> None:
-        """Begins a round if the last one is over: changes that `score` proposes, and some random ones."""
-        if self.round is not None:
+        if getattr(self, "context", None) is context:
             return
+        self.context = context
+        # A game of its own: slots play at the same time.
+        game = new_plan_game(context.task.tables, context.task.game.judge)
+        self._position = Position(game, context.starts[0][1], context.changes)
+        self._seat = Seat(self._position, self._config.candidates)
+
+    def begin(self) -> bool:
+        """Returns whether a round has to begin; its turn then describes all stays of the position."""
+        if self.round is not None:
+            return False
+        if self._described:
+            self._seat.ask()
+        else:
+            self._seat.ask(look=EVERYTHING)
+        return True
+
+    def propose(self, score: Score) -> None:
+        """Begins a round: changes that `score` proposes, and some random ones; its turn judges them."""
         changes, config = self._position.changes, self._config
         number = len(changes.stay)
         noise = self._generator.gumbel(size=number)
         random = round(config.uniform * config.candidates)
         drawn = self._generator.permutation(number)[:random]
-        scores = score(self._observer.observe(), changes.stay, changes.placement)
+        scores = score(self._seat.observer.stays, changes.stay, changes.placement)
         keys = scores / config.temperature + noise
         keys[drawn] = -np.inf
         wanted = min(config.candidates, number) - len(drawn)
         proposed = np.argpartition(-keys, wanted - 1)[:wanted] if wanted > 0 else drawn[:0]
-        self._begin_round(np.concatenate([drawn, proposed]).astype(np.int64))
+        candidates = np.concatenate([drawn, proposed]).astype(np.int64)
+        self._round_plan = self._position.plan.copy()
+        self.round = Round(self._seat, candidates, config.moves, seen=True, begin=False)
+
+    def begun(self) -> None:
+        """Takes what the turn of a new round has found."""
+        assert self.round is not None
+        self.round.take()
 
     def observe(self, observation: NDArray[np.float32], legal: NDArray[np.bool_], outcome: NDArray[np.float32]) -> None:
         """Fills the observation, the legal moves and their outcomes, NaN for others."""
@@ -92,18 +120,26 @@ class ResidencySlot:
         legal[:] = self.round.legal
         outcome[:] = self.round.outcomes
 
-    def move(self, action: int, observation: NDArray[np.float32], policy: NDArray[np.float32]) -> Played:
-        """Makes a move of the round, chosen by `policy[K + 1]` on `observation`."""
+    def choose(self, action: int, observation: NDArray[np.float32], policy: NDArray[np.float32]) -> None:
+        """Chooses a move of the round by `policy[K + 1]` on `observation`; the turn makes it."""
         current = self.round
         assert current is not None
-        legal, outcome = current.legal.copy(), current.outcomes.copy()
-        reward = current.play(action)
-        self._moves.append(_Move(observation.copy(), legal, outcome, action, reward, policy))
+        self._moves.append(
+            _Move(observation.copy(), current.legal.copy(), current.outcomes.copy(), action, 0.0, policy)
+        )
+        current.choose(action)
+
+    def take(self) -> Played:
+        """Takes what the turn of a move has found."""
+        current = self.round
+        assert current is not None
+        self._moves[-1].reward = current.take()
         self.context.offer(self._position.seconds, self._position.plan)
         if not current.done:
             return Played()
         steps = self._steps()
         gained = current.gain > 0.0
+        self._described = current.described
         self.round, self._moves = None, []
         self._rounds += 1
         self._idle = 0 if gained else self._idle + 1
@@ -147,10 +183,7 @@ class ResidencySlot:
             for number in draw.integers(0, len(self._position.changes.stay), int(draw.integers(1, config.kicks + 1))):
                 self._position.make(int(number))
         self._rounds = self._idle = 0
-
-    def _begin_round(self, candidates: NDArray[np.int64]) -> None:
-        self._round_plan = self._position.plan.copy()
-        self.round = Round(self._position, self._observer, candidates, self._sizes, self._config.moves)
+        self._described = False
 
     def state(self) -> dict[str, Any]:
         """Returns the state as plain JSON values; `restore` goes on bit for bit."""
@@ -176,10 +209,12 @@ class ResidencySlot:
         if len(plan) != len(self._position.plan):
             raise ValueError("the program has another number of accesses")
         self._position.start(plan)
+        self._described = False
         self.round, self._moves = None, []
         if state["candidates"] is None:
             return
-        self._begin_round(np.array(state["candidates"], np.int64))
+        self._round_plan = plan
+        self.round = Round(self._seat, np.array(state["candidates"], np.int64), self._config.moves)
         observation = np.zeros(self._sizes.observation, np.float32)
         for action, policy in state["moves"]:
             assert self.round is not None

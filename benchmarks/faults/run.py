@@ -71,12 +71,14 @@ class Run:
     Attributes:
       path: the run directory.
       status: exit status of the last process that ended, or None.
+      on_resume: further arguments of the command that resumes it.
     """
 
     def __init__(self, path: Path, console: Path, call_timeout_s: float = CALL_TIMEOUT_S) -> None:
         self.path = path
         self._settings = {**SETTINGS, "ray.call_timeout_s": call_timeout_s}
         self.status: int | None = None
+        self.on_resume: tuple[str, ...] = ()
         self._console = console
         self._directory = RunDirectory(path)
         self._process: subprocess.Popen[bytes] | None = None
@@ -96,7 +98,7 @@ class Run:
         """Begins the run or resumes it, by the command that a user gives."""
         arguments = ["train", "--run-dir", str(self.path)]
         if self._directory.manifest_file.exists():
-            arguments.append("--resume")
+            arguments += ["--resume", *self.on_resume]
         else:
             arguments += ["--workload", PROGRAM, "--topology", "ray", "--actors", str(ACTORS)]
             for name, value in self._settings.items():

@@ -34,16 +34,22 @@ def game(records: list[Record]) -> list[str]:
 
 
 def parts(records: list[Record]) -> list[str]:
-    """Returns the table of ratios."""
-    lines = ["| part | project | bare | ratio | asked for |", "|---|--:|--:|--:|--:|"]
+    """Returns the table of ratios. Search and games take that share of an actor's time; the rest is its own."""
+    lines = [
+        "| part | project | bare | ratio | asked for | ratio by wall time | cores busy | search and games |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|",
+    ]
     for record in records:
         ratio = record["project"] / record["bare"]
         goal = GOALS.get(record["row"].split()[0])
         kept = "-" if goal is None else f"{goal}: {'kept' if ratio >= goal else 'missed'}"
         name = "bare search beside LightZero's" if record["row"] == "LightZero" else record["row"]
-        lines.append(
-            f"| {name}, {record['unit']} | {record['project']:,.0f} | {record['bare']:,.0f} | {ratio:.2f} | {kept} |"
-        )
+        more = "- | - | -"
+        if "games_s" in record:
+            share = ratio + record["games_s"] * record["project"]
+            more = f"{record['wall_ratio']:.2f} | {record['busy_cores']:.1f} | {share:.0%}"
+        rates = f"{record['project']:,.0f} | {record['bare']:,.0f} | {ratio:.2f}"
+        lines.append(f"| {name}, {record['unit']} | {rates} | {kept} | {more} |")
     return lines
 
 

@@ -11,13 +11,18 @@ access game's actor; PYTHON is an interpreter that has LightZero from PyPI.
 import argparse
 import json
 import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
 
 from mallocmuzero.actors.search.search import search
 from mallocmuzero.actors.self_play.config import ACCESS, RESIDENCY
+from mallocmuzero.actors.self_play.threads import Threads
 from mallocmuzero.env.workloads import load
 from mallocmuzero.launch.config.config import TrainConfig, config_from_json
 from mallocmuzero.launch.config.defaults import defaults_of
@@ -68,9 +73,58 @@ def actor_rates(game: str, workload: str, seconds: float) -> Record:
     def play() -> int:
         return actor.play(GAMES).moves
 
-    mine, other = system.rates(seconds, play, bare)
+    playing, searching = Timed(play), Timed(bare)
+    with games_timed() as games_s:
+        mine, other = system.rates(seconds, playing, searching)
     parameters = sum(int(leaf.size) for leaf in jax.tree.leaves(params))
-    return {"project": mine, "bare": other, "unit": "moves/s of processor", "parameters": parameters}
+    return {
+        "project": mine,
+        "bare": other,
+        "unit": "moves/s of processor",
+        "games_s": games_s[0] / playing.units,
+        "wall_ratio": playing.per_wall_second / searching.per_wall_second,
+        "busy_cores": playing.processor_s / playing.wall_s,
+        "parameters": parameters,
+    }
+
+
+class Timed:
+    """A call that does some units of work and returns how many, and the time that it takes."""
+
+    def __init__(self, call: Callable[[], int]) -> None:
+        self._call = call
+        self.units = 0
+        self.processor_s = self.wall_s = 0.0
+
+    def __call__(self) -> int:
+        wall, processor = time.perf_counter(), time.process_time()
+        units = self._call()
+        self.wall_s += time.perf_counter() - wall
+        self.processor_s += time.process_time() - processor
+        self.units += units
+        return units
+
+    @property
+    def per_wall_second(self) -> float:
+        """Units per second by the clock on the wall."""
+        return self.units / self.wall_s
+
+
+@contextmanager
+def games_timed() -> Iterator[list[float]]:
+    """Counts, in the list's one place, the processor seconds in which the games of batches are played."""
+    spent, share = [0.0], Threads.share
+
+    def timed(self: Threads, *arguments: Any) -> None:
+        began = time.process_time()
+        share(self, *arguments)
+        spent[0] += time.process_time() - began
+
+    Threads.share = timed  # type: ignore[method-assign]
+    try:
+        yield spent
+    finally:
+        Threads.share = share  # type: ignore[method-assign]
 
 
 def peer_rate(python: Path, seconds: float) -> Record:

@@ -102,8 +102,8 @@ def bound(
       objective: `robust`, `msa` or `cycles`; None for `robust` where `cycles` can price the program, else `msa`.
       seconds: limit of time: the linear relaxation comes first, integer solutions get the rest. Where it is short for
         the program, more buffers are left out, and a relaxation that cannot be solved in it is not tried: the bound is
-        then that of single instructions, and the mapping the best known one. Pricing the program and verifying that
-        one mapping has no limit.
+        then that of single instructions, and the mapping the best known one, as it is for programs with conditionals.
+        Pricing the program and verifying that one mapping has no limit.
       scope: one of `SCOPES`: the mappings that the bound is for.
       target: the hardware; None for the program's own.
       report: called with the name of a stage and the bound so far.
@@ -133,6 +133,9 @@ def bound(
     if not all_hbm_s > 0:
         return result
     result.bound_s = _least(judge) * (1.0 - _ROUNDING)
+    if program.conditional is not None:
+        report("done", result)
+        return result
     try:
         _improve(judge, result, scope, left_out_share, most_capacity_rows, integer, deadline, report)
     except TimeIsUp:

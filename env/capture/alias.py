@@ -1,7 +1,8 @@
 """Finds the values that must share memory (pipeline step 3).
 
-These are values that MSA placed as one, donated inputs and their outputs, the sides of a loop-carried value, and
-operands that an operation updates in place. What a collective returns when it ends is what it wrote since its start.
+These are values that MSA placed as one, donated inputs and their outputs, the sides of a loop-carried value, what the
+branches of a conditional return, and operands that an operation updates in place. What a collective returns when it
+ends is what it wrote since its start.
 """
 
 import re
@@ -35,7 +36,11 @@ def alias_groups(module: Module, values: Values, log: CompilerLog) -> dict[Posit
             join(members[0], member)
     for first, second in _donations(module, values):
         join(first, second)
-    for loop in values.flattened.loops:
+    for name, branches in values.flattened.conditionals.items():
+        for path, _ in values.instructions[name].shape.leaves():
+            for branch in branches:
+                join(values.resolve(branch.root.name, path), (name, path))
+    for loop in values.flattened.whiles:
         given, returned = loop.instruction.operands[0], loop.body.root.name
         for path, _ in loop.instruction.shape.leaves():
             join(values.resolve(given, path), values.resolve(returned, path))

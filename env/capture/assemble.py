@@ -205,6 +205,7 @@ def _compiler(extraction: Extraction, production: Production, log: CompilerLog) 
         "sequence": production.sequence,
         "unallocated": production.unallocated,
         "aliased_buffers": extraction.aliased_buffers,
+        **({"charges": production.charges} if production.charges else {}),
         **_kernels(extraction),
     }
 

@@ -122,10 +122,17 @@ class _Builder:
                     "log come from different compilations, or the program has control flow; capture again"
                 )
             if instruction.opcode in INPUTS:
-                if name not in self.values.loop_parameters:
+                if name in self.values.branch_parameters:
+                    self._instruction(time, name)  # It does nothing, and is where the branch begins.
+                    continue
+                if name not in self.values.parameters:
                     for path, _ in instruction.shape.leaves():
                         self._buffer((name, path), -1)
                 self._leave_out(name)
+                continue
+            if instruction.opcode == "conditional":
+                for path, _ in instruction.shape.leaves():
+                    self._buffer((name, path), len(self.names) - 1)
                 continue
             if instruction.opcode in FORWARDING:
                 self._leave_out(name)
@@ -243,6 +250,7 @@ class _Builder:
             loop_trips=loops.trips,
             loop_first=loops.first,
             loop_last=loops.last,
+            conditional=loops.conditional if loops.conditional.any() else None,
             access_instruction=np.array(columns[0], np.int32),
             access_buffer=np.array(columns[1], np.int32),
             access_kind=np.array(columns[2], np.int8),

@@ -1,12 +1,18 @@
-"""Flattens the loops of a schedule (pipeline step 3) as MSA does: condition, then body, then the `while` itself."""
+"""Flattens the control flow of a schedule (pipeline step 3) as MSA does.
+
+A loop is its condition, then its body, then the `while` itself; a conditional is its branches, then the `conditional`.
+All branches together count as a loop of one pass, and so does each of them inside it: see `Program.conditional`.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import FormatError
+from .conditionals import branches_of
 from .hlo import Computation, Instruction, Module
 from .log import CompilerLog
 
@@ -28,6 +34,21 @@ class Loop:
 
 
 @dataclass(frozen=True)
+class Once:
+    """All branches of a conditional, or one of them.
+
+    Attributes:
+      instruction: the `conditional`.
+      parent: number of the enclosing loop, or -1.
+      branches: all of them; empty for one.
+    """
+
+    instruction: Instruction
+    parent: int
+    branches: tuple[Computation, ...] = ()
+
+
+@dataclass(frozen=True)
 class Flattened:
     """A module's instructions in the order of execution.
 
@@ -38,15 +59,26 @@ class Flattened:
     """
 
     instructions: dict[str, Instruction]
-    loops: list[Loop]
+    loops: list[Loop | Once]
     loop_of: dict[str, int]
+
+    @cached_property
+    def whiles(self) -> list[Loop]:
+        """The loops proper."""
+        return [loop for loop in self.loops if isinstance(loop, Loop)]
+
+    @cached_property
+    def conditionals(self) -> dict[str, tuple[Computation, ...]]:
+        """The branches of each conditional, by its name."""
+        conditionals = (loop for loop in self.loops if isinstance(loop, Once) and loop.branches)
+        return {loop.instruction.name: loop.branches for loop in conditionals}
 
 
 def flatten(module: Module) -> Flattened:
-    """Puts the instructions of all loops into their places in the schedule.
+    """Puts the instructions of all loops and branches into their places in the schedule.
 
     Raises:
-      FormatError: a loop's condition or body is missing from the module.
+      FormatError: a loop's condition or body, or a branch, is missing from the module.
     """
     flattened = Flattened({}, [], {})
 
@@ -58,6 +90,12 @@ def flatten(module: Module) -> Flattened:
                 flattened.loops.append(Loop(instruction, loop, *called))
                 for part in called:
                     yield from walk(part, inner)
+            elif instruction.opcode == "conditional":
+                around = len(flattened.loops)
+                flattened.loops.append(Once(instruction, loop, branches_of(instruction, module)))
+                for branch in branches_of(instruction, module):
+                    flattened.loops.append(Once(instruction, around))
+                    yield from walk(branch, len(flattened.loops) - 1)
             flattened.instructions[instruction.name] = instruction
             flattened.loop_of[instruction.name] = loop
             yield
@@ -80,7 +118,7 @@ class Nest:
 
     Attributes:
       loop: `[T]` number of the innermost loop; -1 outside loops.
-      parent, trips, first, last: `[L]` as in `Program`.
+      parent, trips, first, last, conditional: `[L]` as in `Program`.
     """
 
     loop: NDArray[np.int32]
@@ -88,15 +126,22 @@ class Nest:
     trips: NDArray[np.int64]
     first: NDArray[np.int32]
     last: NDArray[np.int32]
+    conditional: NDArray[np.bool_]
 
 
 def runs(flattened: Flattened, log: CompilerLog) -> dict[int, int]:
-    """Returns, by loop, how many times its instructions run in all, as the compiler assumes; 1 for loop -1."""
+    """Returns, by loop, how many times its instructions run in all, as the compiler assumes; 1 for loop -1.
+
+    The compiler counts every branch of a conditional, as often as the conditional itself.
+    """
     found = {-1: 1}
     for name, trips in log.trips.items():
         loop = flattened.loop_of.get(name, -1)
         if loop >= 0 and trips > 0:
             found[loop] = trips
+    for number, around in enumerate(flattened.loops):
+        if isinstance(around, Once) and around.parent in found:
+            found[number] = found[around.parent]
     return found
 
 
@@ -129,4 +174,5 @@ def nest(names: list[str], flattened: Flattened, log: CompilerLog) -> Nest:
         trips=np.array(trips, np.int64),
         first=np.array([spans[loop][0] for loop in kept], np.int32),
         last=np.array([spans[loop][1] for loop in kept], np.int32),
+        conditional=np.array([bool(getattr(flattened.loops[loop], "branches", ())) for loop in kept], bool),
     )

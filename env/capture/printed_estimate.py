@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..program.mapping import WRITE_BACK, Mapping
 from ..program.program import OPERAND, RESULT, Program
-from .production import ISSUE, RUN, SKIP, STEP
+from .production import CHARGE, ISSUE, RUN, SKIP, STEP
 
 # Off by more than this share, an estimate says that the program was not read back right.
 TOLERANCE = 1e-3
@@ -46,7 +46,9 @@ def estimates_off(program: Program, mapping: Mapping) -> dict[str, float | None]
 def without_copies(program: Program, mapping: Mapping) -> float:
     """Returns "Estimated elapsed time without async copies" in seconds."""
     fast = _priced_as_fast(program, mapping) + _results_counted_again(program, mapping)
-    return float(_elapsed(program, fast * program.access_bytes) @ program.weight) + program.compiler["left_out_s"]
+    charged = sum(seconds * passes for seconds, _, passes in program.compiler.get("charges", ()))
+    instructions = float(_elapsed(program, fast * program.access_bytes) @ program.weight)
+    return instructions + charged + program.compiler["left_out_s"]
 
 
 def with_copies(program: Program, mapping: Mapping) -> float:
@@ -63,6 +65,7 @@ def with_copies(program: Program, mapping: Mapping) -> float:
     queues = _Queues(program.target.hbm_bandwidth)
     step = program.compiler["step_s"]
     step_trips = deque(program.compiler.get("step_trips", ()))
+    charges = deque(program.compiler.get("charges", ()))
     copies = mapping.copies.tolist()
     total = 0.0
     instruction = issued = 0
@@ -76,6 +79,10 @@ def with_copies(program: Program, mapping: Mapping) -> float:
         elif event == STEP:
             queues.run(step)
             total += step * (step_trips.popleft() if step_trips else 1)
+        elif event == CHARGE:
+            seconds, idle_s, passes = charges.popleft()
+            queues.run(idle_s)
+            total += seconds * passes
         elif event == ISSUE:
             if issued >= len(copies) or copies[issued][2] != instruction - 1:
                 raise EstimateError(f"copy {issued} is issued after instruction {instruction - 1}")

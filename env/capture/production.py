@@ -15,10 +15,10 @@ from .extract import Extraction
 from .gaps import place_in_gaps
 from .hlo import Instruction, Module, Position, Shape, ShapeIndex
 from .log import CompilerLog
-from .loops import flatten
+from .loops import Flattened, flatten
 
 # Entries of `Production.sequence` that are no copy's number.
-RUN, ISSUE, STEP, SKIP = -1, -2, -3, -4
+RUN, ISSUE, STEP, SKIP, CHARGE = -1, -2, -3, -4, -5
 _SLICED = "Sliced Copy Allocation"
 
 
@@ -45,9 +45,11 @@ class Production:
       mapping: the production mapping.
       sequence: the events that MSA's simulator goes through: `RUN` runs the next instruction of the program, `ISSUE`
         issues the next copy, `STEP` runs an instruction that the program leaves out, `SKIP` passes over an instruction
-        that a copy replaces, and a number from 0 waits for the copy of that number.
+        that a copy replaces, `CHARGE` charges for a conditional when all its branches have run, and a number from 0
+        waits for the copy of that number.
       step_s: seconds of one pass of a `STEP`.
       step_trips: passes of each `STEP`, in their order.
+      charges: of each `CHARGE`, in their order: seconds of a pass, those of them that are idle for copies, and passes.
       allocated_operands: operand accesses that MSA's allocations list as their uses.
       results_counted_again: result accesses whose value a sliced prefetch fetches, one for each such prefetch.
       counts: copies by kind.
@@ -59,6 +61,7 @@ class Production:
     sequence: list[int]
     step_s: float
     step_trips: list[int]
+    charges: list[tuple[float, float, int]]
     allocated_operands: list[int]
     results_counted_again: list[int]
     counts: dict[str, int]
@@ -88,13 +91,11 @@ class _Reader:
         self.program = extraction.program
         flattened = flatten(module)
         self.compiled: dict[str, Instruction] = flattened.instructions
-        # The root of a loop's body is a tuple, which the compiler may make anew, under another name.
-        bodies = {loop.instruction.name: loop.body.root for loop in flattened.loops}
-        self.roots = {
-            loop.body.root.name: bodies[loop.instruction.name]
-            for loop in extraction.values.flattened.loops
-            if loop.instruction.name in bodies
-        }
+        # The root of a loop's body, or of a branch, is a tuple, which the compiler may make anew, under another name.
+        compiled_roots = _roots(flattened)
+        known_roots = _roots(extraction.values.flattened)
+        self.roots = {root.name: compiled_roots[key] for key, root in known_roots.items() if key in compiled_roots}
+        self.conditionals = extraction.values.flattened.conditionals
         self.order = {name: index for index, name in enumerate(self.compiled)}
         self.index = {name: index for index, name in enumerate(self.program.instruction_names)}
         replaced = {allocation.replaces for allocation in log.allocations}
@@ -114,6 +115,7 @@ class _Reader:
         self.copies: list[tuple[int, tuple[int, ...]]] = []
         self.step_s = 0.0
         self.step_trips: list[int] = []
+        self.charges: list[tuple[float, float, int]] = []
         self.allocated_operands: set[int] = set()
         self.counted_again: list[int] = []
         self.allocated: set[int] = set()
@@ -168,6 +170,7 @@ class _Reader:
             sequence=sequence,
             step_s=self.step_s,
             step_trips=self.step_trips,
+            charges=self.charges,
             allocated_operands=sorted(self.allocated_operands),
             results_counted_again=sorted(self.counted_again),
             counts=dict(self.counts),
@@ -247,12 +250,20 @@ class _Reader:
             elif source in copy_of and instruction is not None and instruction.opcode.endswith("-done"):
                 skip(self.copies[copy_of[source]][1][3])
                 sequence.append(copy_of[source])
+            elif name in self.conditionals:
+                sequence.append(CHARGE)
+                self.charges.append(self._charge(name, elapsed))
             elif elapsed > 0:
                 sequence.append(STEP)
                 self.step_trips.append(max(1, self.log.trips.get(name, 1)))
                 self.step_s = min(self.step_s or elapsed, elapsed)
         skip(self.program.num_instructions)
         return sequence
+
+    def _charge(self, name: str, elapsed: float) -> tuple[float, float, int]:
+        """Returns what the compiler charges for a conditional, although it has charged for all its branches before."""
+        idle = max(0.0, elapsed - self.log.total_bytes.get(name, 0.0) / self.program.target.hbm_bandwidth)
+        return elapsed, idle, max(1, self.log.trips.get(name, 1))
 
     # Times of MSA's schedule also count the instructions that a program leaves out.
 
@@ -405,6 +416,14 @@ class _Reader:
         """Returns the time, in MSA's schedule, of the program's last instruction before `name` in the compiled one."""
         index = int(np.searchsorted(self.places, self.order[name])) - 1
         return self.times[index] if index >= 0 else -1
+
+
+def _roots(flattened: Flattened) -> dict[tuple[str, int], Instruction]:
+    """Returns the roots of loops' bodies and of branches, by the name of the `while` or `conditional`, and a number."""
+    roots = {(loop.instruction.name, 0): loop.body.root for loop in flattened.whiles}
+    for name, branches in flattened.conditionals.items():
+        roots |= {(name, number): branch.root for number, branch in enumerate(branches)}
+    return roots
 
 
 def _table(rows: list[tuple[int, ...]], width: int) -> NDArray[np.int64]:

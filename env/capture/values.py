@@ -1,8 +1,10 @@
-"""Finds the definition of every array (pipeline step 3) behind tuples, bitcasts, loops, copies and collectives."""
+"""Finds the definition of every array (pipeline step 3) behind tuples, loops, branches, copies and collectives."""
+
+from collections.abc import Iterator
 
 from ..errors import UserError
 from .collectives import Collectives
-from .hlo import Instruction, Module, Position, ShapeIndex
+from .hlo import Computation, Instruction, Module, Position, ShapeIndex
 from .loops import flatten
 
 # Instructions that move no data: their result is an operand under another name.
@@ -11,20 +13,28 @@ FORWARDING = frozenset(
 )
 # Values that lie in HBM when the program starts.
 INPUTS = frozenset({"parameter", "constant"})
-_REFUSED = frozenset({"conditional", "call"})
-_ASYNCHRONOUS = ("send", "recv", "all-reduce-start", "ragged-all-to-all-start")
+# Beginnings of the opcodes that capture does not understand, and what to do about them.
+_REFUSED = {
+    "call": "inline the function that it calls, e.g. without `compute_on`",
+    "send": "let the compiler shard the function, without sends and receives of your own",
+    "recv": "let the compiler shard the function, without sends and receives of your own",
+    "all-reduce-start": "shard it otherwise, or compile for one device",
+    "ragged-all-to-all-start": "use `jax.lax.all_to_all`, or compile for one device",
+}
 
 
 class Values:
-    """The array values of a module's entry computation and of its loops.
+    """The array values of a module's entry computation, of its loops and of the branches of its conditionals.
 
     A loop-carried value is one value: the loop's result and the parameters of its condition and body all resolve to
-    the loop's operand. The operand of a running collective is one value too, whatever carries it on.
+    the loop's operand. So does the parameter of a branch to the operand of its conditional, whose results are values
+    of their own. The operand of a running collective is one value too, whatever carries it on.
 
     Attributes:
       flattened: the schedule.
       instructions: its instructions by name.
-      loop_parameters: name of a parameter of a loop's condition or body -> the `while`.
+      parameters: name of a parameter of a loop's condition or body, or of a branch -> the operand that it is.
+      branch_parameters: those of the branches of conditionals.
       collectives: the collectives that run beside other instructions.
       elsewhere: instructions that another core runs for one of them; MSA schedules them too, at no cost.
 
@@ -35,19 +45,25 @@ class Values:
     def __init__(self, module: Module) -> None:
         self.flattened = flatten(module)
         self.instructions: dict[str, Instruction] = self.flattened.instructions
-        self.loop_parameters = {
-            instruction.name: loop.instruction
-            for loop in self.flattened.loops
-            for computation in (loop.condition, loop.body)
+        self.parameters = {
+            instruction.name: operand
+            for computation, operand in self._taken()
             for instruction in computation.instructions.values()
             if instruction.opcode == "parameter"
         }
+        self.branch_parameters = {
+            instruction.name
+            for branches in self.flattened.conditionals.values()
+            for branch in branches
+            for instruction in branch.instructions.values()
+            if instruction.opcode == "parameter"
+        }
         for instruction in self.instructions.values():
-            if instruction.opcode in _REFUSED or instruction.opcode.startswith(_ASYNCHRONOUS):
+            advice = next((words for start, words in _REFUSED.items() if instruction.opcode.startswith(start)), None)
+            if advice is not None:
                 raise UserError(
                     f"{module.path}: instruction {instruction.name!r} is a `{instruction.opcode}`, which capture does "
-                    "not understand yet; write it without `jax.lax.cond`, and without sends and receives; for several "
-                    "devices, shard it otherwise, or compile for one device"
+                    f"not understand yet; {advice}"
                 )
         self.collectives = Collectives(module, self.instructions, self._behind)
         self.elsewhere: set[str] = set()
@@ -61,10 +77,24 @@ class Values:
             elif instruction.opcode == "async-update" and instruction.operands[0] in self._made_by:
                 self._made_by[instruction.name] = self._made_by[instruction.operands[0]]
 
+    def _taken(self) -> Iterator[tuple[Computation, str]]:
+        """Yields the computations that take one parameter, and the operand that it is."""
+        for loop in self.flattened.whiles:
+            yield loop.condition, loop.instruction.operands[0]
+            yield loop.body, loop.instruction.operands[0]
+        for name, branches in self.flattened.conditionals.items():
+            # The first operand says which branch runs.
+            yield from zip(branches, self.instructions[name].operands[1:], strict=True)
+
     def names(self, position: Position) -> list[Position]:
-        """Returns the names under which the compiler may list an array: of a collective, it lists the one it writes."""
+        """Returns the names under which the compiler may list an array.
+
+        Of a collective it lists what it writes, of a conditional what the branches return.
+        """
         name, path = self.collectives.returned.get(position, position)
         found = [position, (name, path)]
+        if name in self.flattened.conditionals:
+            found += [self.resolve(branch.root.name, path) for branch in self.flattened.conditionals[name]]
         if name in self._made_by and path[:1] == (1,):
             found.append((self._made_by[name], path[1:]))
         return found
@@ -91,8 +121,8 @@ class Values:
                 name, path = instruction.operands[0], (int(instruction.attribute("index") or 0), *path)
             elif opcode == "tuple":
                 name, path = instruction.operands[path[0]], path[1:]
-            elif name in self.loop_parameters:
-                name = self.loop_parameters[name].operands[0]
+            elif name in self.parameters:
+                name = self.parameters[name]
             elif opcode in FORWARDING:
                 name = instruction.operands[0]
             elif opcode == "copy-done":

@@ -50,8 +50,9 @@ MODULE_FILE = "module.stablehlo"
 GENERATED = ".after_codegen.txt"
 # The programs of other cores have dumps of their own: a gather on a SparseCore, for one.
 OTHER_CORES = ".extracted."
-# Attribute of a stored module of several partitions: the numbers of its devices.
-DEVICES = ".".join(("mallocmuzero", "devices"))  # an attribute of a dialect, and no module of the package
+# Attribute of a stored module of several partitions: the numbers of its devices. MLIR wants a dialect before its name.
+_DIALECT = "mallocmuzero"
+DEVICES = f"{_DIALECT}.devices"
 _SHARDINGS = ("sdy.sharding", "mhlo.sharding")
 # The dump from after memory space assignment, right before code generation.
 ASSIGNED = ".after_optimizations_after_buffer_assignment.txt"

@@ -1,8 +1,11 @@
 """The current game of a search: a plan, its moves, and states kept along it.
 
-A game with a changed plan is played from the last state that is kept before the change. While it is played, its own
-states are kept in the other of two slots, so that it can become the current game without a copy.
+A game with a changed plan is played from the last state that is kept before the change. Up to the change it is the
+current game, so states that are missing there are kept on the way. Those after the change are not kept: most changed
+games are dropped, and to copy a state takes as long as to play a good part of a game.
 """
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,25 +14,33 @@ from ..compiled.block import copy_elements
 from ..compiled.kernel import kernel, routine
 from ..compiled.struct import Struct, array, rows
 from .plan import TO_THE_END, Plan, PlanGame
+from .records import COPY, PENDING, RESIDENCY
 
-# States kept along a game.
-_CHECKPOINTS = 24
+# Points along a game, and the most bytes of the states that are kept at them.
+_POINTS = 24
+_MOST_BYTES = 2**26
+_FEWEST_STATES = 4
+_RESIDENCY_BYTES, _COPY_BYTES, _PENDING_BYTES = (record.itemsize for record in (RESIDENCY, COPY, PENDING))
 
 
 class Checkpoints(Struct):
-    """States kept along the current game and along a changed one. Shapes: `P` points, `B` bytes of a state.
+    """States kept along the current game. Shapes: `P` points, `C` of them with a state, `B` bytes of a state.
 
     Attributes:
-      points: `[P]` the accesses before which a state is kept, ascending.
-      bank: `[2 * P * B]` the states, two of each point.
-      rewards: `[2, P]` rewards until then, in weighted seconds saved.
-      slot: `[P]` which of the two belongs to the current game; a changed game writes to the other.
+      points: `[P]` accesses, ascending, before which games are compared and states are kept.
+      bank: `[C * B]` the states; of residencies, copies and pending write-backs only the rows in use.
+      begins: `[3]` the bytes of a state at which those three begin.
+      place: `[P]` the place of a point's state in `bank`, or -1: long programs keep fewer states.
+      held: `[P]` 1 if that state is kept now.
+      rewards: `[2, P]` rewards until then, in weighted seconds saved, of the current game and of a changed one.
     """
 
     points: NDArray[np.int64] = rows(np.int64)
     bank: NDArray[np.uint8] = array(np.uint8, 1)
+    begins: NDArray[np.int64] = rows(np.int64)
+    place: NDArray[np.int64] = rows(np.int64)
+    held: NDArray[np.int8] = rows(np.int8)
     rewards: NDArray[np.float64] = array(np.float64, 2)
-    slot: NDArray[np.int64] = rows(np.int64)
 
 
 class Current(Struct):
@@ -60,62 +71,93 @@ def new_current(plan: Plan) -> Current:
     )
 
 
-def new_checkpoints(accesses: int, state_bytes: int) -> Checkpoints:
-    """Returns space for the states along a game of `accesses` accesses, of `state_bytes` bytes each."""
-    points = np.unique(np.linspace(0, accesses, _CHECKPOINTS, endpoint=False).astype(np.int64))
+def new_checkpoints(game: PlanGame) -> Checkpoints:
+    """Returns space for the states along a game."""
+    accesses, state_bytes = len(game.tables.access), len(game.block)
+    growing = game.state.residency, game.state.copy, game.state.queue
+    points = np.unique(np.linspace(0, accesses, _POINTS, endpoint=False).astype(np.int64))
+    states = min(len(points), max(_FEWEST_STATES, _MOST_BYTES // max(state_bytes, 1)))
+    place = np.full(len(points), -1, np.int64)
+    place[np.linspace(0, len(points), states, endpoint=False).astype(np.int64)] = np.arange(states)
     return Checkpoints(
         points=points,
-        bank=np.zeros(2 * len(points) * state_bytes, np.uint8),
+        bank=np.zeros(states * state_bytes, np.uint8),
+        begins=np.array([part.ctypes.data - game.block.ctypes.data for part in growing], np.int64),
+        place=place,
+        held=np.zeros(len(points), np.int8),
         rewards=np.zeros((2, len(points))),
-        slot=np.zeros(len(points), np.int64),
     )
 
 
 @kernel(PlanGame, Checkpoints, Current, returns=float)
 def begin_game(game: PlanGame, kept: Checkpoints, current: Current) -> float:
-    """Plays the current plan from the beginning and keeps its states in slot 0; returns its judged seconds."""
+    """Plays the current plan from the beginning and keeps its states; returns its judged seconds."""
     tables, state = game.tables, game.state
     points = kept.points
+    for point in range(len(points)):
+        kept.held[point] = 0
     game.reset(tables, state)
     point = 0
     while True:
         until = points[point] if point < len(points) else TO_THE_END
         access = game.play_until(tables, state, game.options, current.plan, current.moves, until)
         while point < len(points) and access >= points[point]:
-            keep(game, kept, 0, point)
+            pass_point(game, kept, point, access)
+            kept.rewards[0, point] = kept.rewards[1, point]
             point += 1
         if until == TO_THE_END:
             return game.judge(tables, game.scoring, state)
 
 
 @routine
-def keep(game: PlanGame, kept: Checkpoints, slot: int, point: int) -> None:
-    """Keeps the state of `game` in a slot of a point."""
-    size = len(game.block)
-    copy_elements(game.block, 0, kept.bank, (slot * len(kept.points) + point) * size, size)
-    kept.rewards[slot, point] = game.state.now.reward
+def pass_point(game: PlanGame, kept: Checkpoints, point: int, first: int) -> None:
+    """Notes the reward of a changed game at a point. Keeps its state if it is missing there and `game` has not passed
+    `first`, the first access that is changed: until then it is the current game."""
+    kept.rewards[1, point] = game.state.now.reward
+    if kept.place[point] >= 0 and not kept.held[point] and game.state.now.access <= first:
+        at = kept.place[point] * len(game.block)
+        copy_elements(game.block, 0, kept.bank, at, kept.begins[0])
+        _copy_rows(kept, game.state.now, game.block, 0, kept.bank, at)
+        kept.held[point] = 1
 
 
 @routine
 def go_back(game: PlanGame, kept: Checkpoints, access: int) -> int:
     """Brings `game` to the last state of the current game that is kept before `access`; returns its point."""
     point = len(kept.points) - 1
-    while kept.points[point] > access:
+    while kept.points[point] > access or not kept.held[point]:
         point -= 1
-    size = len(game.block)
-    copy_elements(kept.bank, (kept.slot[point] * len(kept.points) + point) * size, game.block, 0, size)
+    at = kept.place[point] * len(game.block)
+    copy_elements(kept.bank, at, game.block, 0, kept.begins[0])
+    _copy_rows(kept, game.state.now, kept.bank, at, game.block, 0)
     return point
 
 
 @routine
-def accept(kept: Checkpoints, current: Current, point: int, judged: float) -> None:
-    """Makes the changed game, which left the current one at `point`, the current game."""
+def _copy_rows(kept: Checkpoints, now: Any, source: np.ndarray, source_at: int, into: np.ndarray, into_at: int) -> None:
+    """Copies the rows of residencies, copies and pending write-backs that `now` says are in use."""
+    for kind in range(3):
+        first, last, size = 0, now.residencies, _RESIDENCY_BYTES
+        if kind == 1:
+            last, size = now.copies, _COPY_BYTES
+        elif kind == 2:
+            first, last, size = now.queue_head, now.queue_tail, _PENDING_BYTES
+        at = kept.begins[kind] + first * size
+        copy_elements(source, source_at + at, into, into_at + at, (last - first) * size)
+
+
+@routine
+def accept(kept: Checkpoints, current: Current, point: int, first: int, judged: float) -> None:
+    """Makes the changed game, which left the current one at `point` and differs from access `first` on, the current
+    game. States after the change are of no use any more."""
     points, seconds = kept.points, current.seconds
-    count, first = len(current.moves), points[point]
+    count, begin = len(current.moves), points[point]
     seconds[0] = judged
-    copy_elements(current.trial_moves, first, current.moves, first, count - first)
+    copy_elements(current.trial_moves, begin, current.moves, begin, count - begin)
     for k in range(point + 1, len(points)):
-        kept.slot[k] = 1 - kept.slot[k]
+        kept.rewards[0, k] = kept.rewards[1, k]
+        if points[k] > first:
+            kept.held[k] = 0
     if judged < seconds[1]:
         seconds[1] = judged
         copy_elements(current.plan, 0, current.best_plan, 0, count)

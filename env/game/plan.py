@@ -22,17 +22,18 @@ from numpy.typing import NDArray
 
 from ..compiled.kernel import kernel, routine, vector
 from ..compiled.struct import Struct, array, function, one, part
+from ..physics.objective import Judge
 from ..program.program import OPERAND
 from . import kernels
 from .instructions import catch_up
 from .kernels import CompiledGame
 from .legality import legal_moves
 from .moves import COPY, DROP, NO_COPY, NO_MOVE, NUM_MOVES
-from .options import ANY_OFFSET, OPTIONS, Options
-from .outcome import Scoring
+from .options import ANY_OFFSET, OPTIONS, Options, new_options
+from .outcome import Scoring, make_scoring
 from .play import play
 from .records import READ_LATER
-from .state import State
+from .state import State, pooled_state
 from .tables import Tables
 
 Plan = NDArray[np.int8]
@@ -180,6 +181,12 @@ class PlanGame(Struct):
     make = function(kernels.make)
     play_until = function(play_until)
     judge = function(kernels.judge)
+
+
+def new_plan_game(tables: Tables, judge: Judge) -> PlanGame:
+    """Returns a game on `tables` with a state of its own."""
+    block, state = pooled_state(tables)
+    return PlanGame(tables=tables, state=state, options=new_options(), block=block, scoring=make_scoring(judge))
 
 
 def play_plan(game: PlanGame, plan: Plan, moves: NDArray[np.int8]) -> None:

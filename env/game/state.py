@@ -89,12 +89,13 @@ def _arrays(tables: Tables) -> dict[str, NDArray[Any]]:
         "buffer": np.zeros(buffers, HOLDING),
         "step": np.zeros(steps, STEP),
         "holders": np.zeros(buffers + 1, np.int64),
-        "residency": np.zeros(most_copies(tables), RESIDENCY),
-        "copy": np.zeros(most_copies(tables), COPY),
-        "queue": np.zeros(accesses + 1, PENDING),
         "untouched": np.zeros(UNTOUCHED, GAP),
         "owed": np.zeros(buffers + 1, np.int64),
         "now": np.zeros(1, NOW),
+        # Only their used rows matter: `env/game/current.py` copies no others.
+        "residency": np.zeros(most_copies(tables), RESIDENCY),
+        "copy": np.zeros(most_copies(tables), COPY),
+        "queue": np.zeros(accesses + 1, PENDING),
     }
 
 

@@ -62,6 +62,9 @@ class Program:
       held_since: `[A]` of an operand with which a running collective lets its buffer go, the access with which it took
         hold of it, an operand that it reads or a result that it writes; -1 for all other accesses. None: no collective
         runs beside other instructions.
+      conditional: `[L]` the loop is all branches of a conditional, and those directly inside it are its branches, of
+        which one runs. Each begins with an instruction that does nothing, and all count as one pass. None: no
+        conditional.
       provenance: origin of the program: model, versions, flags.
     """
 
@@ -96,6 +99,7 @@ class Program:
     keeps_layout: NDArray[np.bool_] | None = None
     variants: tuple[Variant, ...] = ()
     held_since: NDArray[np.int32] | None = None
+    conditional: NDArray[np.bool_] | None = None
     provenance: dict[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -130,6 +134,14 @@ class Program:
             return np.zeros((0, 2), np.int64)
         last = {int(self.held_since[a]): int(a) for a in np.flatnonzero(self.held_since >= 0)}
         return np.array(sorted(last.items()), np.int64).reshape(-1, 2)
+
+    @property
+    def loop_kinds(self) -> list[str]:
+        """What each loop stands for: `loop`, `conditional` (all its branches) or `branch`."""
+        if self.conditional is None:
+            return ["loop"] * len(self.loop_trips)
+        inside = np.append(self.conditional, False)[self.loop_parent]
+        return np.where(self.conditional, "conditional", np.where(inside, "branch", "loop")).tolist()
 
     @cached_property
     def weight(self) -> NDArray[np.float64]:
@@ -213,6 +225,8 @@ def problem_dict(program: Program) -> dict[str, Any]:
     if program.held_since is not None:
         held = np.flatnonzero(program.held_since >= 0)
         sections["held"] = {"access": held.tolist(), "since": program.held_since[held].tolist()}
+    if program.conditional is not None:
+        sections["conditionals"] = {"loop": np.flatnonzero(program.conditional).tolist()}
     return sections
 
 

@@ -51,6 +51,7 @@ def check_columns(program: Program, document: Document) -> None:
     if np.any(np.diff(program.schedule_index) <= 0):
         raise document.error("instructions.schedule_index", "does not increase")
     _check_loops(program, document)
+    _check_conditionals(program, document)
     _check_definitions(program, document)
     _check_held(program, document)
 
@@ -65,6 +66,16 @@ def _check_loops(program: Program, document: Document) -> None:
         inside[first : last + 1] = index
     if not np.array_equal(inside, program.loop):
         raise document.error("instructions.loop", "does not agree with `loops.first` and `loops.last`")
+
+
+def _check_conditionals(program: Program, document: Document) -> None:
+    """Checks that a conditional is its branches, and that each of these counts once."""
+    for loop in [] if program.conditional is None else np.flatnonzero(program.conditional).tolist():
+        branches = np.flatnonzero(program.loop_parent == loop)
+        if np.any(program.loop_trips[[loop, *branches]] != 1):
+            raise document.error(f"loops.trips[{loop}]", "is not 1 for a conditional and its branches")
+        if np.any(program.loop[program.loop_first[loop] : program.loop_last[loop] + 1] == loop) or not len(branches):
+            raise document.error("conditionals.loop", f"names loop {loop}, which has instructions outside its branches")
 
 
 def _check_definitions(program: Program, document: Document) -> None:

@@ -22,7 +22,9 @@ PROGRAM_FORMAT = "mallocmuzero-program"
 PROGRAM_VERSION = 2
 # Of a program in which collectives run beside other instructions, and so hold buffers. All else is version 2.
 HELD_VERSION = 3
-_VERSIONS = (1, PROGRAM_VERSION, HELD_VERSION)
+# Of a program with conditionals, whether or not it has what version 3 has.
+CONDITIONAL_VERSION = 4
+_VERSIONS = (1, PROGRAM_VERSION, HELD_VERSION, CONDITIONAL_VERSION)
 
 # Types of the columns, by attribute of `Program`; `int32` where there is none.
 _COLUMN_TYPES: dict[str, type] = {
@@ -47,7 +49,7 @@ def write_program(program: Program, path: str | os.PathLike[str], module: bytes 
     """
     document: dict[str, Any] = {
         "format": PROGRAM_FORMAT,
-        "version": PROGRAM_VERSION if program.held_since is None else HELD_VERSION,
+        "version": _version(program),
         "sha256": program.sha256,
         "name": program.name,
         "family": program.family,
@@ -86,7 +88,8 @@ def read_program(path: str | os.PathLike[str]) -> Program:
         target=_parse_target(document),
         compiler=document.get("compiler", dict),
         provenance=document.get("provenance", dict),
-        held_since=_parse_held(document, len(columns["access_buffer"])) if fields["version"] == HELD_VERSION else None,
+        held_since=_parse_held(document, len(columns["access_buffer"])) if "held" in fields else None,
+        conditional=_parse_conditional(document, len(columns["loop_trips"])) if "conditionals" in fields else None,
         **columns,
     )
     check_columns(program, document)
@@ -155,6 +158,21 @@ def _parse_held(document: Document, accesses: int) -> NDArray[np.int32]:
             raise document.error(f"held.{key}[{index}]", f"is {column[index]}, outside 0..{accesses - 1}")
     since[columns[0]] = columns[1]
     return since
+
+
+def _version(program: Program) -> int:
+    if program.conditional is not None:
+        return CONDITIONAL_VERSION
+    return PROGRAM_VERSION if program.held_since is None else HELD_VERSION
+
+
+def _parse_conditional(document: Document, loops: int) -> NDArray[np.bool_]:
+    column = document.column(document.get("conditionals", dict), "conditionals", "loop", np.int32)
+    for index in np.flatnonzero((column < 0) | (column >= loops))[:1]:
+        raise document.error(f"conditionals.loop[{index}]", f"is {column[index]}, outside 0..{loops - 1}")
+    conditional = np.zeros(loops, bool)
+    conditional[column] = True
+    return conditional
 
 
 def _parse_keeps_layout(document: Document, program: Program) -> NDArray[np.bool_] | None:

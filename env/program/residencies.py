@@ -69,7 +69,7 @@ def fit_to_loops(
     - It may list the source of a write-back up to a time inside a loop, although the write-back is scheduled before the
       loop and the loop does not use the source. Here the residency ends before the loop.
 
-    A residency that neither repair fits is counted and kept as it is.
+    A residency that neither repair fits is counted and kept as it is. Conditionals and their branches cut none.
 
     Args:
       residencies: `[R, 6]`, columns as in `Mapping`.
@@ -86,6 +86,8 @@ def fit_to_loops(
     for row in rows:
         at_place[row[0], row[3]].append(row)
     for loop in range(len(program.loop_trips) - 1, -1, -1):
+        if _in_conditional(program, loop):
+            continue
         first, last = int(program.loop_first[loop]), int(program.loop_last[loop])
         for row in at_time.within(first, last):
             same_place = at_place[row[0], row[3]]
@@ -105,6 +107,14 @@ def fit_to_loops(
             else:
                 inexpressible["residency that a loop's border cuts"] += 1
     return merge_residencies(np.array(rows, np.int64).reshape(len(rows), len(RESIDENCY_FIELDS)))
+
+
+def _in_conditional(program: Program, loop: int) -> bool:
+    """Returns whether a loop is a conditional or one of its branches."""
+    if program.conditional is None:
+        return False
+    parent = int(program.loop_parent[loop])
+    return bool(program.conditional[loop]) or (parent >= 0 and bool(program.conditional[parent]))
 
 
 class _ByTime:

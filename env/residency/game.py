@@ -13,11 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .changes import PLACEMENTS
-from .observation import STAY_FEATURES, Observer
-from .position import Position
+from .seat import CANDIDATE_FEATURES, CANDIDATES, EVERYTHING, NOTHING, Seat
 
-CANDIDATE_FEATURES = 1 + STAY_FEATURES + PLACEMENTS
 _REST = 2
 
 
@@ -38,78 +35,92 @@ class Sizes(NamedTuple):
 
 
 class Round:
-    """A round from a position, which it changes.
+    """A round at a seat, whose position it changes.
+
+    A round of its own plays on: `Round(...)`, then `play`. In a batch, threads play what the rounds ask for
+    (`seat.play_turns`): `Round(..., begin=False)` and `choose` ask, `take` reads what came of it.
 
     Attributes:
-      candidates: `[K]` numbers of changes; fewer than `K` where the program has fewer.
+      candidates: `[C]` numbers of changes, at most `K`.
       outcomes: `[K + 1]` the reward of each move, 0 for stopping; NaN for one that is not legal.
       legal: `[K + 1]` the moves that change something and have not been made; stopping always is.
       done: the round is over.
+      described: it is over, and all stays of the position have been described since its last move.
     """
 
     def __init__(
-        self, position: Position, observer: Observer, candidates: NDArray[np.int64], sizes: Sizes, most_moves: int
+        self,
+        seat: Seat,
+        candidates: NDArray[np.int64],
+        most_moves: int,
+        seen: bool = False,
+        begin: bool = True,
     ) -> None:
-        """Begins a round. The candidates are judged at once, by the real game."""
-        self.position, self._observer, self.candidates = position, observer, candidates
-        self._sizes, self._most_moves = sizes, most_moves
-        self._begin_s = position.seconds
-        self._made = np.zeros(len(candidates), bool)
+        """Begins a round. The candidates are judged at once, by the real game.
+
+        Args:
+          seat: where it is played.
+          candidates: `[C]` numbers of changes.
+          most_moves: after so many the round is over.
+          seen: all stays of the position have just been described.
+          begin: False leaves the turn to a batch, and `take` to the caller.
+        """
+        self.seat, self.candidates = seat, candidates
+        self._most_moves = most_moves
+        self._begin_s = self._before_s = seat.position.seconds
         self.moves = 0
-        self.done = False
-        self.outcomes = np.full(sizes.actions, np.nan)
-        self.legal = np.zeros(sizes.actions, bool)
-        self._judge()
+        self.done = self.described = False
+        actions = len(seat.turn.candidates) + 1
+        self.outcomes = np.full(actions, np.nan)
+        self.legal = np.zeros(actions, bool)
+        seat.turn.candidates[:] = -1
+        seat.turn.candidates[: len(candidates)] = candidates
+        seat.ask(look=NOTHING if seen else CANDIDATES, judge=True)
+        if begin:
+            seat.play()
+            self.take()
 
     @property
     def gain(self) -> float:
         """The gain of the round so far, in per cent."""
-        return gain(self._begin_s, self.position.seconds)
+        return gain(self._begin_s, self.seat.position.seconds)
 
     def observe(self, out: NDArray[np.float32]) -> None:
         """Fills `out`, an observation, `[Sizes.observation]`."""
-        rows = out[: self._sizes.candidates * CANDIDATE_FEATURES].reshape(self._sizes.candidates, -1)
-        rows[:] = 0.0
-        stays = self._observer.observe()
-        describe(self.position, stays, self.candidates, rows[: len(self.candidates)])
-        rows[: len(self.candidates)][self._made] = 0.0
+        out[:-_REST] = self.seat.turn.rows.reshape(-1)
         out[-_REST:] = 1.0 - self.moves / self._most_moves, np.tanh(self.gain)
 
     def play(self, action: int) -> float:
         """Makes a legal move; returns its reward."""
+        self.choose(action)
+        self.seat.play()
+        return self.take()
+
+    def choose(self, action: int) -> None:
+        """Says which legal move is made next. When it ends the round, all stays of the position are described."""
         if not self.legal[action]:
             raise ValueError(f"move {action} is not legal here")
-        if action == self._sizes.actions - 1:
+        self._before_s = self.seat.position.seconds
+        if action == len(self.legal) - 1:
             self.done = True
-            return 0.0
-        before_s = self.position.seconds
-        self.position.make(int(self.candidates[action]))
-        self._made[action] = True
+            self.seat.ask()
+            return
+        number = int(self.candidates[action])
+        self.seat.turn.candidates[action] = -1
         self.moves += 1
-        self.done = self.moves == self._most_moves
-        if not self.done:
-            self._judge()
-        return gain(before_s, self.position.seconds)
+        self.done = self.described = self.moves == self._most_moves
+        self.seat.ask(number, EVERYTHING if self.done else CANDIDATES, judge=not self.done)
 
-    def _judge(self) -> None:
-        left = np.flatnonzero(~self._made)
-        self.outcomes[:] = np.nan
-        self.outcomes[left] = 100.0 * np.log(self.position.seconds / self.position.outcomes(self.candidates[left]))
-        self.outcomes[-1] = 0.0
-        self.legal[:] = ~np.isnan(self.outcomes)
+    def take(self) -> float:
+        """Reads what a turn has found; returns the reward of its move."""
+        after_s = self.seat.position.seconds
+        if not self.done:
+            self.outcomes[:-1] = 100.0 * np.log(after_s / self.seat.turn.seconds)
+            self.outcomes[-1] = 0.0
+            self.legal[:] = ~np.isnan(self.outcomes)
+        return gain(self._before_s, after_s)
 
 
 def gain(before_s: float, after_s: float) -> float:
     """Returns the gain in per cent, `100 ln(before / after)`."""
     return float(100.0 * np.log(before_s / after_s))
-
-
-def describe(
-    position: Position, stays: NDArray[np.float32], candidates: NDArray[np.int64], out: NDArray[np.float32]
-) -> None:
-    """Fills `out[K, CANDIDATE_FEATURES]` for changes `candidates[K]`, from the features `stays[S, STAY_FEATURES]`."""
-    changes = position.changes
-    out[:, 0] = 1.0
-    out[:, 1 : 1 + STAY_FEATURES] = stays[changes.stay[candidates]]
-    out[:, 1 + STAY_FEATURES :] = 0.0
-    out[np.arange(len(candidates)), 1 + STAY_FEATURES + changes.placement[candidates]] = 1.0

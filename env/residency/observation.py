@@ -8,7 +8,7 @@ it. A stay is described by the mean over its accesses, by its first and by its l
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compiled.kernel import kernel, routine
+from ..compiled.kernel import kernel, routine, vector
 from ..compiled.struct import Struct, array, part, rows
 from ..game.clock import run_seconds
 from ..game.moves import COPY, DROP
@@ -24,6 +24,7 @@ _OWN_FEATURES = KINDS + 3 + PLACEMENTS
 STAY_FEATURES = 3 * ACCESS_FEATURES + _OWN_FEATURES
 # The first of the features that say, by placement, which share of its accesses a change changes.
 CHANGED_SHARE = STAY_FEATURES - PLACEMENTS
+_NO_CHANGES = np.zeros(0, np.int64)
 
 
 class Desk(Struct):
@@ -45,7 +46,7 @@ class Desk(Struct):
     sums: NDArray[np.float64] = rows(np.float64)
 
 
-class _View(Struct):
+class View(Struct):
     """A position and the space for its observation."""
 
     board: Board = part(Board)
@@ -53,7 +54,11 @@ class _View(Struct):
 
 
 class Observer:
-    """Observes positions of one program on one set of tables."""
+    """Observes positions of one program on one set of tables.
+
+    Attributes:
+      view: the position and the observation, for compiled code.
+    """
 
     def __init__(self, position: Position) -> None:
         tables, changes = position.board.game.tables, position.changes
@@ -68,24 +73,44 @@ class Observer:
             sums=np.zeros(ACCESS_FEATURES),
         )
         self._desk.access[:, :STATIC_FEATURES] = static_features(tables, changes.member)
-        self._view = _View(board=position.board, desk=self._desk)
+        self.view = View(board=position.board, desk=self._desk)
 
     def observe(self) -> NDArray[np.float32]:
         """Plays the current game of the position once more and returns `[S, STAY_FEATURES]`, which the next call
         overwrites."""
-        _observe(self._view)
+        look(self.view, False, True, _NO_CHANGES)
+        return self.stays
+
+    @property
+    def stays(self) -> NDArray[np.float32]:
+        """`[S, STAY_FEATURES]` as described last."""
         return self._desk.stay
 
 
-@kernel(_View)
-def _observe(view: _View) -> None:
+@kernel(View, bool, bool, vector(np.int64))
+def look(view: View, finished: bool, every: bool, changes: np.ndarray) -> None:
+    """Describes `every` stay, or those of `changes[K]`, numbers or -1 for none.
+
+    `finished` says that the state of the game is the end of the current one; else that is played once more.
+    """
     board, desk = view.board, view.desk
-    game, current = board.game, board.current
-    game.reset(game.tables, game.state)
-    game.play_until(game.tables, game.state, game.options, current.plan, current.trial_moves, TO_THE_END)
+    game, current, stays = board.game, board.current, board.changes
+    if not finished:
+        game.reset(game.tables, game.state)
+        game.play_until(game.tables, game.state, game.options, current.plan, current.trial_moves, TO_THE_END)
     _survey(board, desk)
-    _describe_accesses(board, desk)
-    _describe_stays(board, desk)
+    unit = _mean_benefit(board)
+    if every:
+        _describe_accesses(board, desk, unit, 0, len(stays.member))
+        for stay in range(len(stays.first)):
+            _describe_stay(board, desk, stay)
+        return
+    for k in range(len(changes)):
+        if changes[k] >= 0:
+            stay = stays.stay[changes[k]]
+            first = stays.first[stay]
+            _describe_accesses(board, desk, unit, first, first + stays.count[stay])
+            _describe_stay(board, desk, stay)
 
 
 @routine
@@ -140,18 +165,23 @@ def _short(x: float, most: float) -> np.float32:
 
 
 @routine
-def _describe_accesses(board: Board, desk: Desk) -> None:
-    """Fills the played features of the accesses."""
+def _mean_benefit(board: Board) -> float:
+    tables, member = board.game.tables, board.changes.member
+    benefits = 0.0
+    for k in range(len(member)):
+        benefits += max(tables.access[member[k]].benefit, 0.0)
+    return benefits / max(len(member), 1) + 1e-30
+
+
+@routine
+def _describe_accesses(board: Board, desk: Desk, unit: float, begin: int, end: int) -> None:
+    """Fills the played features of the accesses from `begin` to before `end`; `unit` is their mean benefit."""
     tables, state, changes = board.game.tables, board.game.state, board.changes
-    plan, moves, member = board.current.plan, board.current.trial_moves, changes.member
+    plan, moves, member = board.current.plan, board.current.moves, changes.member
     count = len(member)
     capacity = float(tables.limits.fast_bytes)
-    benefits = 0.0
-    for k in range(count):
-        benefits += max(tables.access[member[k]].benefit, 0.0)
-    unit = benefits / max(count, 1) + 1e-30
     mean_s = tables.rates.mean_s + 1e-30
-    for k in range(count):
+    for k in range(begin, end):
         access = member[k]
         owner, t = tables.access[access].buffer, tables.access[access].instruction
         is_result = tables.access[access].kind != OPERAND
@@ -203,39 +233,37 @@ def _describe_accesses(board: Board, desk: Desk) -> None:
 
 
 @routine
-def _describe_stays(board: Board, desk: Desk) -> None:
-    """Fills the features of the stays."""
+def _describe_stay(board: Board, desk: Desk, stay: int) -> None:
+    """Fills the features of a stay."""
     tables, changes, plan = board.game.tables, board.changes, board.current.plan
     width = ACCESS_FEATURES
-    steps = tables.limits.instructions
-    for stay in range(len(changes.first)):
-        first, count = changes.first[stay], changes.count[stay]
+    first, count = changes.first[stay], changes.count[stay]
+    for f in range(width):
+        desk.sums[f] = 0.0
+    for k in range(first, first + count):
         for f in range(width):
-            desk.sums[f] = 0.0
+            desk.sums[f] += desk.access[k, f]
+    row = desk.stay[stay]
+    for f in range(width):
+        row[f] = np.float32(desk.sums[f] / count)
+        row[width + f] = desk.access[first, f]
+        row[2 * width + f] = desk.access[first + count - 1, f]
+    own = 3 * width
+    for f in range(KINDS):
+        row[own + f] = changes.kind[stay] == f
+    begin = tables.access[changes.member[first]].instruction
+    end = tables.access[changes.member[first + count - 1]].instruction
+    row[own + KINDS] = np.log(count)
+    row[own + KINDS + 1] = changes.has_result[stay]
+    row[own + KINDS + 2] = _log(100.0 * max(0, end - begin) / tables.limits.instructions)
+    # The share of its accesses whose preference each placement would change.
+    for placement in range(PLACEMENTS):
+        differing = 0
         for k in range(first, first + count):
-            for f in range(width):
-                desk.sums[f] += desk.access[k, f]
-        row = desk.stay[stay]
-        for f in range(width):
-            row[f] = np.float32(desk.sums[f] / count)
-            row[width + f] = desk.access[first, f]
-            row[2 * width + f] = desk.access[first + count - 1, f]
-        own = 3 * width
-        for f in range(KINDS):
-            row[own + f] = changes.kind[stay] == f
-        begin = tables.access[changes.member[first]].instruction
-        end = tables.access[changes.member[first + count - 1]].instruction
-        row[own + KINDS] = np.log(count)
-        row[own + KINDS + 1] = changes.has_result[stay]
-        row[own + KINDS + 2] = _log(100.0 * max(0, end - begin) / steps)
-        # The share of its accesses whose preference each placement would change.
-        for placement in range(PLACEMENTS):
-            differing = 0
-            for k in range(first, first + count):
-                access = changes.member[k]
-                wanted = changes.result[placement]
-                if tables.access[access].kind == OPERAND:
-                    wanted = changes.operand[placement]
-                if plan[access] != wanted:
-                    differing += 1
-            row[own + KINDS + 3 + placement] = differing / count
+            access = changes.member[k]
+            wanted = changes.result[placement]
+            if tables.access[access].kind == OPERAND:
+                wanted = changes.operand[placement]
+            if plan[access] != wanted:
+                differing += 1
+        row[own + KINDS + 3 + placement] = differing / count

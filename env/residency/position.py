@@ -14,7 +14,7 @@ from ..compiled.block import copy_elements
 from ..compiled.kernel import kernel, routine, vector
 from ..compiled.struct import Struct, array, new_record, one, part, rows
 from ..game.catch_up import ALWAYS_PLAYED, FIRST_PLAYED, LAGS, CatchUp, learn, new_catch_up
-from ..game.current import Checkpoints, Current, accept, begin_game, go_back, keep, new_checkpoints, new_current
+from ..game.current import Checkpoints, Current, accept, begin_game, go_back, new_checkpoints, new_current, pass_point
 from ..game.plan import TO_THE_END, Plan, PlanGame
 from .changes import EXTENT, Changes, list_changes, make_change
 
@@ -72,7 +72,7 @@ class Position:
         self.changes = list_changes(game.tables) if changes is None else changes
         shared = played is not None
         if played is None:
-            played = PlayedGame(new_checkpoints(len(plan), len(game.block)), new_current(plan), new_catch_up())
+            played = PlayedGame(new_checkpoints(game), new_current(plan), new_catch_up())
         self.board = Board(
             game=game,
             kept=played.kept,
@@ -110,18 +110,17 @@ class Position:
         """Makes the game of `plan[A]` the current one, and the best."""
         current = self.board.current
         current.plan[:] = current.best_plan[:] = plan
-        self.board.kept.slot[:] = 0
         current.seconds[:] = begin_game(self.board.game, self.board.kept, current)
 
     def outcomes(self, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
         """Returns `[K]` judged seconds after each of the changes `numbers[K]`; NaN for one that changes no move."""
         seconds = np.empty(len(numbers))
-        _outcomes(self.board, numbers, seconds)
+        try_changes(self.board, numbers, seconds)
         return seconds
 
     def make(self, number: int) -> None:
         """Makes a change."""
-        _make(self.board, number)
+        make(self.board, number)
 
     def climb(
         self,
@@ -149,7 +148,7 @@ def _try(board: Board, number: int, to_the_end: bool, allowed: float) -> tuple[i
     """
     game, kept, current, extent = board.game, board.kept, board.current, board.extent
     tables, state, plan = game.tables, game.state, current.plan
-    points, slot = kept.points, kept.slot
+    points = kept.points
     copy_elements(plan, 0, board.before, 0, len(plan))
     make_change(tables, board.changes, number, plan, extent)
     if extent.first < 0:
@@ -172,9 +171,9 @@ def _try(board: Board, number: int, to_the_end: bool, allowed: float) -> tuple[i
             if until == last + 1 and not (passed < len(points) and access >= points[passed]):
                 continue
         while passed < len(points) and access >= points[passed]:
-            keep(game, kept, 1 - slot[passed], passed)
+            pass_point(game, kept, passed, extent.first)
             if points[passed] > last and lag < LAGS:
-                board.behind[lag] = kept.rewards[slot[passed], passed] - state.now.reward
+                board.behind[lag] = kept.rewards[0, passed] - state.now.reward
                 if not to_the_end and board.behind[lag] > allowed + board.limits.regained[0, lag]:
                     return point, lag, _GIVEN_UP
                 lag += 1
@@ -195,19 +194,27 @@ def _is_same(board: Board) -> bool:
 
 
 @kernel(Board, vector(np.int64), vector(np.float64))
-def _outcomes(board: Board, numbers: np.ndarray, seconds: np.ndarray) -> None:
+def try_changes(board: Board, numbers: np.ndarray, seconds: np.ndarray) -> None:
+    """Fills `seconds[K]` with the judged seconds after each of the changes `numbers[K]`; NaN for one that changes no
+    move, or that is below 0."""
     plan = board.current.plan
     for k in range(len(numbers)):
+        seconds[k] = np.nan
+        if numbers[k] < 0:
+            continue
         _, _, judged = _try(board, numbers[k], True, 0.0)
-        seconds[k] = np.nan if judged < 0.0 else judged
+        if judged > 0.0:
+            seconds[k] = judged
         copy_elements(board.before, 0, plan, 0, len(plan))
 
 
-@kernel(Board, int)
-def _make(board: Board, number: int) -> None:
+@kernel(Board, int, returns=bool)
+def make(board: Board, number: int) -> bool:
+    """Makes a change. Returns whether it changes a move: the state is then the end of the current game."""
     point, _, judged = _try(board, number, True, 0.0)
     if judged > 0.0:
-        accept(board.kept, board.current, point, judged)
+        accept(board.kept, board.current, point, board.extent.first, judged)
+    return bool(judged > 0.0)
 
 
 @kernel(Board, vector(np.int64), vector(np.float64), float, types.npy_rng, returns=int)
@@ -233,7 +240,7 @@ def _climb(
                 limits.played[0] += 1
                 learn(limits.regained, board.behind, lags, judged - seconds[0], limits.played[0])
             if judged <= seconds[0] + allowed:
-                accept(board.kept, board.current, point, judged)
+                accept(board.kept, board.current, point, board.extent.first, judged)
                 continue
         copy_elements(board.before, 0, plan, 0, len(plan))
     return games

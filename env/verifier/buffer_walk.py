@@ -2,7 +2,8 @@
 
 Events come in program order: accesses read and write, copies read when they are issued and write when they are
 complete. The state says only whether a place holds the current value, per byte segment. The body of a loop is walked
-until the state at its start also holds at its end.
+until the state at its start also holds at its end. Each branch of a conditional is walked from the state before all of
+them, and what holds after the conditional is what holds after every branch.
 """
 
 from collections.abc import Sequence
@@ -15,6 +16,8 @@ from .resident_intervals import ResidentIntervals
 from .value_state import NEVER_FILLED, NEVER_WRITTEN, Stale, State
 from .violation import Kind, Report
 
+_NOT_TAKEN = "its residency does not last from before the conditional to the branch"
+_NOT_LEFT = "not every branch of a conditional leaves it there"
 _LOOP_END = "its residency does not last from one iteration to the next"
 
 
@@ -113,7 +116,8 @@ class BufferWalk:
             end = index
             while end < len(events) and self._loops.is_within(events[end].loop, inner):
                 end += 1
-            state = self._loop(events[index:end], state, inner)
+            walk = self._conditional if inner in self._loops.branches else self._loop
+            state = walk(events[index:end], state, inner)
             index = end
         return state
 
@@ -133,6 +137,40 @@ class BufferWalk:
             entry = start
         self._found = found + self._found
         return end
+
+    def _conditional(self, events: list[Event], entry: State, loop: int) -> State:
+        """Walks the branches of a conditional; returns the state in which a place is current if it is after each."""
+        ends = []
+        for branch in self._loops.branches[loop]:
+            inside = [event for event in events if self._loops.is_within(event.loop, branch)]
+            ends.append(self._body(inside, self._taken(entry, loop, branch), branch))
+        left = max(ends, key=lambda end: end.version).copy()
+        left.replaced = frozenset().union(*(end.replaced for end in ends))
+        for segment in self._segments:
+            left.hbm[segment] = next((end.hbm[segment] for end in ends if end.hbm[segment] is not None), None)
+        for index, interval in enumerate(self._resident.intervals):
+            if not interval.first <= self._loops.last[loop] <= interval.last:
+                continue
+            for branch, end in zip(self._loops.branches[loop], ends, strict=True):
+                place = self._resident.at(interval.offset, interval.segment, self._loops.last[branch])
+                left.fast[index] = Stale(_NOT_LEFT) if place < 0 else end.fast[place]
+                if left.fast[index] is not None:
+                    break
+        return left
+
+    def _taken(self, entry: State, loop: int, branch: int) -> State:
+        """Returns the state at the start of a branch: that before the conditional, whatever other branches did."""
+        start = entry.copy()
+        first, opening = self._loops.first[branch], self._loops.first[loop]
+        for index, interval in enumerate(self._resident.intervals):
+            start.fast[index] = Stale(_NOT_TAKEN)
+            if interval.first <= first <= interval.last:
+                place = self._resident.at(interval.offset, interval.segment, opening - 1)
+                if place < 0:  # A prefetch that is due right before the conditional fills what begins with it.
+                    place = self._resident.at(interval.offset, interval.segment, opening)
+                if place >= 0:
+                    start.fast[index] = entry.fast[place]
+        return start
 
     def _meet(self, entry: State, end: State, loop: int) -> State:
         """Returns the state in which a place is current if it is so both at `entry` and at the loop's end.

@@ -83,6 +83,7 @@ class LoopNest:
       parent, first, last: per loop, the enclosing loop or -1; first and last instruction.
       of_instruction: `[T]` innermost loop of an instruction, or -1.
       of_gap: `[T + 1]` innermost loop around the gap before an instruction, or -1.
+      branches: of each loop that is a conditional, the loops that are its branches, in order.
     """
 
     def __init__(self, program: Program) -> None:
@@ -90,6 +91,8 @@ class LoopNest:
         self.first = program.loop_first.tolist()
         self.last = program.loop_last.tolist()
         self.of_instruction = program.loop.tolist()
+        conditional = [] if program.conditional is None else np.flatnonzero(program.conditional).tolist()
+        self.branches = {loop: np.flatnonzero(program.loop_parent == loop).tolist() for loop in conditional}
         around = [-1, *self.of_instruction, -1]
         self.of_gap = [self._common(a, b) for a, b in pairwise(around)]
 

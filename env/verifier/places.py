@@ -9,6 +9,7 @@ from bisect import bisect_left
 import numpy as np
 from numpy.typing import NDArray
 
+from ..program.mapping import WRITE_BACK
 from ..program.program import Program
 from ..program.target import Target
 from .violation import Kind, Report
@@ -75,6 +76,35 @@ def check_overlaps(residencies: NDArray[np.int64], report: Report) -> None:
         lows.insert(index, offset + low)
         active.insert(index, (offset + high, row))
         heapq.heappush(leaving, (end, offset + low))
+
+
+def check_entries(program: Program, residencies: NDArray[np.int64], copies: NDArray[np.int64], report: Report) -> None:
+    """Reports prefetches that fill bytes right before a conditional which another buffer takes into a branch.
+
+    What is there before a conditional is there at the start of each branch. A prefetch that is issued and complete
+    right before it writes at that very moment, although its residency begins with the first branch.
+    """
+    for loop in [] if program.conditional is None else np.flatnonzero(program.conditional).tolist():
+        first = int(program.loop_first[loop])
+        branches = program.loop_first[program.loop_parent == loop].tolist()
+        start, end = residencies[:, 1], residencies[:, 2]
+        before = residencies[(start < first) & (first - 1 <= end)]
+        taken = [row for t in branches for row in residencies[(start <= t) & (t <= end)].tolist()]
+        kept = [row for row in before.tolist() if any(other[:1] + other[3:4] == row[:1] + row[3:4] for other in taken)]
+        now = (copies[:, 1] != WRITE_BACK) & (copies[:, 2] == first - 1) & (copies[:, 3] == first)
+        for copy in copies[now]:
+            for filled in residencies[(residencies[:, 0] == copy[0]) & (start == first)].tolist():
+                low, high = filled[3] + max(filled[4], int(copy[4])), filled[3] + min(filled[5], int(copy[5]))
+                other = next((o for o in kept if low < o[3] + o[5] and o[3] + o[4] < high), None)
+                if other is None or low >= high:
+                    continue
+                report.add(
+                    Kind.OVERLAP,
+                    f"{report.copy_row(copy)} fills bytes {low}..{high} of fast memory, where a branch finds "
+                    f"{report.buffer(other[0])}.",
+                    first,
+                    int(copy[0]),
+                )
 
 
 def check_scoped(program: Program, residencies: NDArray[np.int64], report: Report) -> None:

@@ -4,7 +4,7 @@ Each rule of docs/formats.md is checked in one file, and `violation.py` lists th
 
 - `well_formed.py`: shapes and types of the arrays; buffers, byte ranges and times that exist.
 - `places.py`: alignment, capacity, overlaps in fast memory, reserved bytes.
-- `windows.py`: copies in flight at once, borders of loops, cross-program prefetches.
+- `windows.py`: copies in flight at once, borders of loops and branches, cross-program prefetches.
 - `dataflow.py`: every access, copy and program output finds the current value of its buffer, which
   `buffer_walk.py` follows through HBM and fast memory.
 - `holds.py`: buffers lie still while a running collective reads or writes them.
@@ -16,7 +16,7 @@ from ..program.program import Program
 from ..program.target import Target
 from .dataflow import check_dataflow
 from .holds import check_memories
-from .places import check_overlaps, check_places, check_scoped
+from .places import check_entries, check_overlaps, check_places, check_scoped
 from .violation import Kind, Report, VerificationError, Violation
 from .well_formed import check_shapes, sound_copies, sound_residencies
 from .windows import check_copy_limits, check_cross_program, check_loop_borders
@@ -44,6 +44,7 @@ def verify(program: Program, target: Target, mapping: Mapping) -> list[Violation
         copies = sound_copies(program, mapping.copies, report)
         check_places(program, target, residencies, report)
         check_overlaps(residencies, report)
+        check_entries(program, residencies, copies, report)
         check_scoped(program, residencies, report)
         check_copy_limits(program, target, copies, report)
         check_loop_borders(program, residencies, copies, report)

@@ -47,32 +47,53 @@ def check_loop_borders(
     (`ends_inside`). It is apart if no instruction of the loop runs while it is in flight, from a start before or at the
     loop's end: `end <= first` or `last <= start`. It covers the loop if it is in flight throughout: `start < first` and
     `last < end`.
+
+    A copy inside a conditional is inside one of its branches. A residency may cover a part of a conditional: each
+    branch begins with what was there before all of them (`buffer_walk.py`).
     """
-    for loop, (first, last) in enumerate(zip(program.loop_first.tolist(), program.loop_last.tolist(), strict=True)):
-        start, end = residencies[:, 1], residencies[:, 2]
-        apart, inside = (end < first) | (last < start), (first <= start) & (end <= last)
-        for row in np.flatnonzero(~(apart | inside | ((start <= first) & (last <= end)))):
-            border = last if start[row] < first else first
-            if _is_held(residencies, residencies[row], border):
-                continue
-            report.add(
-                Kind.RESIDENCY_LOOP,
-                f"{report.residency(residencies[row])} covers a part of loop {loop}, which is instructions "
-                f"{first}..{last}, and something outside it, but is not there at instruction {border}.",
-                start[row],
-                residencies[row, 0],
-            )
+    first, last = program.loop_first, program.loop_last
+    for loop in range(len(first)):
+        if _conditional_of(program, loop) < 0:
+            _check_residencies(loop, int(first[loop]), int(last[loop]), residencies, report)
         start, end = copies[:, 2], copies[:, 3]
-        apart = (end <= first) | (last <= start)
-        inside = (first <= start) & ((end <= last) | ((start < last) & (end == last + 1)))
-        for row in np.flatnonzero(~(apart | inside | ((start < first) & (last < end)))):
+        apart = (end <= first[loop]) | (last[loop] <= start)
+        bodies = np.flatnonzero(program.loop_parent == loop) if _conditional_of(program, loop) == loop else [loop]
+        inside = np.zeros(len(copies), bool)
+        for body in bodies:
+            ends_inside = (end <= last[body]) | ((start < last[body]) & (end == last[body] + 1))
+            inside |= (first[body] <= start) & ends_inside
+        for row in np.flatnonzero(~(apart | inside | ((start < first[loop]) & (last[loop] < end)))):
             report.add(
                 Kind.COPY_LOOP,
                 f"{report.copy_row(copies[row])} crosses the border of loop {loop}, which is instructions "
-                f"{first}..{last}.",
-                start[row] if first <= start[row] else first,
+                f"{first[loop]}..{last[loop]}.",
+                start[row] if first[loop] <= start[row] else first[loop],
                 copies[row, 0],
             )
+
+
+def _conditional_of(program: Program, loop: int) -> int:
+    """Returns the conditional that a loop is, or is a branch of; -1 if it is a loop proper."""
+    if program.conditional is None:
+        return -1
+    parent = int(program.loop_parent[loop])
+    return loop if program.conditional[loop] else parent if parent >= 0 and program.conditional[parent] else -1
+
+
+def _check_residencies(loop: int, first: int, last: int, residencies: NDArray[np.int64], report: Report) -> None:
+    start, end = residencies[:, 1], residencies[:, 2]
+    apart, inside = (end < first) | (last < start), (first <= start) & (end <= last)
+    for row in np.flatnonzero(~(apart | inside | ((start <= first) & (last <= end)))):
+        border = last if start[row] < first else first
+        if _is_held(residencies, residencies[row], border):
+            continue
+        report.add(
+            Kind.RESIDENCY_LOOP,
+            f"{report.residency(residencies[row])} covers a part of loop {loop}, which is instructions "
+            f"{first}..{last}, and something outside it, but is not there at instruction {border}.",
+            start[row],
+            residencies[row, 0],
+        )
 
 
 def _is_held(residencies: NDArray[np.int64], row: NDArray[np.int64], instruction: int) -> bool:

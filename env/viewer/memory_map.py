@@ -129,8 +129,11 @@ def _rectangles(
 
 
 def _mark_loops(axis: Axes, program: Program, edges: NDArray[np.float64]) -> None:
-    """Shades the time of each loop and writes its trip count above."""
-    for trips, first, last in zip(program.loop_trips, program.loop_first, program.loop_last, strict=True):
+    """Shades the time of each loop, conditional and branch, and says above what it is; of a loop, its trip count."""
+    spans = zip(program.loop_kinds, program.loop_trips, program.loop_first, program.loop_last, strict=True)
+    for kind, trips, first, last in spans:
         axis.axvspan(edges[first], edges[last + 1], color="#000000", alpha=0.05, linewidth=0)
         middle, top = (edges[first] + edges[last + 1]) / 2, axis.get_ylim()[1]
-        axis.text(middle, top, f"loop, {format_number(trips)} trips", ha="center", va="bottom", fontsize=9)
+        words = {"loop": f"loop, {format_number(trips)} trips", "conditional": "conditional"}.get(kind)
+        if words is not None:
+            axis.text(middle, top, words, ha="center", va="bottom", fontsize=9)

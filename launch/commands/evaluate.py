@@ -32,11 +32,10 @@ def run(arguments: argparse.Namespace) -> int:
     from ...env.errors import UserError
     from ..run.directory import RunDirectory
     from ..run.url import is_url, local_run
-    from ..session.compiled import compile_evaluation
-    from ..session.report import evaluate_run, evaluations_table
-    from ..start import needs
-    from ..terminal.compiling import Compiling, compile_kernels
-    from ..terminal.console import show_table
+    from ..session.compiled import compile_evaluation, evaluation_kernels
+    from ..session.report import evaluate_run, show_evaluations
+    from ..terminal.compiling import Compiling
+    from ..terminal.mode import say
 
     check_json(arguments)
     names = arguments.workload
@@ -47,16 +46,17 @@ def run(arguments: argparse.Namespace) -> int:
     if not is_url(arguments.run_dir):
         RunDirectory(arguments.run_dir).open()  # raises before anything is compiled
     programs = [workloads.load(name) for name in names]
-    compile_kernels(needs.EVALUATE)
 
-    def compile_networks(config: "TrainConfig", simulations: int) -> None:
-        with Compiling() as compiling, compiling.networks("policy and search"):
-            compile_evaluation(config, len(programs), simulations)
+    def compile_all(config: "TrainConfig", simulations: int) -> None:
+        with Compiling() as compiling:
+            compiling.kernels(evaluation_kernels(config))
+            with compiling.networks("policy and search"):
+                compile_evaluation(config, len(programs), simulations)
 
     with local_run(arguments.run_dir) as run_dir:
-        rows = evaluate_run(run_dir, programs, arguments.simulations, compile_networks)
+        rows = evaluate_run(run_dir, programs, arguments.simulations, compile_all, progress=say)
     if arguments.json is not None:
         write_json([row.as_json() for row in rows], arguments.json)
     if arguments.json != "-":
-        show_table(evaluations_table(rows))
+        show_evaluations(rows)
     return 0

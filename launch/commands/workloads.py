@@ -145,11 +145,11 @@ def _print_table(entries: list[dict[str, Any]]) -> None:
 
     table = Table(
         title="Workloads: XLA's own mapping in us, steady; in % of it: tuned (XLA's best flags), bound, floor; "
-        "fast: % of its bytes that are in fast memory; gain: % possible under robust"
+        "near: % of accessed bytes in fast memory; gain: % possible under robust"
     )
     for heading in ("name", "split", "target"):
         table.add_column(heading, no_wrap=True)
-    for heading in ("instr.", "decisions", "fast"):
+    for heading in ("instr.", "decisions", "near"):
         table.add_column(heading, justify="right", no_wrap=True)
     for model in ("msa", "cycles"):
         for heading in (model, "tuned", "bound", "floor"):

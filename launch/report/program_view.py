@@ -48,6 +48,7 @@ def program_view(program: Program) -> dict[str, Any]:
             "kind": program.access_kind.tolist(),
         },
         "loops": {
+            "kind": program.loop_kinds,
             "trips": program.loop_trips.tolist(),
             "first": program.loop_first.tolist(),
             "last": program.loop_last.tolist(),

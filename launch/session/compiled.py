@@ -29,6 +29,11 @@ def training_kernels(config: TrainConfig) -> tuple[str, ...]:
     return (*needs.TRAIN, *(needs.ANNEAL_LINES if config.actor.annealing.accesses else ()))
 
 
+def evaluation_kernels(config: TrainConfig) -> tuple[str, ...]:
+    """Returns the kernels of the evaluation of a run."""
+    return (*needs.RESIDENCY, *needs.EVALUATE) if config.actor.decisions == RESIDENCY else needs.EVALUATE
+
+
 @keeping_networks()
 def compile_play(config: TrainConfig) -> None:
     """Compiles the actors' search."""

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.table import Table
 
 from ...actors.evaluate.evaluate import Evaluation, evaluate_mapping, evaluate_references
@@ -60,6 +61,7 @@ def evaluate_run(
     programs: Sequence[Program],
     simulations: int | None = None,
     compile_networks: Callable[[TrainConfig, int], None] | None = None,
+    progress: Callable[[str], None] = lambda line: None,
 ) -> list[Row]:
     """Plays programs with the agent of a run's last checkpoint, beside the reference players.
 
@@ -68,6 +70,7 @@ def evaluate_run(
       programs: programs to play; the agent need not have seen them.
       simulations: simulations per move of the search; None for the run's own setting.
       compile_networks: called before anything is timed, with the run's configuration and the simulations.
+      progress: called with a line about what begins.
 
     Raises:
       UserError: there is no whole checkpoint of this version.
@@ -80,7 +83,8 @@ def evaluate_run(
     trained = {program.sha256 for program in run.programs(manifest)}
     best = BestMappings([program for program in programs if program.sha256 in trained], config.actor)
     best.load(run.best)
-    return [row_of(e) for e in evaluate_all(config, network, params, programs, best=best, simulations=simulations)]
+    evaluations = evaluate_all(config, network, params, programs, best=best, simulations=simulations, progress=progress)
+    return [row_of(evaluation) for evaluation in evaluations]
 
 
 def _simulations(config: TrainConfig, simulations: int | None) -> int:
@@ -96,6 +100,7 @@ def evaluate_all(
     *,
     best: BestMappings,
     simulations: int | None,
+    progress: Callable[[str], None] = lambda line: None,
 ) -> list[Evaluation]:
     """Returns all evaluations, program by program: references, agent, best of training, better of agent and XLA.
 
@@ -105,14 +110,19 @@ def evaluate_all(
       programs: programs to play.
       best: the best mappings of training.
       simulations: simulations per move of the search; None for the run's own setting.
+      progress: called with a line about what begins.
     """
+    played = programs[0].name if len(programs) == 1 else f"{len(programs)} programs"
     simulations = _simulations(config, simulations)
     compile_evaluation(config, len(programs), simulations)
     search = evaluation_search(config, simulations)
+    progress(f"{played}: the policy plays")
     policy = evaluate_agent(config, network, params, programs, None)
+    progress(f"{played}: the search plays, {simulations} simulations a move")
     searched = evaluate_agent(config, network, params, programs, search)
     evaluations = []
-    for program, by_policy, by_search in zip(programs, policy, searched, strict=True):
+    for number, (program, by_policy, by_search) in enumerate(zip(programs, policy, searched, strict=True), start=1):
+        progress(f"{program.name}: beside the references ({number} of {len(programs)})")
         agent, judge = [by_policy, by_search], config.actor.judge(program)
         if program.name in best:
             agent.append(evaluate_mapping(judge, best[program.name].mapping, BEST_OF_TRAINING))
@@ -159,6 +169,37 @@ def evaluations_table(rows: Iterable[Row]) -> Table:
     return table
 
 
+def means_table(rows: Iterable[Row]) -> Table | None:
+    """Returns the table of what each solver comes to over several programs; None for one, or where none compare.
+
+    It has the solvers that played all programs with a production mapping.
+    """
+    ratios: dict[str, list[float]] = {}
+    for row in rows:
+        if row.production_us:
+            ratios.setdefault(row.solver, []).append(row.latency_us / row.production_us)
+    most = max(map(len, ratios.values()), default=0)
+    if most < 2:
+        return None
+    table = Table(title=f"Over {most} programs, of production")
+    table.add_column("solver", no_wrap=True)
+    for heading in ("geometric mean", "best", "worst"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for solver, found in ratios.items():
+        if len(found) == most:
+            mean = float(np.exp(np.mean(np.log(found))))
+            table.add_row(solver, *(percent(ratio) for ratio in (mean, min(found), max(found))))
+    return table
+
+
+def show_evaluations(rows: Sequence[Row]) -> None:
+    """Prints the table of the evaluation, and under it what it comes to over several programs."""
+    show_table(evaluations_table(rows))
+    means = means_table(rows)
+    if means is not None:
+        show_table(means)
+
+
 def finish(session: Session, params: Params) -> list[Row]:
     """Evaluates a run that has ended, prints the table, and writes mappings and pictures to the run directory.
 
@@ -175,7 +216,7 @@ def finish(session: Session, params: Params) -> list[Row]:
     written = []
     for program in programs:
         written += _write_best(run, program, [e for e in evaluations if e.program == program.name])
-    show_table(evaluations_table(rows))
+    show_evaluations(rows)
     for path in written:
         show_line(f"wrote {path}")
     show_line(f"report: mallocmuzero report {run.name} -o report.html")

@@ -26,7 +26,14 @@ XLA = (*DECODE, *FILL, *PHYSICS, "env.game.kernels:reset,advance")
 # The game that follows a mapping, with one choice put back at a time.
 REPORT = ("env.game.plan:play_until", *GAME)
 # The residency game.
-CHANGES = ("env.residency.position", "env.residency.observation", "env.game.current:begin_game", *STAYS, *PLANS)
+CHANGES = (
+    "env.residency.position",
+    "env.residency.observation",
+    "env.residency.seat",
+    "env.game.current:begin_game",
+    *STAYS,
+    *PLANS,
+)
 # The policy proposes changes, and a walk goes on from there.
 GUIDED = (*DECODE, "env.residency.observation", "env.residency.position:_climb", *STAYS, *WALK)
 # Lines of play, the exact outcomes of their moves, and the reference players of a report.

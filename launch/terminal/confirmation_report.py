@@ -1,5 +1,6 @@
 """Reports a confirmation: as the JSON object of docs/json.md, and as text."""
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -189,9 +190,10 @@ def lines_of(result: dict[str, Any]) -> Iterator[str]:
             "in HBM as fast, so it is no judge (docs/physics-of-extraction.md)"
         )
     if result["untold"] is not None:
+        more = f"--minutes {math.ceil(2 * result['minutes'])}" if "minutes" in result else "more time"
         yield (
-            f"not kept: {result['untold']}, which seemed best: there was no time to learn its cycles. Give more "
-            "--minutes, or --objective msa, which lets msa decide alone"
+            f"not kept: {result['untold']}, which seemed best: there was no time to learn its cycles. Give {more}, or "
+            "--objective msa, which lets msa decide alone"
         )
     if result["kept"] is None and result["untold"] is not None:
         yield "XLA's default stays: the compiler confirmed nothing better, and the options say nothing"

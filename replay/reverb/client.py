@@ -203,6 +203,8 @@ class ReverbReplay:
             raise ReplayTimeout(
                 f"the replay server at {self._address} did not answer in {_INFO_TIMEOUT_S} s"
             ) from error
+        except RuntimeError as error:  # all that Reverb has no name for, such as a connection that a death cuts off
+            raise ReplayTimeout(f"the replay server at {self._address} did not answer: {error}") from error
         if TABLE not in tables:
             raise UserError(f"replay server {self._address}: has no table {TABLE!r}; it is another project's server")
         return tables[TABLE]

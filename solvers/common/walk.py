@@ -16,7 +16,16 @@ from ...env.compiled.kernel import kernel, routine, vector
 from ...env.compiled.sorting import first_above
 from ...env.compiled.struct import Struct, array, new_record, rows
 from ...env.game.catch_up import ALWAYS_PLAYED, FIRST_PLAYED, LAGS, CatchUp, learn, new_catch_up
-from ...env.game.current import Checkpoints, Current, accept, begin_game, go_back, keep, new_checkpoints, new_current
+from ...env.game.current import (
+    Checkpoints,
+    Current,
+    accept,
+    begin_game,
+    go_back,
+    new_checkpoints,
+    new_current,
+    pass_point,
+)
 from ...env.game.moves import COPY, DROP, NO_COPY, NUM_MOVES
 from ...env.game.plan import (
     CROSS_PROGRAM_FETCH,
@@ -89,7 +98,7 @@ class Walk:
         """Plays `plan`. The walk keeps to the tables that `task` uses now."""
         self._task, self.plan_tables = task, task.plan_tables
         self._settings = new_record(_SETTINGS, **search._asdict())
-        self._kept = new_checkpoints(len(task.tables.access), len(task.block))
+        self._kept = new_checkpoints(task.plan_game)
         self._drawing = Drawing(
             free=task.free,
             cumulative=_cumulative(task.tables, task.free, search.uniform),
@@ -145,7 +154,6 @@ class Walk:
     def restore(self, state: dict[str, Any]) -> None:
         """Restores what `state` returned."""
         self.plan[:] = plan_of_digits(state["plan"])
-        self._kept.slot[:] = 0
         self._current.seconds[0] = self._play()
         self.best_plan[:] = plan_of_digits(state["best_plan"])
         self._current.seconds[1] = float(state["best_s"])
@@ -226,7 +234,7 @@ def _steps(
 ) -> None:
     """Tries `games` changes. With `probe` they are single, none is kept, and `deltas` receives their differences."""
     tables, state = game.tables, game.state
-    points, rewards, slot = kept.points, kept.rewards, kept.slot
+    points, rewards = kept.points, kept.rewards
     plan, moves, trial_moves, seconds = current.plan, current.moves, current.trial_moves, current.seconds
     behind = drawing.behind
     for number in range(games):
@@ -256,9 +264,9 @@ def _steps(
                 if same:
                     break  # the preferences differ, the moves do not
             while passed < len(points) and access >= points[passed]:
-                keep(game, kept, 1 - slot[passed], passed)
+                pass_point(game, kept, passed, first)
                 if points[passed] > last and lag < LAGS:
-                    behind[lag] = rewards[slot[passed], passed] - state.now.reward
+                    behind[lag] = rewards[0, passed] - state.now.reward
                     given_up = given_up or (not to_the_end and behind[lag] > allowed + limits.regained[0, lag])
                     lag += 1
                 passed += 1
@@ -281,7 +289,7 @@ def _steps(
             limits.played[0] += 1
             learn(limits.regained, behind, lag, worse, limits.played[0])
         if worse <= allowed:
-            accept(kept, current, point, judged)
+            accept(kept, current, point, first, judged)
         else:
             _restore(drawing, plan, count)
 

@@ -164,7 +164,7 @@ class MemoryPanel extends Panel {
   // Shades the loops, below all else; or names them, above all.
   paintLoops(pen, named) {
     const { timeline, mapping } = this;
-    const { trips, first, last } = timeline.program.loops;
+    const { kind, trips, first, last } = timeline.program.loops;
     trips.forEach((count, loop) => {
       const left = this.px(timeline.at(mapping, first[loop])), right = this.px(timeline.at(mapping, last[loop] + 1));
       if (right < GUTTER || left > GUTTER + this.width) return;
@@ -173,7 +173,8 @@ class MemoryPanel extends Panel {
         pen.fillRect(left, 0, right - left, this.floor);
         return;
       }
-      const text = `loop, ${many(count, "trip")}`, from = Math.max(left, GUTTER);
+      if (kind[loop] === "branch") return;
+      const text = kind[loop] === "loop" ? `loop, ${many(count, "trip")}` : kind[loop], from = Math.max(left, GUTTER);
       pen.textAlign = "left";
       pen.textBaseline = "top";
       pen.fillStyle = colour("ground");

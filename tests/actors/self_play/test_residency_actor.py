@@ -75,6 +75,19 @@ def test_equal_seeds_play_equal_games_and_a_resumed_actor_goes_on_bit_for_bit() 
     assert all(same(steps(one), steps(two)) for one, two in zip(writers, writers_again, strict=True))
 
 
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_play_what_one_thread_plays(threads: int) -> None:
+    config = dataclasses.replace(CONFIG, games=12)
+    alone, together = dataclasses.replace(config, threads=1), dataclasses.replace(config, threads=threads)
+    one, writers = make_residency_actor(config=alone)
+    many, others = make_residency_actor(config=together)
+    one.play(10 * config.games)
+    many.play(10 * config.games)
+    assert one.state() == many.state()
+    assert sum(len(steps(writer)) for writer in writers) > 8 * config.games
+    assert all(same(steps(left), steps(right)) for left, right in zip(writers, others, strict=True))
+
+
 def test_a_full_replay_loses_nothing() -> None:
     actor, writers = make_residency_actor(refuse=7)
     reference, wanted = make_residency_actor()

@@ -52,11 +52,35 @@ def test_a_hopeless_relaxation_is_said_to_be_cut_short() -> None:
     assert found.size == (0, 0, 0)
 
 
+class Looks(Deadline):
+    """A limit of looks at the clock in place of seconds, so that no other process on the machine decides."""
+
+    def __init__(self, most: float) -> None:
+        super().__init__(float("inf"))
+        self.looks, self.most = 0, most
+
+    def passed(self) -> bool:
+        self.looks += 1
+        return self.looks > self.most
+
+
 def test_building_ends_at_the_deadline() -> None:
-    deadline = Deadline(0.05)
-    with pytest.raises(TimeIsUp):
-        build_relaxation(make_judge(chain(5000), MSA), SCOPES["legal"], 0.0, 400, deadline)
-    assert deadline.spent < LATE_S
+    judge = make_judge(chain(400), MSA)
+
+    def build(most: float) -> int:
+        deadline = Looks(most)
+        try:
+            build_relaxation(judge, SCOPES["legal"], 0.0, 400, deadline)
+        except TimeIsUp:
+            assert deadline.looks == most + 1  # at once, wherever it is
+        else:
+            assert most == float("inf")
+        return deadline.looks
+
+    needed = build(float("inf"))
+    assert needed > 400  # more than one look for each of its instructions, so no part is long
+    for most in np.linspace(0, needed - 1, 12, dtype=int):
+        build(int(most))
 
 
 def test_a_solver_that_is_left_gives_a_bound_or_none() -> None:

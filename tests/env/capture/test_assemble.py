@@ -9,7 +9,7 @@ from compiler_cases import BEFORE, SMALL, assembled
 from printed_estimate import with_copies, without_copies
 
 from mallocmuzero.env.capture.log import read_log
-from mallocmuzero.env.errors import FormatError, UserError
+from mallocmuzero.env.errors import FormatError
 from mallocmuzero.env.program.mapping import CROSS_PROGRAM, WRITE_BACK
 from mallocmuzero.env.program.program import RESULT
 from mallocmuzero.env.program.residencies import fit_to_loops
@@ -75,13 +75,6 @@ def test_log_of_another_compilation(folder: Path):
         assembled(folder)
     with pytest.raises(FormatError, match="cannot be read"):
         read_log(folder / "nothing.txt")
-
-
-def test_conditionals_are_refused(folder: Path):
-    text = (folder / BEFORE).read_text(encoding="utf-8")
-    (folder / BEFORE).write_text(text.replace("copy(%x.1)", "conditional(%x.1)"), encoding="utf-8")
-    with pytest.raises(UserError, match=r"'copy.1' is a `conditional`, which capture does not understand yet"):
-        assembled(folder)
 
 
 def test_a_loop_without_its_body(folder: Path):

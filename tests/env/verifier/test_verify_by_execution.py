@@ -4,14 +4,16 @@ Whatever verifies must execute without one wrong read, whether a copy moves its 
 done; and a mapping whose only faults are stale reads must show one when executed.
 """
 
+import dataclasses
 import random
 from collections import defaultdict
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from programs import programs
+from programs import TARGET, Instruction, Loop, make_program, programs
 from random_mappings import random_mapping
 
 from mallocmuzero.env.program.mapping import CROSS_PROGRAM, PREFETCH, WRITE_BACK, Mapping
@@ -23,8 +25,8 @@ from mallocmuzero.env.verifier.violation import Kind, Violation
 STALE = {Kind.FAST_CONTENT, Kind.HBM_CONTENT, Kind.LOOP_CONTENT, Kind.OUTPUT}
 
 
-def trace(program: Program) -> list[int]:
-    """Returns the instructions as they run, every loop twice or more."""
+def trace(program: Program, rng: random.Random) -> list[int]:
+    """Returns the instructions as they run, every loop twice or more, and of every conditional some branch."""
 
     def body(first: int, last: int, loop: int) -> list[int]:
         steps: list[int] = []
@@ -34,6 +36,11 @@ def trace(program: Program) -> list[int]:
             inner = [n for n in inner if program.loop_parent[n] == loop]
             if inner:
                 end = int(program.loop_last[inner[0]])
+                if program.conditional is not None and program.conditional[inner[0]]:
+                    branch = rng.choice(np.flatnonzero(program.loop_parent == inner[0]).tolist())
+                    steps += body(int(program.loop_first[branch]), int(program.loop_last[branch]), branch)
+                    t = end + 1
+                    continue
                 for _ in range(max(2, int(program.loop_trips[inner[0]]))):
                     steps += body(t, end, inner[0])
                 t = end + 1
@@ -48,8 +55,11 @@ def trace(program: Program) -> list[int]:
 class Machine:
     """Memories whose bytes are tags: every write makes a new one, and garbage is 0."""
 
-    def __init__(self, program: Program, mapping: Mapping, eager: bool) -> None:
+    def __init__(self, program: Program, mapping: Mapping, eager: bool, seed: int = 0) -> None:
         self.program, self.mapping, self.eager = program, mapping, eager
+        self.rng = random.Random(seed)
+        none = np.zeros(len(program.loop_trips), bool)
+        self.conditionals = np.flatnonzero(none if program.conditional is None else program.conditional).tolist()
         self.tag = 1
         self.value = [0] * program.num_buffers
         self.hbm = [np.zeros(size, np.int64) for size in program.size]
@@ -77,23 +87,43 @@ class Machine:
         return {o: np.arange(low, high) + o for o, has in held.items() if has >= set(range(low, high))}
 
     def run(self) -> list[str]:
-        steps = trace(self.program)
+        steps = trace(self.program, self.rng)
         self.issue(-1, steps[0], {PREFETCH, CROSS_PROGRAM})
         for number, t in enumerate(steps):
-            self.complete(t)
+            for border in self.entered(t):
+                self.complete(border)
+                self.release(border, t)
             self.fast[: self.program.reserved[t]] = 0
             self.execute(t)
             following = steps[number + 1] if number + 1 < len(steps) else t + 1
             self.complete_with_body(t, following)
             # A write-back may still read what leaves fast memory here; a prefetch fills what comes after it.
-            self.issue(t, following, {WRITE_BACK})
+            left = self.left(t, following)
+            for border in left:
+                self.issue(border, max(following, border + 1) if following > t else following, {WRITE_BACK})
             self.release(t, following)
-            self.issue(t, following, {PREFETCH, CROSS_PROGRAM})
+            for border in left:
+                self.issue(
+                    border, max(following, border + 1) if following > t else following, {PREFETCH, CROSS_PROGRAM}
+                )
         self.complete(self.program.num_instructions)
         for buffer in np.flatnonzero(self.program.is_output):
             if np.any(self.hbm[buffer] != self.value[buffer]):
                 self.wrong.append(f"output {buffer}")
         return self.wrong
+
+    def entered(self, t: int) -> set[int]:
+        """Returns `t`, and the first instruction of a conditional if a branch of it begins with `t`."""
+        loops = self.program.loop_first, self.program.loop_parent
+        opened = [
+            int(parent) for first, parent in zip(*loops, strict=True) if first == t and parent in self.conditionals
+        ]
+        return {t, *(int(self.program.loop_first[loop]) for loop in opened)}
+
+    def left(self, t: int, following: int) -> list[int]:
+        """Returns `t`, and the last instructions of the conditionals that are left after it."""
+        spans = [(int(self.program.loop_first[loop]), int(self.program.loop_last[loop])) for loop in self.conditionals]
+        return sorted({t, *(last for first, last in spans if first <= t <= last and not first <= following <= last)})
 
     def execute(self, t: int) -> None:
         rows = range(self.program.access_start[t], self.program.access_start[t + 1])
@@ -139,7 +169,7 @@ class Machine:
     def issue(self, t: int, following: int, directions: set[int]) -> None:
         """Issues the copies that start after `t`; after a loop's last instruction, when the loop is left."""
         for copy, (_, direction, start, end, *_) in enumerate(self.mapping.copies.tolist()):
-            if start == t and direction in directions and (following == t + 1 or end <= t):
+            if start == t and direction in directions and (following > t or end <= t):
                 self.flying[copy] = None
                 if self.eager:
                     self.move(copy)
@@ -232,3 +262,61 @@ def test_what_needs_no_walk_has_no_violation(program: Program, seed: int) -> Non
     violations = verify(program, program.target, mapping)
     with patch.object(dataflow, "is_plain", lambda *_: False):
         assert verify(program, program.target, mapping) == violations
+
+
+@st.composite
+def programs_with_a_conditional(draw: st.DrawFn) -> Program:
+    """Returns a strategy for small programs with a conditional of two or three branches, some of them empty."""
+    sizes = st.sampled_from([8, 16, 32])
+    before, branches, after = draw(st.integers(1, 2)), draw(st.integers(2, 3)), draw(st.integers(1, 2))
+    buffers: dict[str, dict[str, Any]] = {f"input.{n}": {"size": draw(sizes), "input": True} for n in range(2)}
+    buffers["result"] = {"size": draw(sizes), "output": draw(st.booleans())}
+    instructions: list[Instruction] = []
+
+    def compute(readable: list[str], results: list[str]) -> str:
+        name = f"buffer.{len(instructions)}"
+        if not results:
+            buffers[name] = {"size": draw(sizes)}
+        operands = draw(st.lists(st.sampled_from(readable), min_size=1, max_size=2))
+        instructions.append((f"fusion.{len(instructions)}", 1.0, operands, results or [name]))
+        return name
+
+    shared = list(buffers)[:2]
+    for _ in range(before):
+        shared.append(compute(shared, []))
+    # The branches write the result over what may be there before.
+    over = draw(st.booleans())
+    if over:
+        instructions.append((f"fusion.{len(instructions)}", 1.0, shared[:1], ["result"]))
+    loops: list[Loop] = []
+    opening = len(instructions)
+    for _ in range(branches):
+        first = len(instructions)
+        instructions.append((f"parameter.{first}", 0.0, [], []))
+        if not over or draw(st.booleans()):
+            known = shared + ["result"] * over
+            for _ in range(draw(st.integers(0, 2))):
+                known = [*known, compute(known, [])]
+            compute(known, ["result"])
+        loops.append((first, len(instructions) - 1, 1))
+    loops.insert(0, (opening, len(instructions) - 1, 1))
+    for _ in range(after):
+        shared.append(compute([*shared, "result"], []))
+    buffers[shared[-1]]["output"] = True
+    conditional = np.array([True] + [False] * branches)
+    return make_program(
+        instructions, buffers, dataclasses.replace(TARGET, fast_bytes=64), loops, conditional=conditional
+    )
+
+
+@settings(max_examples=400, deadline=None)
+@given(programs_with_a_conditional(), st.integers(0, 2**32))
+def test_what_verifies_executes_whichever_branch_is_taken(program: Program, seed: int) -> None:
+    mapping = random_mapping(program, random.Random(seed))
+    violations = verify(program, program.target, mapping)
+    runs = [(eager, path) for eager in (True, False) for path in range(12)]
+    if not violations:
+        for eager, path in runs:
+            assert Machine(program, mapping, eager, path).run() == []
+    elif {violation.kind for violation in violations} <= STALE and not any(map(is_of_copy, violations)):
+        assert any(Machine(program, mapping, eager, path).run() for eager, path in runs)

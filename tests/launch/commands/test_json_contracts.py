@@ -106,8 +106,16 @@ def test_evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [entry["solver"] for entry in entries] == [*solvers, "muzero-or-production"]
     # A split, of one program here: the same.
     monkeypatch.setattr(workloads, "names_of", {"control": [WORKLOAD]}.__getitem__)
-    status, of_split = result_of("evaluate", str(run_dir), "--split", "control", "--simulations", "2")
+    status, printed, progress = call(
+        "evaluate", str(run_dir), "--split", "control", "--simulations", "2", "--json", "-"
+    )
     assert status == 0
+    assert progress.splitlines()[-3:] == [
+        f"{WORKLOAD}: the policy plays",
+        f"{WORKLOAD}: the search plays, 2 simulations a move",
+        f"{WORKLOAD}: beside the references (1 of 1)",
+    ]
+    of_split = json.loads(printed)
     assert [(entry["solver"], entry["latency_us"]) for entry in of_split] == [
         (entry["solver"], entry["latency_us"]) for entry in entries
     ]

@@ -140,7 +140,7 @@ def test_a_page_of_a_tuning(tmp_path: Path) -> None:
 
 def test_tune_ends_with_the_command_for_its_report(tmp_path: Path) -> None:
     options, figures, page = (tmp_path / name for name in ("options.json", "tuning.json", "report.html"))
-    tune = ["tune", "models:my_step", "--target", "v5e", "--minutes", "0.3", "--solver", "order-search"]
+    tune = ["tune", "models:my_step", "--target", "v5e", "--minutes", "0.12", "--solver", "order-search"]
     tune += ["--python", str(recorded(tmp_path, WITH_CYCLES)), "-o", str(options), "--json", str(figures)]
     status, printed, errors = call(*tune, "--program-output", str(tmp_path / "program.json.gz"))
     assert status == 0, errors

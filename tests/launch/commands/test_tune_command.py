@@ -66,7 +66,7 @@ if not options or set(options) <= {"xla_dump_to", "xla_dump_hlo_as_text"}:
 """
     python = str(recorded(tmp_path, spoil + WITH_CYCLES))
     status, printed, errors = call(
-        *("tune", "models:my_step", "--target", "v5e", "--minutes", "0.3", "--solver", "order-search"),
+        *("tune", "models:my_step", "--target", "v5e", "--minutes", "0.12", "--solver", "order-search"),
         *("--python", python, "-o", str(options), "--json", str(figures), "--program-output", str(program)),
     )
     assert status == 0, errors

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from mallocmuzero.launch.session.report import Row, evaluations_table
+from mallocmuzero.launch.session.report import Row, evaluations_table, means_table
 from mallocmuzero.launch.terminal.fitted import Fitted
 
 ROW = Row(
@@ -50,3 +50,23 @@ def test_what_differs_is_a_column() -> None:
 
 def test_a_model_that_prices_nothing_has_no_column() -> None:
     assert "cycles" not in rendered(replace(ROW, model="msa", model_us={"msa": 1.0, "cycles": None}))
+
+
+def test_several_programs_have_means_of_the_solvers_that_played_them_all() -> None:
+    rows = [
+        ROW,
+        replace(ROW, program="tiny", latency_us=8_000.0),
+        replace(ROW, solver="best-flags", latency_us=9_000.0),
+        replace(ROW, program="unknown", production_us=None),
+    ]
+    means = means_table(rows)
+    assert means is not None
+    assert means.title == "Over 2 programs, of production"
+    assert [list(column.cells) for column in means.columns] == [
+        ["muzero-search"],
+        ["63.25 %"],
+        ["50.00 %"],
+        ["80.00 %"],
+    ]
+    assert means_table(rows[:1]) is None
+    assert means_table(rows[3:]) is None

@@ -14,6 +14,8 @@ TRAIN = """
     from mallocmuzero.env.compiled.kernel import KERNELS
     from mallocmuzero.env.compiled.prepare import kernels_of, watching
     from mallocmuzero.launch.cli import main
+    from mallocmuzero.launch.run.directory import RunDirectory
+    from mallocmuzero.launch.session.compiled import evaluation_kernels
     from mallocmuzero.launch.session.session import Session
     from mallocmuzero.launch.train import experiment
     from mallocmuzero.launch.start import needs
@@ -46,6 +48,13 @@ TRAIN = """
     assert not late, late
     rarely = {kernel.py_func.__name__ for kernel in kernels_of(needs.SEARCH_PACKING)}
     assert used | rarely == needed, used ^ needed
+
+    # The evaluation needs no other kernels than are compiled for it.
+    assert main(["evaluate", sys.argv[sys.argv.index("--run-dir") + 1], "--workload", "tiny"]) == 0
+    config, _ = RunDirectory(sys.argv[sys.argv.index("--run-dir") + 1]).open()
+    used = {kernel.py_func.__name__ for kernel in KERNELS if kernel.overloads}
+    needed = {kernel.py_func.__name__ for kernel in kernels_of(evaluation_kernels(config))}
+    assert used <= needed, used - needed
 """
 
 

@@ -53,6 +53,10 @@ def ends(server, within_s=20):
     return not server.alive
 
 
+def _cut_off(*_):
+    raise RuntimeError("Connection reset by peer")
+
+
 @needs_reverb
 def test_actors_a_learner_and_a_server_that_is_killed(tmp_path, monkeypatch):
     """Two writer processes, sampling, priorities, checkpoint, kill -9, restore in a new server, insert, sample."""
@@ -67,6 +71,12 @@ def test_actors_a_learner_and_a_server_that_is_killed(tmp_path, monkeypatch):
         replay.update_priorities(batch.key, np.full(16, 3.0))
         replay.checkpoint(tmp_path / "replay")
         before = replay.stats()
+
+        # It may die while it is asked.
+        with monkeypatch.context() as patch:
+            patch.setattr("reverb.Client.server_info", _cut_off)
+            with pytest.raises(ReplayTimeout, match="did not answer: Connection reset by peer"):
+                replay.stats()
 
         monkeypatch.setattr(client, "_INFO_TIMEOUT_S", 1)
         monkeypatch.setattr(client, "_CLOSE_TIMEOUT_S", 1)
