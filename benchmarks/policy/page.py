@@ -27,8 +27,16 @@ _ROOM = 0.015
 _RESAMPLES = 2_000
 # So much in logarithms is not worse.
 _LEVEL = 5e-4
-# Name in the page, seconds, and whether the programs are long.
-_TABLES = (("instant", 0.0, False), ("tenth", 0.1, False), ("second", 1.0, False), ("long", 10.0, True))
+# Kinds of problems: programs as they are, of fewer accesses than this or of as many, and programs repeated end to end.
+SHORT, LONG, REPEATED, LONG_FROM = "short", "long", "repeated", 5_000
+# Name in the page, seconds, and kind of problem.
+_TABLES = (
+    ("instant", 0.0, SHORT),
+    ("tenth", 0.1, SHORT),
+    ("second", 1.0, SHORT),
+    ("long", 10.0, LONG),
+    ("repeated", 10.0, REPEATED),
+)
 
 
 class Compared(NamedTuple):
@@ -127,15 +135,22 @@ def interval(values: np.ndarray, families: Sequence[str]) -> tuple[float, float]
     return float(low), float(high)
 
 
-def table(records: Sequence[Record], seconds: float, objective: str, long: bool) -> list[str]:
-    """Returns the lines of a table: one row for each player, on the problems with room."""
+def kind_of(record: Record) -> str:
+    """Returns the kind of a record's problem."""
+    if record["times"] > 1:
+        return REPEATED
+    return LONG if record["accesses"] >= LONG_FROM else SHORT
+
+
+def table(records: Sequence[Record], seconds: float, objective: str, kind: str) -> list[str]:
+    """Returns the lines of a table: one row for each player, on the problems of a kind with room."""
     room = with_room([record for record in records if record["objective"] == objective])
     chosen = [
         record
         for record in records
         if record["objective"] == objective
         and record["seconds"] == seconds
-        and (record["times"] > 1) == long
+        and kind_of(record) == kind
         and Problem(record["program"], record["share"], record["times"], record["objective"]) in room
     ]
     problems = len(by_problem(chosen))
@@ -166,10 +181,10 @@ def render(page: str, records: Sequence[Record]) -> str:
     shipped = fingerprint(None)
     current = [record for record in records if is_current(record) and record["policy"] == shipped]
     tables = []
-    for name, seconds, long in _TABLES:
+    for name, seconds, kind in _TABLES:
         lines: list[str] = []
         for objective in ("msa", "robust"):
-            made = table(current, seconds, objective, long)
+            made = table(current, seconds, objective, kind)
             if len(made) > 2:
                 lines += [*([""] if lines else []), *made]
         tables.append((name, lines or ["No runs of the shipped policy yet."]))

@@ -3,7 +3,7 @@
 from mallocmuzero.env.workloads import names
 
 # Programs of more accesses than this are long.
-LONG = 10_000
+LONG = 5_000
 LONG_PROGRAMS = (
     "unet-train-b2",
     "bert-large-adam-b8",
@@ -14,6 +14,10 @@ LONG_PROGRAMS = (
     "whisper-medium-train-b1-v4",
     "bart-large-adam-b4-v4",
     "cait-48-adam-b16-v6e",
+    "gemma-24-adam-b4-s256",
+    "conformer-17-adam-b2-v5p",
+    "mixer-32-adam-b8-v6e",
+    "alphatensor-train-b4-v4",
 )
 # XLA's mapping cannot be told (docs/benchmark.md says why), so that the file has none.
 NOT_READ_BACK = ("dit-scan-remat-train-b32-v6e-2x2",)

@@ -23,9 +23,18 @@ def alphatensor_b64() -> Described:
 
 def alphatensor_train_b32() -> Described:
     """Training step, batch 32, with one of the eight rounds: imitates actions, regresses quantiles of the value."""
+    return _training(32, 1)
+
+
+def alphatensor_train_b4() -> Described:
+    """Training step, batch 4, with all eight rounds."""
+    return _training(4, 8)
+
+
+def _training(batch: int, rounds: int) -> Described:
     import jax.numpy as jnp
 
-    model, params = _model(1)
+    model, params = _model(rounds)
     levels = (2 * jnp.arange(_QUANTILES) + 1) / (2 * _QUANTILES)
 
     def loss(params: Any, tensors: Any, scalars: Any, actions: Any, returns: Any) -> Any:
@@ -34,7 +43,7 @@ def alphatensor_train_b32() -> Described:
         huber = jnp.where(jnp.abs(missed) < 1, 0.5 * missed**2, jnp.abs(missed) - 0.5)
         return cross_entropy(logits, actions) + jnp.mean(huber * jnp.abs(levels - (missed < 0)))
 
-    return training_step(loss, params, *_observations(32), array((32,), "float32"))
+    return training_step(loss, params, *_observations(batch), array((batch,), "float32"))
 
 
 def _observations(batch: int) -> tuple[Any, ...]:

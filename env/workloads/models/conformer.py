@@ -1,11 +1,22 @@
-"""Conformer encoders of speech under `lax.scan`, after Gulati et al. 2020, arXiv:2005.08100."""
+"""Conformer encoders of speech, under `lax.scan` and unrolled, after Gulati et al. 2020, arXiv:2005.08100."""
 
 from typing import Any
 
 from .common import Described, array, training_step
-from .repeated import attend, entropy, parameters, scanned, standardised
+from .repeated import adam_step, attend, entropy, parameters, scanned, standardised, unrolled
 
 _WIDTH, _HEADS, _TAPS, _PIECES = 768, 12, 31, 1024
+# The parameters of a layer, and those beside the layers.
+_SHAPES = {
+    "up": (2, _WIDTH, 4 * _WIDTH),
+    "down": (2, 4 * _WIDTH, _WIDTH),
+    "qkv": (_WIDTH, 3, _HEADS, _WIDTH // _HEADS),
+    "out": (_WIDTH, _WIDTH),
+    "gate": (_WIDTH, 2 * _WIDTH),
+    "taps": (_TAPS, 1, _WIDTH),
+    "mix": (_WIDTH, _WIDTH),
+}
+_WHOLE = {"first": (3, 80, _WIDTH), "second": (3, _WIDTH, _WIDTH), "pieces": (_WIDTH, _PIECES)}
 
 
 def conformer_scan_b8() -> Described:
@@ -23,6 +34,17 @@ def conformer_scan_remat_train_b8() -> Described:
     return _training(16, 8, rematerialised=True)
 
 
+def conformer_17_adam_b2() -> Described:
+    """Training step with Adam of 17 unrolled layers, two stretches of 16 s."""
+
+    def loss(params: Any, features: Any, labels: Any) -> Any:
+        x = unrolled(_layer, params["layers"], _subsampled(params, features)) @ params["pieces"]
+        return entropy(x, labels, product=True)
+
+    params = parameters(_WHOLE) | {"layers": [parameters(_SHAPES) for _ in range(17)]}
+    return adam_step(loss, params, array((2, 1600, 80)), array((2, 400), "int32"))
+
+
 def _training(layers: int, batch: int, rematerialised: bool) -> Described:
     def loss(params: Any, features: Any, labels: Any) -> Any:
         return entropy(_run(params, features, rematerialised), labels, product=True)
@@ -31,17 +53,7 @@ def _training(layers: int, batch: int, rematerialised: bool) -> Described:
 
 
 def _params(layers: int) -> Any:
-    shapes = {
-        "up": (2, _WIDTH, 4 * _WIDTH),
-        "down": (2, 4 * _WIDTH, _WIDTH),
-        "qkv": (_WIDTH, 3, _HEADS, _WIDTH // _HEADS),
-        "out": (_WIDTH, _WIDTH),
-        "gate": (_WIDTH, 2 * _WIDTH),
-        "taps": (_TAPS, 1, _WIDTH),
-        "mix": (_WIDTH, _WIDTH),
-    }
-    whole = {"first": (3, 80, _WIDTH), "second": (3, _WIDTH, _WIDTH), "pieces": (_WIDTH, _PIECES)}
-    return parameters(whole) | {"layers": parameters(shapes, layers)}
+    return parameters(_WHOLE) | {"layers": parameters(_SHAPES, layers)}
 
 
 def _convolved(x: Any, taps: Any, stride: int = 1) -> Any:
@@ -56,11 +68,15 @@ def _convolved(x: Any, taps: Any, stride: int = 1) -> Any:
 
 
 def _run(params: Any, features: Any, rematerialised: bool) -> Any:
+    x = _subsampled(params, features)
+    return scanned(_layer, params["layers"], x, rematerialised=rematerialised) @ params["pieces"]
+
+
+def _subsampled(params: Any, features: Any) -> Any:
     import jax
 
     x = jax.nn.relu(_convolved(features, params["first"], 2))
-    x = jax.nn.relu(_convolved(x, params["second"], 2))
-    return scanned(_layer, params["layers"], x, rematerialised=rematerialised) @ params["pieces"]
+    return jax.nn.relu(_convolved(x, params["second"], 2))
 
 
 def _layer(params: Any, x: Any) -> Any:

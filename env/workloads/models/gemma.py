@@ -1,11 +1,21 @@
-"""Gemma-style decoders under `lax.scan`, after Gemma Team 2024, arXiv:2403.08295."""
+"""Gemma-style decoders, under `lax.scan` and unrolled, after Gemma Team 2024, arXiv:2403.08295."""
 
 from typing import Any
 
 from .common import Described, array
-from .repeated import adam_step, attend, entropy, looked_up, parameters, rms, rotated, scanned
+from .repeated import adam_step, attend, entropy, looked_up, parameters, rms, rotated, scanned, unrolled
 
 _WIDTH, _HEADS, _HEAD, _HIDDEN, _VOCABULARY = 1024, 8, 128, 4096, 16384
+# The parameters of a layer.
+_SHAPES = {
+    "before": (_WIDTH,),
+    "query": (_WIDTH, _HEADS, _HEAD),
+    "key": (_WIDTH, 2, 1, _HEAD),
+    "out": (_HEADS * _HEAD, _WIDTH),
+    "between": (_WIDTH,),
+    "gate": (_WIDTH, 2, _HIDDEN),
+    "down": (_HIDDEN, _WIDTH),
+}
 
 
 def gemma_scan_b4_s512() -> Described:
@@ -26,6 +36,17 @@ def gemma_scan_remat_train_b8_s512() -> Described:
     return _training(12, 8, 512, rematerialised=True, product=True)
 
 
+def gemma_24_adam_b4_s256() -> Described:
+    """Training step with Adam of 24 unrolled layers, batch 4, length 256."""
+
+    def loss(params: Any, ids: Any, labels: Any) -> Any:
+        x = unrolled(_layer, params["layers"], looked_up(params["table"], ids, False) * 32)
+        return entropy(_logits(params, x), labels, False)
+
+    ids = array((4, 256), "int32")
+    return adam_step(loss, _whole() | {"layers": [parameters(_SHAPES) for _ in range(24)]}, ids, ids)
+
+
 def _training(layers: int, batch: int, length: int, rematerialised: bool, product: bool = False) -> Described:
     def loss(params: Any, ids: Any, labels: Any) -> Any:
         return entropy(_logits(params, _run(params, ids, rematerialised, product)), labels, product)
@@ -35,16 +56,11 @@ def _training(layers: int, batch: int, length: int, rematerialised: bool, produc
 
 
 def _params(layers: int) -> Any:
-    shapes = {
-        "before": (_WIDTH,),
-        "query": (_WIDTH, _HEADS, _HEAD),
-        "key": (_WIDTH, 2, 1, _HEAD),
-        "out": (_HEADS * _HEAD, _WIDTH),
-        "between": (_WIDTH,),
-        "gate": (_WIDTH, 2, _HIDDEN),
-        "down": (_HIDDEN, _WIDTH),
-    }
-    return parameters({"table": (_VOCABULARY, _WIDTH), "last": (_WIDTH,)}) | {"layers": parameters(shapes, layers)}
+    return _whole() | {"layers": parameters(_SHAPES, layers)}
+
+
+def _whole() -> Any:
+    return parameters({"table": (_VOCABULARY, _WIDTH), "last": (_WIDTH,)})
 
 
 def _run(params: Any, ids: Any, rematerialised: bool, product: bool = False) -> Any:

@@ -1,8 +1,10 @@
 """MLP-Mixer, written after Tolstikhin et al., "MLP-Mixer: An all-MLP Architecture for Vision", 2021, appendix E."""
 
+from collections.abc import Callable
 from typing import Any
 
 from .common import Described, array, cross_entropy, half, training_step
+from .repeated import adam_step
 
 
 def mixer_b64() -> Described:
@@ -16,13 +18,18 @@ def mixer_train_b16() -> Described:
     return _training(16, 8)
 
 
-def _training(batch: int, layers: int) -> Described:
+def mixer_32_adam_b8() -> Described:
+    """Training step with Adam of a Mixer-B/16 of 32 layers, batch 8."""
+    return _training(8, 32, adam_step)
+
+
+def _training(batch: int, layers: int, step: Callable[..., Described] = training_step) -> Described:
     model, params = _model(layers)
 
     def loss(params: Any, images: Any, labels: Any) -> Any:
         return cross_entropy(model.apply(params, images), labels)
 
-    return training_step(loss, params, array((batch, 224, 224, 3)), array((batch,), "int32"))
+    return step(loss, params, array((batch, 224, 224, 3)), array((batch,), "int32"))
 
 
 def _model(layers: int) -> tuple[Any, Any]:

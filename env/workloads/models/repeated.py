@@ -1,6 +1,7 @@
-"""Layers in plain JAX that `jax.lax.scan` repeats: their parameters are stacked, and one layer's code is compiled."""
+"""Layers in plain JAX. `jax.lax.scan` repeats them, their parameters stacked and one layer's code compiled; or they are
+unrolled, each compiled by itself."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .common import Described, array, cross_entropy
@@ -30,6 +31,13 @@ def scanned(layer: Callable[..., Any], stacked: Any, x: Any, *given: Any, remate
         return layer(params, x, *given), None
 
     return jax.lax.scan(jax.checkpoint(run) if rematerialised else run, x, stacked)[0]
+
+
+def unrolled(layer: Callable[..., Any], layers: Sequence[Any], x: Any) -> Any:
+    """Applies `x = layer(params, x)` once for the parameters of every layer, without a loop."""
+    for params in layers:
+        x = layer(params, x)
+    return x
 
 
 def rms(x: Any, scale: Any) -> Any:

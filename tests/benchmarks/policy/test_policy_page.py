@@ -6,13 +6,31 @@ import numpy as np
 import pytest
 
 from benchmarks.policy import measure
-from benchmarks.policy.page import PAGE, Compared, compare, interval, render, table, with_room
+from benchmarks.policy.page import (
+    LONG,
+    PAGE,
+    REPEATED,
+    SHORT,
+    Compared,
+    compare,
+    interval,
+    kind_of,
+    render,
+    table,
+    with_room,
+)
 from benchmarks.policy.players import ANNEAL, KNAPSACKS, RULES, TRAINED, instant_players, timed_players
 from benchmarks.policy.problems import Problem, long_problems
 
 
 def record(
-    program: str, player: str, judged: float, seconds: float = 0.1, seed: int = 0, times: int = 1
+    program: str,
+    player: str,
+    judged: float,
+    seconds: float = 0.1,
+    seed: int = 0,
+    times: int = 1,
+    accesses: int = 1_000,
 ) -> dict[str, Any]:
     return {
         **Problem(program, 1.0, times, "msa")._asdict(),
@@ -22,6 +40,7 @@ def record(
         "judged_s": judged,
         "production_s": 1.0,
         "spent_s": seconds,
+        "accesses": accesses,
         "policy": measure.fingerprint(None),
         "versions": measure.versions_of(measure.GUIDED),
     }
@@ -39,10 +58,17 @@ RECORDS = [
 
 def test_problems_without_room_are_left_out_whoever_the_trained_policy_beats() -> None:
     assert {problem.program for problem in with_room(RECORDS)} == {"bert-b32-s384", "strassen-8192"}
-    lines = table(RECORDS, 0.1, "msa", long=False)
+    lines = table(RECORDS, 0.1, "msa", SHORT)
     assert "2 problems" in lines[0]
     assert len(lines) == 4
     assert "no worse than tuned" in lines[0]
+
+
+def test_long_programs_and_repeated_ones_have_tables_of_their_own() -> None:
+    long = [record("bert-large-adam-b8", player, 0.9, 10.0, accesses=14_215) for player in (TRAINED, ANNEAL)]
+    repeated = [record("mixer-b64", player, 0.9, 10.0, times=20, accesses=10_400) for player in (TRAINED, ANNEAL)]
+    assert [kind_of(records[0]) for records in (RECORDS, long, repeated)] == [SHORT, LONG, REPEATED]
+    assert "1 problems" in table([*long, *repeated], 10.0, "msa", LONG)[0]
 
 
 def test_a_player_is_compared_in_logarithms() -> None:
