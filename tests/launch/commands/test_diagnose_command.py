@@ -173,5 +173,7 @@ def test_what_cannot_be_used_is_named(policy: Path, tmp_path: Path) -> None:
         diagnose(changed, load("tiny"))
     file = tmp_path / "file"
     file.write_text("")
+    assert "is empty" in refused(str(file), *tiny)
+    file.write_text("no policy")
     assert "is no policy file" in refused(str(file), *tiny)
     assert "is a file; give a folder" in refused(str(policy), *tiny, "-o", str(file))
