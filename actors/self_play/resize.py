@@ -12,6 +12,15 @@ from ...solvers.xla.decoder import Decoder
 MARK = "@"
 
 
+def leaves_memory(program: Program, share: float) -> bool:
+    """Returns whether `share` times the fast memory is more than instructions reserve."""
+    return _fast_bytes(program, share) > int(program.reserved.max(initial=0))
+
+
+def _fast_bytes(program: Program, share: float) -> int:
+    return int(program.target.fast_bytes * share) // program.target.alignment * program.target.alignment
+
+
 def resize_fast_memory(program: Program, share: float) -> Program:
     """Returns `program` on a target with `share` times the fast memory, called `NAME@SHARE`.
 
@@ -23,18 +32,16 @@ def resize_fast_memory(program: Program, share: float) -> Program:
     name = f"{program.name}{MARK}{share:g}"
     if not (share > 0.0 and math.isfinite(share)):
         raise UserError(f"workload {name!r}: the share of fast memory is {share}; it must be above 0")
-    target = program.target
-    fast_bytes = int(target.fast_bytes * share) // target.alignment * target.alignment
-    reserved = int(program.reserved.max(initial=0))
-    if fast_bytes <= reserved:
+    fast_bytes = _fast_bytes(program, share)
+    if not leaves_memory(program, share):
         raise UserError(
-            f"workload {name!r}: leaves {fast_bytes} bytes of fast memory, but instructions reserve {reserved}; give a "
-            "larger share"
+            f"workload {name!r}: leaves {fast_bytes} bytes of fast memory, but instructions reserve "
+            f"{int(program.reserved.max(initial=0))}; give a larger share"
         )
     made = dataclasses.replace(
         program,
         name=name,
-        target=dataclasses.replace(target, fast_bytes=fast_bytes),
+        target=dataclasses.replace(program.target, fast_bytes=fast_bytes),
         production=None,
         compiler={},
         variants=(),

@@ -4,8 +4,9 @@ long programs made of them."""
 from functools import lru_cache
 from typing import NamedTuple
 
-from mallocmuzero.actors.self_play.resize import resize_fast_memory
+from mallocmuzero.actors.self_play.resize import leaves_memory, resize_fast_memory
 from mallocmuzero.env import workloads
+from mallocmuzero.env.physics.cost import CYCLES, MSA, available_models
 from mallocmuzero.env.program.program import Program
 
 from ..long_programs.repeated import repeated
@@ -35,12 +36,14 @@ class Problem(NamedTuple):
 
 
 def problems(split: str, shares: list[float], objectives: list[str]) -> list[Problem]:
-    """Returns the problems of a split."""
+    """Returns the problems of a split: objectives that have a cost model, and shares that leave fast memory."""
+    programs = {name: workloads.load(name) for name in workloads.names_of(split)}
     return [
         Problem(name, share, 1, objective)
         for objective in objectives
         for share in shares
-        for name in workloads.names_of(split)
+        for name, program in programs.items()
+        if leaves_memory(program, share) and (objective == MSA or CYCLES in available_models(program))
     ]
 
 

@@ -20,7 +20,7 @@ from benchmarks.policy.page import (
     with_room,
 )
 from benchmarks.policy.players import ANNEAL, KNAPSACKS, RULES, TRAINED, instant_players, timed_players
-from benchmarks.policy.problems import Problem, long_problems
+from benchmarks.policy.problems import Problem, long_problems, problems
 
 
 def record(
@@ -109,3 +109,13 @@ def test_every_player_plays() -> None:
 def test_long_problems_are_repeated_to_about_the_length() -> None:
     (problem,) = [each for each in long_problems("train", 2_000, ["msa"]) if each.program == "tiny"]
     assert 1_900 < problem.load().num_accesses < 2_100
+
+
+def test_problems_are_those_that_can_be_played() -> None:
+    found = {(each.program, each.share, each.objective) for each in problems("heldout", [1.0, 0.5], ["msa", "robust"])}
+    # Instructions of this one reserve more than half of the fast memory.
+    assert ("conformer-scan-b8-tpu7x", 1.0, "msa") in found
+    assert ("conformer-scan-b8-tpu7x", 0.5, "msa") not in found
+    # The code generator has not told the cycles of this one.
+    assert ("conformer-17-adam-b2-v5p", 1.0, "msa") in found
+    assert ("conformer-17-adam-b2-v5p", 1.0, "robust") not in found
