@@ -94,9 +94,10 @@ def splits(entries: list[dict[str, Any]]) -> list[str]:
 
 
 def kinds(entries: list[dict[str, Any]]) -> list[str]:
-    """Returns the table of kinds of programs: those with loops, on several chips, and of many accesses."""
+    """Returns the table of kinds of programs: with loops, with Pallas kernels, on several chips, of many accesses."""
     chosen: dict[str, list[dict[str, Any]]] = {
         "with loops": [entry for entry in entries if entry["loops"]],
+        "with Pallas kernels": [entry for entry in entries if entry["compiler"].get("kernels")],
         "on several chips": [entry for entry in entries if entry["chips"] > 1],
         f"of more than {LONG:,} accesses": [entry for entry in entries if entry["accesses"] > LONG],
         "all": entries,

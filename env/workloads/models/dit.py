@@ -1,5 +1,7 @@
 """Diffusion transformers under `lax.scan`, after Peebles and Xie 2023, arXiv:2212.09748."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from .common import Described, array, squared_error, training_step
@@ -10,24 +12,25 @@ _WIDTH, _HEADS, _PATCH = 768, 12, 2
 
 def dit_scan_b16() -> Described:
     """Inference with DiT-B/2 on 32 x 32 latents, batch 16, twelve scanned layers."""
-    return (lambda *given: _run(*given, rematerialised=False)), _arguments(12, 16)
+    return (lambda *given: _run(*given, False, attend)), _arguments(12, 16)
 
 
 def dit_scan_train_b8() -> Described:
     """Training step of eight layers of DiT-B/2 on 32 x 32 latents, batch 8, scanned."""
-    return _training(8, 8, rematerialised=False)
+    return training(8, 8, rematerialised=False)
 
 
 def dit_scan_remat_train_b32() -> Described:
     """Training step of DiT-B/2 on 32 x 32 latents, batch 32, scanned and computed again for the gradients."""
-    return _training(12, 32, rematerialised=True)
+    return training(12, 32, rematerialised=True)
 
 
-def _training(layers: int, batch: int, rematerialised: bool) -> Described:
+def training(layers: int, batch: int, rematerialised: bool, attention: Callable[..., Any] = attend) -> Described:
+    """Returns the training step; `attention` takes what `repeated.attend` does."""
     params, x, when, kind = _arguments(layers, batch)
 
     def loss(params: Any, x: Any, when: Any, kind: Any, noise: Any) -> Any:
-        return squared_error(_run(params, x, when, kind, rematerialised=rematerialised), noise)
+        return squared_error(_run(params, x, when, kind, rematerialised, attention), noise)
 
     return training_step(loss, params, x, when, kind, x)
 
@@ -55,7 +58,7 @@ def _arguments(layers: int, batch: int) -> tuple[Any, ...]:
     return params, array((batch, 32, 32, 4)), array((batch, 256)), array((batch,), "int32")
 
 
-def _run(params: Any, x: Any, when: Any, kind: Any, *, rematerialised: bool) -> Any:
+def _run(params: Any, x: Any, when: Any, kind: Any, rematerialised: bool, attention: Callable[..., Any]) -> Any:
     import jax
     import jax.numpy as jnp
 
@@ -63,17 +66,17 @@ def _run(params: Any, x: Any, when: Any, kind: Any, *, rematerialised: bool) -> 
     patches = x.reshape(batch, side, _PATCH, side, _PATCH, 4).swapaxes(2, 3).reshape(batch, side * side, -1)
     condition = jax.nn.silu(when @ params["when"] + params["kinds"][kind])
     y = patches @ params["patch"] + params["place"]
-    y = scanned(_layer, params["layers"], y, condition, rematerialised=rematerialised)
+    y = scanned(partial(_layer, attention), params["layers"], y, condition, rematerialised=rematerialised)
     shift, scale = jnp.split((condition @ params["last"])[:, None], 2, -1)
     y = (standardised(y) * (1 + scale) + shift) @ params["pixels"]
     return y.reshape(batch, side, side, _PATCH, _PATCH, 4).swapaxes(2, 3).reshape(x.shape)
 
 
-def _layer(params: Any, x: Any, condition: Any) -> Any:
+def _layer(attention: Callable[..., Any], params: Any, x: Any, condition: Any) -> Any:
     import jax
     import jax.numpy as jnp
 
     one, two, three, four, five, six = jnp.split((condition @ params["modulate"])[:, None], 6, -1)
     qkv = jnp.einsum("bsd,dkhe->kbshe", standardised(x) * (1 + one) + two, params["qkv"])
-    x = x + three * (attend(*qkv) @ params["out"])
+    x = x + three * (attention(*qkv) @ params["out"])
     return x + six * (jax.nn.gelu((standardised(x) * (1 + four) + five) @ params["up"]) @ params["down"])
