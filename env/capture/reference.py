@@ -15,6 +15,9 @@ def split_reference(reference: str) -> tuple[str, str]:
     module, _, function = reference.partition(":")
     if not module or not function:
         raise UserError(f"{reference!r} is no PKG.MODULE:FUNCTION, e.g. my_model:training_step")
+    if module.endswith(".py"):
+        named = module.removesuffix(".py").removeprefix("./").replace("/", ".")
+        raise UserError(f"{reference!r} names a file; name its module: {named}:{function}")
     return module, function
 
 

@@ -42,6 +42,8 @@ def test_what_is_there(folder: Path, reference: str) -> None:
         ("package.inner:near", r"inner\.py: defines no function 'near'"),
         ("broken:f", r"broken\.py:1: SyntaxError"),
         ("model", r"is no PKG\.MODULE:FUNCTION"),
+        ("model.py:other", r"names a file; name its module: model:other"),
+        ("./package/inner.py:close", r"name its module: package\.inner:close"),
     ],
 )
 def test_what_is_not(folder: Path, reference: str, message: str) -> None:
