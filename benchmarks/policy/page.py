@@ -34,6 +34,7 @@ _TABLES = (
     ("instant", 0.0, SHORT),
     ("tenth", 0.1, SHORT),
     ("second", 1.0, SHORT),
+    ("long in one second", 1.0, LONG),
     ("long in three seconds", 3.0, LONG),
     ("long", 10.0, LONG),
     ("repeated", 10.0, REPEATED),
