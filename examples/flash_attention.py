@@ -1,6 +1,6 @@
 """A training step of a transformer whose attention is a Pallas kernel, JAX's flash attention: four layers, unrolled.
 
-mallocmuzero tune examples.flash_attention:step --target v5e --minutes 8 -o options.json
+mallocmuzero tune examples.flash_attention:step --target v5e --minutes 14 -o options.json
 
 What it prints is in docs/round-trip.md.
 """
