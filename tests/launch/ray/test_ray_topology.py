@@ -57,6 +57,8 @@ def test_a_run_outlives_faults_is_interrupted_resumed_and_loses_its_replay(
     monkeypatch.setitem(fault_run.SETTINGS, "replay.servers", _SERVERS)
     monkeypatch.setitem(faults.WHOLE, faults.REPLAY, _SERVERS)
     monkeypatch.setattr(faults, "_LATEST_S", 1.0)
+    # A run is well once it has saved: it saves often here, and nobody waits.
+    monkeypatch.setitem(fault_run.SETTINGS, "schedule.checkpoint_minutes", 0.03)
     run_dir, console = tmp_path / "run", tmp_path / "console"
     run = fault_run.Run(run_dir, console, _CALL_TIMEOUT_S)
     closed = True

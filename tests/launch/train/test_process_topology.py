@@ -19,7 +19,7 @@ from mallocmuzero.launch.session.builders import initial_state
 from mallocmuzero.learner.checkpoints.checkpoint import Checkpoints
 from mallocmuzero.learner.networks.network import Network
 
-STEPS = 90
+STEPS = 60
 _WAIT_S = 300.0
 
 
@@ -58,10 +58,10 @@ def _wait_for_a_saved_update(run_dir: Path, step: int) -> None:
 
 def test_a_run_that_is_interrupted_killed_and_resumed_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
     whole, broken, log = tmp_path / "whole", tmp_path / "broken", tmp_path / "log"
-    assert call(*train_arguments(whole, "--steps", str(STEPS), schedule__evaluate_period=30))[0] == 0
+    assert call(*train_arguments(whole, "--steps", str(STEPS), schedule__evaluate_period=20))[0] == 0
     # Saving all the time, so that the kill probably hits it in the middle of a checkpoint.
     saving = train_arguments(
-        broken, "--steps", str(STEPS), schedule__evaluate_period=30, schedule__checkpoint_minutes=0.001
+        broken, "--steps", str(STEPS), schedule__evaluate_period=20, schedule__checkpoint_minutes=0.001
     )
     with started(saving, log) as process:
         _wait_for_a_saved_update(broken, 0)
@@ -94,7 +94,7 @@ def test_a_run_that_is_interrupted_killed_and_resumed_ends_as_if_nothing_had_hap
         name = f"evaluation/{WORKLOAD}/muzero-policy/latency_us"
         return [(line["step"], line[name]) for line in metric_lines(run_dir) if name in line]
 
-    assert [step for step, _ in curve(whole)] == [0, 30, 60, 90]
+    assert [step for step, _ in curve(whole)] == [0, 20, 40, 60]
     assert curve(broken) == curve(whole)
 
 
