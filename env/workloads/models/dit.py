@@ -12,7 +12,7 @@ _WIDTH, _HEADS, _PATCH = 768, 12, 2
 
 def dit_scan_b16() -> Described:
     """Inference with DiT-B/2 on 32 x 32 latents, batch 16, twelve scanned layers."""
-    return (lambda *given: _run(*given, False, attend)), _arguments(12, 16)
+    return (lambda params, x, when, kind: _run(params, x, when, kind, False, attend)), _arguments(12, 16)
 
 
 def dit_scan_train_b8() -> Described:
