@@ -157,7 +157,10 @@ def test_one_compilation_makes_no_table(folder: Path):
 
 @pytest.mark.parametrize("name", MOST)
 def test_the_sum_of_cycles_is_that_of_the_compiled_module(name: str):
-    """The table, asked for XLA's own placement, gives what the compiler said of it, to the cycle."""
+    """The table, asked for XLA's own placement, gives what the compiler said of it, to the cycle.
+
+    It says nothing of kernels, which the table prices as `msa` does, of the largest only a sample of the placements.
+    """
     program = load(name)
     assert program.production is not None
     if program.cycles is None:
@@ -165,6 +168,9 @@ def test_the_sum_of_cycles_is_that_of_the_compiled_module(name: str):
         pytest.skip("compiled only until memory is assigned")
     each, seen = instruction_cycles(program, program.production.access_fast)
     stays = np.setdiff1d(np.arange(program.num_instructions), program.production.copies[:, 7])
+    kernels = [t for t in stays if re.match("flash_(attention|mha_bwd)", program.instruction_names[t])]
+    assert len(kernels) == program.compiler.get("kernels", 0)
+    stays = np.setdiff1d(stays, kernels)
     assert seen[stays].all()
     assert program.cycles.ambiguous == 0
     assert each[stays].sum() == program.compiler["cycles"]["program"] > 0
