@@ -66,8 +66,8 @@ class Board:
         return float(np.mean([ratio for _, ratio in by_seed.values()])) if by_seed else None
 
     def programs(self, budget: float) -> list[str]:
-        """Returns the programs that a solver has run with a budget, most headroom first."""
-        found = {run["program"] for run in self.runs if float(run["budget_s"]) == budget}
+        """Returns the programs with a production mapping that a solver has run with a budget, most headroom first."""
+        found = {r["program"] for r in self.runs if float(r["budget_s"]) == budget and r["ratio"] is not None}
         return sorted(found, key=lambda name: (-(headroom(self.references[name]) or 0.0), name))
 
     def solvers(self, budget: float) -> list[str]:

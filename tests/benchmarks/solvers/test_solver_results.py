@@ -91,9 +91,9 @@ def test_a_run_is_a_record(tmp_path: Path) -> None:
 
 def test_means_wins_and_shares() -> None:
     entry = {"tuned": 0.98, "bound": 0.9, "training": False, "split": "train", "accesses": 10}
-    references = {name: entry | {"program": name} for name in ("p", "q")}
+    references = {name: entry | {"program": name} for name in ("p", "q", "without production")}
 
-    def run(program: str, solver: str, ratio: float, budget: float, seed: int = 0, ended: bool = False) -> Any:
+    def run(program: str, solver: str, ratio: float | None, budget: float, seed: int = 0, ended: bool = False) -> Any:
         key = (program, "h", "j", "robust", solver, budget, seed)
         return run_of(key, ratio=ratio, ended=ended)
 
@@ -104,11 +104,13 @@ def test_means_wins_and_shares() -> None:
         run("p", "greedy", 1.1, 10.0, ended=True),
         run("q", "greedy", 0.9, 10.0, ended=True),
         run("p", "anneal", 0.92, 60.0),
+        run("without production", "anneal", None, 10.0),
     ]
     board = solver_tables.Board(runs, references)
     assert board.ratio("anneal", "p", 10.0) == pytest.approx(0.94)
     assert board.ratio("greedy", "p", 60.0) == 1.1  # had ended before
     assert board.ratio("anneal", "q", 60.0) is None
+    assert board.programs(10.0) == ["p", "q"]
     assert board.solvers(10.0) == ["anneal", "greedy"]
     assert solver_tables.geometric_mean([0.5, 2.0])[0] == pytest.approx(1.0)
     text = "\n".join(solver_tables.means(board))
