@@ -48,8 +48,8 @@ def import_reverb() -> ModuleType:
 def _without(package: str) -> Iterator[None]:
     """Has imports of a package fail while the context lasts, unless it is loaded.
 
-    TensorFlow loads all of Keras where there is one, and does without where there is none: of the processor time that
-    its import takes that is a fifth, in every process of a run. `tensorflow.keras` still loads it when it is used.
+    TensorFlow loads all of Keras where there is one, and does without where there is none. That is an eighth to a fifth
+    of the processor time of its import, in every process of a run. `tensorflow.keras` still loads Keras when it is used.
     """
     if package in sys.modules:
         yield
