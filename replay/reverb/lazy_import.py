@@ -49,7 +49,7 @@ def _without(package: str) -> Iterator[None]:
     """Has imports of a package fail while the context lasts, unless it is loaded.
 
     TensorFlow loads all of Keras where there is one, and does without where there is none. That is an eighth to a fifth
-    of the processor time of its import, in every process of a run. `tensorflow.keras` still loads Keras when it is used.
+    of the processor time of its import, in every process of a run. `tensorflow.keras` still loads Keras when used.
     """
     if package in sys.modules:
         yield
