@@ -11,6 +11,7 @@ from typing import NoReturn
 from ..env.errors import UserError
 from ..version import VERSION
 from .missing import advice
+from .start.collector import collect_seldom
 from .terminal.mode import command_mode
 from .terminal.stop import catch_interrupts, forget_interrupts, was_interrupted
 
@@ -94,6 +95,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 def entry() -> None:
     """Runs the command line as a process of its own, in which Ctrl-C never shows a traceback."""
     catch_interrupts()
+    collect_seldom()
     try:
         status = main()
     finally:

@@ -23,6 +23,7 @@ from ...replay.reverb.sharded import ShardedReplay, open_replay
 from ..config.config import TrainConfig
 from ..session.builders import evaluate_parameters, make_actor, make_training_update
 from ..session.compiled import compile_evaluation, compile_play, run_update, training_kernels
+from ..start.collector import collect_seldom
 from .cluster import import_ray
 
 _SAMPLE_TIMEOUT_S = 1.0
@@ -131,6 +132,7 @@ class ActorWorker:
 
         Not the constructor: an error of Ray's would hide a UserError that a constructor raises.
         """
+        collect_seldom()
         prepare(training_kernels(config), helped=False)
         compile_play(config)
         self._replay = ReverbReplay(address, config.replay.share(), config.segment_spec)
@@ -188,6 +190,7 @@ class LearnerWorker:
 
     def begin(self, config: TrainConfig, state: TrainingState, addresses: list[str]) -> None:
         """Takes the state to train from and the replay servers. To be called first."""
+        collect_seldom()
         self._config = config
         self._replay = open_replay(addresses, config.replay, config.segment_spec)
         self._update = make_training_update(config, Network(config.network))
@@ -256,6 +259,7 @@ class EvaluatorWorker:
 
     def __init__(self, config: TrainConfig, programs: list[Program]) -> None:
         os.nice(_EVALUATOR_NICENESS)
+        collect_seldom()
         self._config = config
         self._network = Network(config.network)
         self._programs = programs

@@ -8,7 +8,7 @@ import hashlib
 import json
 import math
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -164,9 +164,7 @@ class Network:
 
     def init(self, key: jax.Array) -> Params:
         """Returns fresh parameters. Value and reward start at zero, the policy uniform."""
-        observation = jnp.zeros((1, self.config.observation_size))
-        action = jnp.zeros((1,), jnp.int32)
-        return jax.jit(lambda key: self._module.init(key, observation, action, method="everything")["params"])(key)
+        return _fresh(self, key)
 
     def initial_inference(self, params: Params, observation: jax.Array) -> NetworkOutput:
         """Maps observations `[B, D]` to predictions."""
@@ -209,3 +207,12 @@ class Network:
 
     def _apply(self, params: Params, method: str, *inputs: jax.Array) -> Any:
         return self._module.apply({"params": params}, *inputs, method=method)
+
+
+@partial(jax.jit, static_argnames=("network",))
+def _fresh(network: Network, key: jax.Array) -> Params:
+    """Returns fresh parameters; compiled once for all equal networks."""
+    observation = jnp.zeros((1, network.config.observation_size))
+    action = jnp.zeros((1,), jnp.int32)
+    params: Params = network._module.init(key, observation, action, method="everything")["params"]
+    return params
