@@ -74,6 +74,10 @@ class Calls:
         """Returns whether a call of this role is under way."""
         return any(call.role == role for call in self)
 
+    def begun_since(self, role: str, moment: float) -> bool:
+        """Returns whether all calls of a role that are under way began after a moment, by the monotonic clock."""
+        return all(call.begin > moment for call in self if call.role == role)
+
     def drop(self, role: str) -> bool:
         """Removes the calls of a role; returns whether there were any."""
         references = [reference for reference, call in self._calls.items() if call.role == role]

@@ -191,12 +191,14 @@ class Driver:
                 self._unevaluated = learned.publication
         if learned.updates:
             self._fleet.calls.has_worked(LEARNER)
+        starved_since, limit_s = self._starved_since, self._config.ray.call_timeout_s
         if learned.held is None or learned.updates or not self._fleet.all_actors_have_played:
             self._starved_since = None
-        elif self._starved_since is None:
+        elif starved_since is None:
             self._starved_since = time.monotonic()
-        elif time.monotonic() - self._starved_since > self._config.ray.call_timeout_s:
-            raise Lost("replay", f"has given no batch for {self._config.ray.call_timeout_s:.0f} s: {learned.held}")
+        # Not where the learner starves because an actor hangs: that one is ended, and another takes its place.
+        elif time.monotonic() - starved_since > limit_s and self._fleet.calls.begun_since(ACTOR, starved_since):
+            raise Lost("replay", f"has given no batch for {limit_s:.0f} s: {learned.held}")
 
     def _failed(self, call: Call, error: Exception, again: bool) -> None:
         """Replaces a worker that died or raised. Raises Lost, or UserError where the user can mend it."""

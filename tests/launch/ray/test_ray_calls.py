@@ -40,8 +40,14 @@ def test_a_call_is_late_once_and_the_first_one_may_take_longer(monkeypatch: pyte
     calls.add(4, ACTOR, 1)
     now += 20
     assert calls.overdue() == []
+    assert not calls.begun_since(ACTOR, now - 30)  # 0 is of 1000
+    assert calls.begun_since(LEARNER, 999.0)
+    assert not calls.begun_since(LEARNER, 1000.0)
+    calls.pop(0)
+    assert calls.begun_since(ACTOR, now - 30)
+    calls.add(0, ACTOR, 0)
     assert calls.drop(EVALUATOR)
-    assert calls.references == [0, 3, 4]
+    assert calls.references == [3, 4, 0]
     assert calls.limit_s(replace(calls.pop(4), first=False)) == 10
 
 
