@@ -75,6 +75,7 @@ LOADS_NOTHING = {
     "roundtrip": (*JAX, *REVERB, *RAY),
     "launch/api": (*JAX, *REVERB, *RAY, "numpy", "numba", "rich", "matplotlib"),
     "launch/commands": (*JAX, *REVERB, *RAY, "matplotlib"),
+    "launch/ray/reservation": (*JAX, *REVERB, *RAY, "numpy", "numba"),
 }
 
 

@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...env.errors import UserError
-from ..config.config import TrainConfig
 from ..config.ray import BUILT_IN, totals
 from .nodes import await_nodes, check_nodes
+
+if TYPE_CHECKING:  # Processes of Ray that need no more import this file, and a configuration loads JAX.
+    from ..config.config import TrainConfig
 
 AUTO = "auto"
 _CONNECT_TIMEOUT_S = 10.0
@@ -50,7 +52,7 @@ def import_ray() -> ModuleType:
 
 
 @contextmanager
-def cluster(config: TrainConfig) -> Iterator[Cluster]:
+def cluster(config: "TrainConfig") -> Iterator[Cluster]:
     """Starts or joins a cluster; on leaving, shuts down or leaves it.
 
     Raises:
@@ -77,7 +79,7 @@ def cluster(config: TrainConfig) -> Iterator[Cluster]:
         ray.shutdown()
 
 
-def _start(ray: ModuleType, config: TrainConfig) -> None:
+def _start(ray: ModuleType, config: "TrainConfig") -> None:
     options: dict[str, Any] = {"namespace": _NAMESPACE, "logging_level": "ERROR", "log_to_driver": False}
     if config.ray.address is None:
         total = totals(config.ray, config.actors)

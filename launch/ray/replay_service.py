@@ -3,21 +3,19 @@
 import logging
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ...env.errors import UserError
 from ...replay.interface import ReplayStats, ReplayTimeout
 from ...replay.reverb.servers import ReplayServers
 from ...replay.reverb.sharded import open_replay
 from ..config.config import TrainConfig
-from ..config.ray import REPLAY, RayConfig, asked
 from ..run.checkpoints import REPLAY as REPLAY_FOLDER
 from ..session.snapshot import Resumed
 from .calls import Lost
-from .cluster import Cluster, import_ray
+from .cluster import Cluster
 
 _log = logging.getLogger(__name__)
 _STATS_PERIOD_S = 2.0
@@ -27,7 +25,7 @@ ENTRY = "replay_counts"
 
 
 class ReplayService:
-    """Starts the replay servers on the driver's node, for which `reserve` keeps room, and watches over them.
+    """Starts the replay servers on the driver's node, kept free by `reservation.py`, and watches over them.
 
     Args:
       config: the run's configuration.
@@ -106,40 +104,3 @@ class ReplayCounts:
     def entry(self) -> dict[str, dict[str, int]]:
         """The counts as an entry of a checkpoint's manifest."""
         return {ENTRY: {"inserts": self._inserts, "samples": self._samples}}
-
-
-class Reservation:
-    """A Ray actor that keeps processors and memory of a node free for a process that Ray does not know."""
-
-    def ready(self) -> None:
-        """Returns once the reservation holds."""
-
-
-def reserve(settings: RayConfig, stack: ExitStack) -> None:
-    """Reserves on this node what the replay asks for, until `stack` ends; nothing if it asks for nothing.
-
-    It comes before any worker, which may take the last of the node.
-
-    Raises:
-      UserError: this node does not have as much, or others took it.
-    """
-    ray, options = import_ray(), settings.options(REPLAY)
-    if not asked(options):
-        return
-    node = ray.get_runtime_context().get_node_id()
-    strategy = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=False)
-    holder = ray.remote(Reservation).options(**options, scheduling_strategy=strategy).remote()
-    try:
-        ray.get(holder.ready.remote(), timeout=settings.start_timeout_s)
-    except (ray.exceptions.GetTimeoutError, ray.exceptions.RayError) as error:
-        ray.kill(holder)
-        raise UserError(
-            f"this node cannot keep ray.replay_cpus = {settings.replay_cpus:g} and ray.replay_memory_gb = "
-            f"{settings.replay_memory_gb:g} free for the replay; ask for less, or start the run on a larger node"
-        ) from error
-
-    def release() -> None:
-        with suppress(ray.exceptions.RayError):
-            ray.kill(holder)
-
-    stack.callback(release)

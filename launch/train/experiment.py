@@ -30,7 +30,8 @@ from ..ray.cluster import Cluster, cluster, import_ray
 from ..ray.driver import Driver
 from ..ray.fleet import Fleet
 from ..ray.nodes import alive, capacity_warnings
-from ..ray.replay_service import ReplayService, reserve
+from ..ray.replay_service import ReplayService
+from ..ray.reservation import reserve
 from ..run.directory import RunDirectory
 from ..run.json_file import write_json_file
 from ..run.log_file import logging_to
