@@ -25,7 +25,7 @@ ENTRY = "replay_counts"
 
 
 class ReplayService:
-    """Starts the replay servers on the driver's node, kept free by `reservation.py`, and watches over them.
+    """Starts the replay servers on the driver's node, where `reservation.py` keeps room, and watches over them.
 
     Args:
       config: the run's configuration.
