@@ -11,9 +11,13 @@ from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.env.workloads import load
 
 
-@pytest.mark.parametrize("name", READ_BACK)
-def test_printed_estimates_come_out(name):
-    program = load(name)
+@pytest.fixture(scope="module", params=READ_BACK)
+def program(request):
+    """Each program in turn, read once for all tests of it, which leave it as it is."""
+    return load(request.param)
+
+
+def test_printed_estimates_come_out(program):
     assert program.production is not None
     printed = program.compiler["estimate_without_copies_s"], program.compiler["estimate_with_copies_s"]
     emulated = without_copies(program, program.production), with_copies(program, program.production)
@@ -21,9 +25,7 @@ def test_printed_estimates_come_out(name):
     assert emulated == pytest.approx(printed, rel=2e-4)
 
 
-@pytest.mark.parametrize("name", READ_BACK)
-def test_nothing_of_the_production_mapping_is_lost(name):
-    program = load(name)
+def test_nothing_of_the_production_mapping_is_lost(program):
     reported, read_back = program.compiler["reported"], program.compiler["read_back"]
     assert program.compiler["inexpressible"] == {}
     assert program.production is not None
@@ -42,9 +44,7 @@ def test_nothing_of_the_production_mapping_is_lost(name):
     assert set(direction.tolist()) <= {PREFETCH, WRITE_BACK, CROSS_PROGRAM}
 
 
-@pytest.mark.parametrize("name", READ_BACK)
-def test_production_mapping_is_legal(name):
-    program = load(name)
+def test_production_mapping_is_legal(program):
     assert program.production is not None
     assert verify(program, program.target, program.production) == []
 
