@@ -1,4 +1,5 @@
-"""Shares the tests out between processes, file by file, and spares them what repeats: compilation, optimisation.
+"""Shares the tests out between processes, by files and groups of files, and spares them what repeats: compilation,
+optimisation.
 
 Tests, and the commands that they start, compile the same networks over and over: they keep what JAX compiles in
 pytest's cache folder. Helpers of tests lie in `cases`, which pytest puts on the path (`pythonpath` in pyproject.toml).
@@ -10,17 +11,27 @@ from collections.abc import Iterator
 
 import pytest
 
-# Tests that start large Ray clusters take longest: they begin first, one after the other, in one process.
-_CLUSTERS = frozenset(f"test_{name}.py" for name in ("ray_cluster", "ray_nodes", "ray_topology"))
-# The longest of the others begin next, so that none of them is left over for one process at the end. The first of them
-# starts a small cluster: in the process of the large ones it would be what all wait for.
-_LONG = tuple(
-    f"test_{name}.py"
-    for name in (
-        "slurm",
-        *("process_topology", "needs", "resume", "status_of_runs", "command_line", "diagnose_command", "learning"),
-        *("update", "solve", "sharded", "server", "replay_contract", "prepare"),
-    )
+# Groups of files, by their names without `test_`: each is run in one process.
+_GROUPS = {
+    # Tests that start large Ray clusters take longest: they begin first, one after the other.
+    "clusters": ("ray_cluster", "ray_nodes", "ray_topology"),
+    # Runs with equal networks, which are traced, compiled and loaded once for all of them.
+    "runs": (
+        *("process_topology", "resume", "status_of_runs", "command_line", "json_contracts", "skipping"),
+        *("train_command", "run_url"),
+    ),
+    # Reverb imports TensorFlow, which takes seconds.
+    "replay": ("sharded", "server", "replay_contract"),
+}
+# The longest begin first, so that none of them is left over for one process at the end. The SLURM script starts a small
+# cluster: in the process of the large ones it would be what all wait for.
+_ORDER = (
+    *_GROUPS["clusters"],
+    "slurm",
+    *_GROUPS["runs"],
+    *("needs", "diagnose_command", "learning", "update", "solve"),
+    *_GROUPS["replay"],
+    "prepare",
 )
 
 
@@ -45,11 +56,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    order = {name: place for place, name in enumerate(_LONG)}
-    items.sort(key=lambda item: (item.path.name not in _CLUSTERS, order.get(item.path.name, len(order))))
+    order = {name: place for place, name in enumerate(_ORDER)}
+    group_of = {name: group for group, names in _GROUPS.items() for name in names}
+    items.sort(key=lambda item: order.get(_name(item), len(order)))
     for item in items:
-        name = item.path.name
-        item.add_marker(pytest.mark.xdist_group("clusters" if name in _CLUSTERS else name))
+        item.add_marker(pytest.mark.xdist_group(group_of.get(_name(item), _name(item))))
+
+
+def _name(item: pytest.Item) -> str:
+    return item.path.stem.removeprefix("test_")
 
 
 @pytest.fixture(scope="module")
