@@ -237,7 +237,7 @@ def test_two_runs_in_one_directory(copied_run: Path) -> None:
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_a_full_disk(run_dir: Path, copied_run: Path) -> None:
-    assert "No space left" in error_of("workloads", "--json", "/dev/full")
+    assert "No space left" in error_of("workloads", "--split", "control", "--json", "/dev/full")
     (copied_run / "metrics.jsonl").unlink()
     (copied_run / "metrics.jsonl").symlink_to("/dev/full")
     # Figures are lost, training is not.
@@ -277,7 +277,14 @@ def test_an_address_that_is_none(tmp_path: Path) -> None:
     assert "topology is 'process'" in error_of(*train_arguments(tmp_path / "run", "--steps", "1", "--address", "auto"))
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["workloads", "--json", "-"], ["verify", WORKLOAD, "production"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["workloads", "--split", "control", "--json", "-"],
+        ["verify", WORKLOAD, "production"],
+    ],
+)
 def test_light_commands_load_nothing_heavy(arguments: list[str]) -> None:
     """They must work, and quickly, where Ray, Reverb and even JAX are missing."""
     code = (
@@ -370,8 +377,9 @@ def test_what_cannot_be_parsed_is_one_line_too() -> None:
     assert "unrecognized arguments: --sede" in error_of("solve", "tiny", "-o", "m.json.gz", "--sede", "3")
 
 
-def test_quiet_keeps_standard_error_for_errors(tmp_path: Path) -> None:
-    arguments = ("solve", "tiny", "--solver", "restarts", "--seconds", "6", "-o", str(tmp_path / "m.json.gz"))
+def test_quiet_keeps_standard_error_for_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mallocmuzero.launch.commands.solve._LINE_SECONDS", 0.1)
+    arguments = ("solve", "tiny", "--solver", "restarts", "--seconds", "1", "-o", str(tmp_path / "m.json.gz"))
     status, text, errors = call(*arguments)
     assert status == 0
     assert "games" in errors  # a line of progress every few seconds
