@@ -60,6 +60,15 @@ def test_a_run_outlives_faults_is_interrupted_resumed_and_loses_its_replay(
     # One actor: while it hangs, and until another takes its place, the replay holds the learner, and nothing is busy.
     monkeypatch.setattr(fault_run, "ACTORS", 1)
     monkeypatch.setitem(faults.WHOLE, faults.ACTOR, 1)
+    # What the killed driver leaves behind: two of Ray's agents try for a minute to tell it that its raylet died. Here
+    # they are waited for at the end, when nothing plays.
+    left_behind: list[psutil.Process] = []
+
+    def wait_later(processes: list[psutil.Process], within_s: float) -> list[str]:
+        left_behind.extend(processes)
+        return []
+
+    monkeypatch.setattr(faults, "end_all", wait_later)
     # A run is well once it has saved: it saves often here, and nobody waits.
     monkeypatch.setitem(fault_run.SETTINGS, "schedule.checkpoint_minutes", 0.06)
     run_dir, console = tmp_path / "run", tmp_path / "console"
@@ -78,7 +87,7 @@ def test_a_run_outlives_faults_is_interrupted_resumed_and_loses_its_replay(
             assert record["by"] == by
             assert record["said"]
             assert not record["best_lost"]
-            assert (record["left_behind"], record["broken_promises"], record["traceback"]) == ([], [], False)
+            assert (record["broken_promises"], record["traceback"]) == ([], False)
         text = console.read_text()
         assert "0:00 · 0 moves" in text
         assert "the workers compile" in text
@@ -121,7 +130,8 @@ def test_a_run_outlives_faults_is_interrupted_resumed_and_loses_its_replay(
         assert len(servers) == _SERVERS
         servers[0].kill()
         assert process.wait(_WAIT_S) == 2, log.read_text()
-    assert fault_run.end_all(family, _GONE_S) == []
+    assert len(left_behind) > 4
+    assert fault_run.end_all([*left_behind, *family], _GONE_S) == []
     text = log.read_text()
     assert f"going on from update {saved['step']}" in text
     assert text.splitlines()[-1].startswith("mallocmuzero: error: the replay server died")
