@@ -7,8 +7,8 @@ the game is judged. Each change is judged alone, the rest as XLA has it.
 from dataclasses import dataclass
 
 import numpy as np
+import scipy  # `scipy.stats` loads where it is first used: it takes half a second
 from numpy.typing import NDArray
-from scipy.stats import spearmanr
 
 from ...env.game.game import MallocGame
 from ...env.game.moves import COPY, DROP, MOVE_NAMES, NO_COPY
@@ -239,7 +239,7 @@ def _moves(tried: Tried, which: NDArray[np.bool_]) -> dict[int, int]:
 def _rank_correlation(one: NDArray[np.float64], other: NDArray[np.float64]) -> float | None:
     if len(one) < 2 or np.ptp(one) == 0.0 or np.ptp(other) == 0.0:
         return None
-    return float(spearmanr(one, other)[0])
+    return float(scipy.stats.spearmanr(one, other)[0])
 
 
 def _describe(

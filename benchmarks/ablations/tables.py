@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import binomtest
+import scipy  # `scipy.stats` loads where it is first used: it takes half a second
 
 from ..common.json_lines import Record
 from ..common.versions import TRAINING, VERSIONS, count_current
@@ -103,7 +103,7 @@ def compare(groups: Sequence[Sequence[float]]) -> Difference:
     low, high = np.quantile(np.take_along_axis(draws, chosen, 1).mean(1), [0.025, 0.975])
     values = np.concatenate([np.array(group) for group in groups])
     better, worse = int((values < 0).sum()), int((values > 0).sum())
-    p = float(binomtest(better, better + worse).pvalue) if better + worse else 1.0
+    p = float(scipy.stats.binomtest(better, better + worse).pvalue) if better + worse else 1.0
     mean = float(np.mean([np.mean(group) for group in groups]))
     return Difference(mean, float(low), float(high), better, worse, p)
 

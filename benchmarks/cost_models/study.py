@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy  # `scipy.stats` loads where it is first used: it takes half a second
 from numpy.typing import NDArray
-from scipy.stats import spearmanr
 
 from mallocmuzero.env.physics.cost import CYCLES, MODELS, MSA, instruction_times
 from mallocmuzero.env.physics.cycles import least_cycles, marginal_cycles
@@ -118,7 +118,7 @@ def access_benefits(program: Program) -> tuple[NDArray[np.float64], NDArray[np.f
 def _rank(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
     if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
         return float("nan")
-    return float(spearmanr(a, b).statistic)
+    return float(scipy.stats.spearmanr(a, b).statistic)
 
 
 def instruction_seconds(

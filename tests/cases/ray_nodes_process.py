@@ -5,7 +5,6 @@ with a line of JSON: `address`, and `dashboard` where the head has one.
 """
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -41,8 +40,6 @@ def ray_nodes(nodes: list[dict[str, Any]], log: Path) -> Iterator[tuple[subproce
 
 def main() -> None:
     """Serves until standard input ends."""
-    # How often the head asks after a node; five times without an answer, and it is lost. Usually every three seconds.
-    os.environ["RAY_health_check_period_ms"] = "500"
     from ray.cluster_utils import Cluster
 
     head, *others = json.loads(sys.argv[1])

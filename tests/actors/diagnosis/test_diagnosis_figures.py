@@ -5,9 +5,9 @@ from typing import cast
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy
 from diagnosis_cases import DISCOUNT, NETWORK, ByHeart, agent, line_of_production, scrambled
 from launch_cases import WORKLOAD
-from scipy.stats import entropy, linregress, spearmanr
 
 from mallocmuzero.actors.diagnosis.changes import find_changes
 from mallocmuzero.actors.diagnosis.inference import infer, search_moves
@@ -108,7 +108,7 @@ def test_a_model_is_compared_step_by_step() -> None:
         legal = trace.legal[there]
         real, imagined = (np.exp(np.asarray(x, np.float64)) for x in (seen.logits[there], output.policy_logits[0]))
         rewards.append(abs(float(output.reward[0]) - trace.reward[there - 1]))
-        kls.append(entropy(real[legal], imagined[legal]))
+        kls.append(scipy.stats.entropy(real[legal], imagined[legal]))
         masses.append(imagined[~legal].sum() / imagined.sum())
         pair = np.asarray(latent[0]), seen.latent[there]
         cosines.append(pair[0] @ pair[1] / np.linalg.norm(pair[0]) / np.linalg.norm(pair[1]))
@@ -124,7 +124,7 @@ def test_calibration_is_a_regression() -> None:
     generator = np.random.default_rng(0)
     predicted = generator.normal(size=200)
     true = 3.0 * predicted - 1.0 + generator.normal(size=200)
-    value, line = calibrate(predicted, true, 2.0), linregress(predicted, true)
+    value, line = calibrate(predicted, true, 2.0), scipy.stats.linregress(predicted, true)
     assert (value.slope, value.intercept, value.correlation) == pytest.approx((line.slope, line.intercept, line.rvalue))
     assert value.mean_error == pytest.approx(np.mean(predicted) - np.mean(true))
     assert value.mean_abs_error == pytest.approx(np.mean(np.abs(predicted - true)))
@@ -148,7 +148,9 @@ def test_the_policy_is_described() -> None:
     for logit, legal, action in zip(logits, trace.legal, trace.action, strict=True):
         weights = np.where(legal, np.exp(logit), 0.0)
         weights /= weights.sum()
-        rows.append((legal.sum(), entropy(weights), weights.max() > 0.9, weights.argmax(), action, weights[action]))
+        rows.append(
+            (legal.sum(), scipy.stats.entropy(weights), weights.max() > 0.9, weights.argmax(), action, weights[action])
+        )
     count, entropy_of, sure, favourite, action, probability = (np.array(column) for column in zip(*rows, strict=True))
     assert entropies(logits, trace.legal) == pytest.approx(entropy_of)
     assert figures.sure == sure.mean()
@@ -215,7 +217,7 @@ def test_what_changes_are_worth_is_what_the_judge_says_of_their_mappings(workloa
     assert found.agent.loss_us == pytest.approx(-gains[gains < 0].sum())
     assert found.agent.helps_share == found.agent.helps / len(wanted)
     odds = [np.log(change.agent_probability / change.line_probability) for change in found.changes]
-    assert found.agent.rank_correlation == pytest.approx(spearmanr(odds, gains)[0])
+    assert found.agent.rank_correlation == pytest.approx(scipy.stats.spearmanr(odds, gains)[0])
     # The random moves are all there are: fewer than are drawn.
     others = [(k, m) for k in range(len(trace)) for m in range(3) if trace.legal[k, m] and m != trace.action[k]]
     assert sorted(zip(random.decision.tolist(), random.move.tolist(), strict=True)) == sorted(others)

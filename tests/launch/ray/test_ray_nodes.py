@@ -77,8 +77,11 @@ def test_a_job_on_three_nodes_loses_one_is_stopped_and_goes_on(tmp_path: Path) -
         "replay_memory_gb": 0.5,
     }
     config.write_text(json.dumps({"workloads": [WORKLOAD], "actors": 2, **settings}))
+    # The head asks after a node so often; five times without an answer, and it is lost. Usually every three seconds.
+    soon = {"_system_config": {"health_check_period_ms": 500}}
+    head = {"resources": {"head": 1}, "include_dashboard": True, "dashboard_port": 0, "memory": 10**9}
     nodes = [
-        {**_NODE, "resources": {"head": 1}, "include_dashboard": True, "dashboard_port": 0, "memory": 10**9},
+        {**_NODE, **head, **soon},
         *2 * [{**_NODE, "resources": {"play": 2}}],
     ]
     with ray_nodes(nodes, tmp_path / "cluster-log") as (cluster, there):
