@@ -362,9 +362,7 @@ class BufferWalk:
                     state.hbm[repaired] = None
                 return
 
-    def _need_fast(
-        self, kind: Kind, words: Callable[[], str], places: list[list[int]], t: int, state: State
-    ) -> None:
+    def _need_fast(self, kind: Kind, words: Callable[[], str], places: list[list[int]], t: int, state: State) -> None:
         """Requires the value of one of the `places`, and counts it as present from then on."""
         if any(all(state.fast[index] is None for index in place) for place in places):
             return
