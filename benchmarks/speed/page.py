@@ -35,9 +35,9 @@ def game(records: list[Record]) -> list[str]:
 
 
 def parts(records: list[Record]) -> list[str]:
-    """Returns the table of ratios. Search and games take that share of an actor's time; the rest is its own."""
+    """Returns the table of ratios. Search, proposals and games take that share of an actor's time; the rest is its own."""
     lines = [
-        "| part | project | bare | ratio | asked for | ratio by wall time | cores busy | search and games |",
+        "| part | project | bare | ratio | asked for | ratio by wall time | cores busy | search, proposals and games |",
         "|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for record in sorted(records, key=lambda record: _ORDER.index(record["row"].split()[0])):
