@@ -35,7 +35,7 @@ def game(records: list[Record]) -> list[str]:
 
 
 def parts(records: list[Record]) -> list[str]:
-    """Returns the table of ratios. Search, proposals and games take that share of an actor's time; the rest is its own."""
+    """Returns the table of ratios. The last column is the share of an actor's time that is not its own."""
     lines = [
         "| part | project | bare | ratio | asked for | ratio by wall time | cores busy | search, proposals and games |",
         "|---|--:|--:|--:|--:|--:|--:|--:|",
