@@ -1,12 +1,14 @@
 """Finds the collectives that run beside other instructions (pipeline step 3): how they begin, go on and end.
 
 Such a collective begins with one instruction and ends with another, and until then its operands and results must not
-move. The compiler writes it in two ways:
+move. Copies to and from host memory are taken as collectives too. The compiler writes them in several ways:
 
 - as a pair, `collective-permute-start` and `collective-permute-done`: the start returns its operands, its results, and
   semaphores;
 - as three, where another core of the chip does the work (a gather on a SparseCore): `async-start` takes nothing, and an
   `async-update` hands over the operands and returns the same as a start;
+- as a `copy-start` and a `copy-done` that a program has before memory is assigned: a copy to or from host memory. The
+  start returns its result, its operand, and a semaphore;
 - as fusions. The first calls `AsyncCollectiveStart` and returns the same. Fusions that compute carry it on: they take
   these arrays and return them in place. The last calls `AsyncCollectiveDone`.
 """
@@ -21,6 +23,7 @@ _STARTS = {
     "collective-permute-start": "collective-permute-done",
     "all-gather-start": "all-gather-done",
     "async-start": "async-done",
+    "copy-start": "copy-done",
 }
 _DONES = frozenset(_STARTS.values())
 # Instructions that are half of a pair.
@@ -62,7 +65,9 @@ class Collectives:
         self.read: dict[Position, Use] = {}
         self.begun: dict[Position, Position] = {}
         for instruction in instructions.values():
-            if instruction.opcode in _STARTS:
+            if instruction.opcode == "copy-start":
+                self._start(instruction, {(1,): (0, ())})
+            elif instruction.opcode in _STARTS:
                 self._start(instruction, self._written_out(instruction, 0))
             elif instruction.opcode == "async-update" and len(instruction.operands) > 1:
                 self._start(instruction, self._written_out(instruction, 1))
@@ -156,7 +161,8 @@ class Collectives:
         if end.opcode == "fusion":
             pairs = {path: arrays.get(given) for path, given in self._aliased(end).items()}
         else:
-            pairs = {path: arrays.get((0, (1, *path))) for path, _ in end.shape.leaves()}
+            results = 0 if end.opcode == "copy-done" else 1
+            pairs = {path: arrays.get((0, (results, *path))) for path, _ in end.shape.leaves()}
         for path, _ in end.shape.leaves():
             begun = pairs.get(path)
             if begun is None or begun in self.read:

@@ -125,10 +125,6 @@ class Values:
                 name = self.parameters[name]
             elif opcode in FORWARDING:
                 name = instruction.operands[0]
-            elif opcode == "copy-done":
-                name, path = instruction.operands[0], (0,)
-            elif opcode == "copy-start" and path == (1,):
-                name, path = instruction.operands[0], ()
             elif (name, path) in self.collectives.passed:
                 name, path = self.collectives.passed[name, path]
             else:
