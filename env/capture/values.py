@@ -16,8 +16,8 @@ INPUTS = frozenset({"parameter", "constant"})
 # Beginnings of the opcodes that capture does not understand, and what to do about them.
 _REFUSED = {
     "call": "inline the function that it calls, e.g. without `compute_on`",
-    "send": "let the compiler shard the function, without sends and receives of your own",
-    "recv": "let the compiler shard the function, without sends and receives of your own",
+    "send": "capture it without callbacks to the host, such as `jax.debug.print` and `jax.pure_callback`",
+    "recv": "capture it without callbacks to the host, such as `jax.debug.print` and `jax.pure_callback`",
     "all-reduce-start": "shard it otherwise, or compile for one device",
     "ragged-all-to-all-start": "use `jax.lax.all_to_all`, or compile for one device",
 }
