@@ -9,7 +9,8 @@ move. Copies to and from host memory are taken as collectives too. The compiler 
   `async-update` hands over the operands and returns the same as a start;
 - as a `copy-start` and a `copy-done` that a program has before memory is assigned: a copy to or from host memory. The
   start returns its result, its operand, and a semaphore;
-- as a `send` and a `send-done`, a `recv` and a `recv-done`: a callback to the host. The first returns its operand, the third its result;
+- as a `send` and a `send-done`, a `recv` and a `recv-done`: a callback to the host. The send returns its operand, the
+  receive its result;
 - as fusions. The first calls `AsyncCollectiveStart` and returns the same. Fusions that compute carry it on: they take
   these arrays and return them in place. The last calls `AsyncCollectiveDone`.
 """

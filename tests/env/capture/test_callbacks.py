@@ -34,7 +34,7 @@ def test_production_is_read_back(program: Program, tmp_path: Path) -> None:
 
 
 def test_what_is_sent_is_held_until_it_is_gone(program: Program) -> None:
-    since, last = program.holds.T
+    last = program.holds[:, 1]
     sent = [
         (program.opcodes[first], program.opcodes[end])
         for first, end in program.access_instruction[program.holds].tolist()
