@@ -112,19 +112,23 @@ class Timed:
 
 @contextmanager
 def games_timed() -> Iterator[list[float]]:
-    """Counts, in the list's one place, the processor seconds in which the games of batches are played."""
-    spent, share = [0.0], Threads.share
+    """Counts, in the list's one place, the processor seconds of all work that a batch's threads share: its games, and
+    the scoring of changes that are proposed to them."""
+    spent, share, each = [0.0], Threads.share, Threads.each
 
-    def timed(self: Threads, *arguments: Any) -> None:
-        began = time.process_time()
-        share(self, *arguments)
-        spent[0] += time.process_time() - began
+    def timed(work: Callable[..., None]) -> Callable[..., None]:
+        def call(*arguments: Any) -> None:
+            began = time.process_time()
+            work(*arguments)
+            spent[0] += time.process_time() - began
 
-    Threads.share = timed  # type: ignore[method-assign]
+        return call
+
+    Threads.share, Threads.each = timed(share), timed(each)  # type: ignore[method-assign]
     try:
         yield spent
     finally:
-        Threads.share = share  # type: ignore[method-assign]
+        Threads.share, Threads.each = share, each  # type: ignore[method-assign]
 
 
 def peer_rate(python: Path, seconds: float) -> Record:

@@ -1,15 +1,17 @@
 """Captures a program: runs the whole pipeline on a JAX function and writes the program file."""
 
 import math
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from ..errors import UserError
+from ..errors import FormatError, UserError
 from ..program.compiler_flags import DEFAULT
 from ..program.program import Program
-from ..program.program_file import write_program
+from ..program.program_file import read_program, write_program
 from ..program.target import find_target
+from ..storage.atomic import write_atomically
 from ..storage.destination import check_destination, check_new_folder
 from .assemble import Assembly
 from .compilation_files import work_folder
@@ -149,10 +151,30 @@ def capture(
         if longest_s is not None:
             longest_s.update(compilations.longest_s)
     program = assembly.program(variants=with_cycles and grid, cycles=with_cycles or own_cycles)
-    write_program(program, output, lowered)
+    _write(program, output, lowered, function)
     for line in _summary(program, output):
         progress(line)
     return program
+
+
+def _write(program: Program, output: Path, lowered: bytes | None, function: str) -> None:
+    """Writes the program file, once it has been seen to read back.
+
+    Raises:
+      UserError: it does not.
+    """
+    with tempfile.TemporaryDirectory(prefix="mallocmuzero-") as folder:
+        made = Path(folder) / output.name
+        write_program(program, made, lowered)
+        try:
+            read_program(made)
+        except FormatError as error:
+            trouble = str(error).partition(": ")[2].partition("; ")[0]
+            raise UserError(
+                f"{function}: capture does not understand this program yet, since {trouble}; please report it with the "
+                "files of `mallocmuzero capture --keep FOLDER`"
+            ) from error
+        write_atomically(output, made.read_bytes())
 
 
 def _summary(program: Program, output: Path) -> list[str]:
@@ -186,10 +208,12 @@ def _summary(program: Program, output: Path) -> list[str]:
 def _doubts(off: Mapping[str, float | None]) -> list[str]:
     """Returns a line for every printed estimate that does not come out of what was read back."""
     lines = []
+    right = [name for name, share in off.items() if share is not None and abs(share) <= TOLERANCE]
     for name, share in off.items():
         words = f"the compiler's printed estimate {name.replace('_', ' ')}"
         if share is None:
             lines.append(f"{words} cannot be emulated: its events do not fit the mapping that was read back")
         elif abs(share) > TOLERANCE:
-            lines.append(f"{words} does not come out of what was read back, by {share:+.2%}: take latencies with care")
+            but = f"; that {right[0].replace('_', ' ')} does" if right else ": take latencies with care"
+            lines.append(f"{words} does not come out of what was read back, by {share:+.2%}{but}")
     return lines

@@ -1,12 +1,16 @@
 """Finds the collectives that run beside other instructions (pipeline step 3): how they begin, go on and end.
 
 Such a collective begins with one instruction and ends with another, and until then its operands and results must not
-move. The compiler writes it in two ways:
+move. Copies to and from host memory are taken as collectives too. The compiler writes them in several ways:
 
 - as a pair, `collective-permute-start` and `collective-permute-done`: the start returns its operands, its results, and
   semaphores;
 - as three, where another core of the chip does the work (a gather on a SparseCore): `async-start` takes nothing, and an
   `async-update` hands over the operands and returns the same as a start;
+- as a `copy-start` and a `copy-done` that a program has before memory is assigned: a copy to or from host memory. The
+  start returns its result, its operand, and a semaphore;
+- as a `send` and a `send-done`, a `recv` and a `recv-done`: a callback to the host. The send returns its operand, the
+  receive its result;
 - as fusions. The first calls `AsyncCollectiveStart` and returns the same. Fusions that compute carry it on: they take
   these arrays and return them in place. The last calls `AsyncCollectiveDone`.
 """
@@ -21,10 +25,13 @@ _STARTS = {
     "collective-permute-start": "collective-permute-done",
     "all-gather-start": "all-gather-done",
     "async-start": "async-done",
+    "copy-start": "copy-done",
 }
-_DONES = frozenset(_STARTS.values())
-# Instructions that are half of a pair.
-PAIRS = frozenset(_STARTS) | _DONES
+# A callback's operands to the host, and its results from there.
+_TRANSFERS = {"send": "send-done", "recv": "recv-done"}
+_DONES = frozenset([*_STARTS.values(), *_TRANSFERS.values()])
+# Instructions that are half of a pair, for which the compiler charges nothing.
+PAIRS = frozenset([*_STARTS, *_STARTS.values()])
 _ALIAS = re.compile(r"\{([\d, ]*)\}: \((\d+), \{([\d, ]*)\}")
 
 
@@ -62,7 +69,11 @@ class Collectives:
         self.read: dict[Position, Use] = {}
         self.begun: dict[Position, Position] = {}
         for instruction in instructions.values():
-            if instruction.opcode in _STARTS:
+            if instruction.opcode == "copy-start":
+                self._start(instruction, {(1,): (0, ())})
+            elif instruction.opcode in _TRANSFERS:
+                self._start(instruction, {(0,): (0, ())} if instruction.opcode == "send" else {})
+            elif instruction.opcode in _STARTS:
                 self._start(instruction, self._written_out(instruction, 0))
             elif instruction.opcode == "async-update" and len(instruction.operands) > 1:
                 self._start(instruction, self._written_out(instruction, 1))
@@ -76,7 +87,7 @@ class Collectives:
         start, path = self.begun.get(position, position)
         shape = dict(self._instructions[start].shape.leaves())[path]
         if self._instructions[start].opcode != "fusion":
-            return path[0] > 1
+            return path[0] > (0 if self._instructions[start].opcode in _TRANSFERS else 1)
         return shape.memory_space != 0
 
     def of(self, name: str, path: ShapeIndex) -> Position | None:
@@ -156,7 +167,8 @@ class Collectives:
         if end.opcode == "fusion":
             pairs = {path: arrays.get(given) for path, given in self._aliased(end).items()}
         else:
-            pairs = {path: arrays.get((0, (1, *path))) for path, _ in end.shape.leaves()}
+            prefix = {"copy-done": (0,), "recv-done": ()}.get(end.opcode, (1,))
+            pairs = {path: arrays.get((0, (*prefix, *path))) for path, _ in end.shape.leaves()}
         for path, _ in end.shape.leaves():
             begun = pairs.get(path)
             if begun is None or begun in self.read:

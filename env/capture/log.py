@@ -153,15 +153,16 @@ class _Reader:
         match = _COST.match(text)
         if not match:
             return
-        kind, name, operand, path, value = match.group(1), *match.groups()[1:]
+        kind, name, operand, path, text = match.group(1), *match.groups()[1:]
+        value = max(float(text), 0.0)  # -1 where the compiler does not know, as of the halves of complex numbers
         if kind == "compute-seconds":
-            self.log.compute_s[name] = float(value)
+            self.log.compute_s[name] = value
         elif kind == "total-bytes-accessed":
-            self.log.total_bytes[name] = float(value)
+            self.log.total_bytes[name] = value
         elif kind == "operand-bytes-accessed":
-            self.log.operand_bytes.setdefault((name, int(operand), parse_path(path)), float(value))
+            self.log.operand_bytes.setdefault((name, int(operand), parse_path(path)), value)
         elif kind == "output-bytes-accessed":
-            self.log.output_bytes.setdefault((name, parse_path(path)), float(value))
+            self.log.output_bytes.setdefault((name, parse_path(path)), value)
 
     def _algorithm(self, text: str) -> None:
         log = self.log

@@ -60,7 +60,7 @@ class Values:
         }
         for instruction in self.instructions.values():
             advice = next((words for start, words in _REFUSED.items() if instruction.opcode.startswith(start)), None)
-            if advice is not None:
+            if advice is not None and instruction.attribute("is_host_transfer") != "true":
                 raise UserError(
                     f"{module.path}: instruction {instruction.name!r} is a `{instruction.opcode}`, which capture does "
                     f"not understand yet; {advice}"
@@ -125,10 +125,6 @@ class Values:
                 name = self.parameters[name]
             elif opcode in FORWARDING:
                 name = instruction.operands[0]
-            elif opcode == "copy-done":
-                name, path = instruction.operands[0], (0,)
-            elif opcode == "copy-start" and path == (1,):
-                name, path = instruction.operands[0], ()
             elif (name, path) in self.collectives.passed:
                 name, path = self.collectives.passed[name, path]
             else:

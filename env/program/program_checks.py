@@ -113,5 +113,8 @@ def _check_held(program: Program, document: Document) -> None:
     for since, last in program.holds.tolist():
         between = np.arange(since + 1, program.access_start[at[last]])
         others = between[(buffer[between] == buffer[since]) & (program.held_since[between] != since)]
+        # In place: the same start reads and writes the buffer. In host memory that is all that ever happens to it.
+        if not program.fast_allowed[buffer[since]]:
+            others = others[at[others] != at[since]]
         if len(others) and (kind[since] != OPERAND or np.any(kind[others] != OPERAND)):
             raise document.error("held.since", f"lets access {others[0]} use a buffer while a collective writes it")

@@ -16,7 +16,7 @@ def merge_residencies(residencies: NDArray[np.int64]) -> NDArray[np.int64]:
     """Joins residencies of the same bytes at the same offset that overlap in time.
 
     A whole buffer that follows its own slices in place prolongs the slices. If only some of them last throughout, it
-    holds the bytes of the others.
+    holds the bytes of the others. What another one holds throughout is left out.
 
     Args:
       residencies: `[R, 6]`, columns as in `Mapping`.
@@ -37,8 +37,17 @@ def merge_residencies(residencies: NDArray[np.int64]) -> NDArray[np.int64]:
             before.append(row)
             merged.append(row)
     for rows in at_place.values():
+        inner = [row for row in rows if any(_is_within(row, other) for other in rows)]
+        for row in inner:
+            rows.remove(row)
+            merged.remove(row)
         _leave_to_longer(rows)
     return np.array(merged, np.int64).reshape(len(merged), len(RESIDENCY_FIELDS))
+
+
+def _is_within(row: Row, other: Row) -> bool:
+    """Returns whether another residency of the same place holds all bytes of a row throughout its time."""
+    return other is not row and other[1] <= row[1] and row[2] <= other[2] and other[4] <= row[4] and row[5] <= other[5]
 
 
 def _leave_to_longer(rows: list[Row]) -> None:

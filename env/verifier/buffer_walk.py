@@ -6,7 +6,7 @@ until the state at its start also holds at its end. Each branch of a conditional
 them, and what holds after the conditional is what holds after every branch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..program.mapping import CROSS_PROGRAM, WRITE_BACK
 from ..program.program import Program
@@ -36,7 +36,7 @@ class BufferWalk:
     ) -> None:
         self._holds = holds
         self._program, self._loops, self._buffer, self._report = program, loops, buffer, report
-        self._copies = copies
+        self._copies, self._end = copies, program.num_instructions
         self._found: list[tuple[Kind, str, int]] = []
         self._resident = ResidentIntervals(int(program.size[buffer]), rows, copies)
         self._segments = range(self._resident.segments)
@@ -44,22 +44,22 @@ class BufferWalk:
         self._targets: dict[int, list[int]] = {}
         # The later a prefetch ends, the fewer residencies last until then: it chooses first.
         for copy in sorted(prefetches, key=lambda copy: -copy.end):
-            others = [other for other in prefetches if _alike(copy, other) and other.number != copy.number]
-            self._targets[copy.number] = self._target(copy, others)
+            self._targets[copy.number] = self._target(copy, prefetches)
 
-    def _target(self, copy: Copy, others: list[Copy]) -> list[int]:
+    def _target(self, copy: Copy, prefetches: list[Copy]) -> list[int]:
         """Returns the intervals that a prefetch fills: those that last from `start + 1` through `end`.
 
         Of several offsets, it is the one at which a residency begins right after the start. Of several of these, each
-        of the `others`, the prefetches of the same bytes that start with this one, fills one.
+        of the other `prefetches` of the same bytes that start with this one fills one.
         """
-        last = min(copy.end, self._program.num_instructions - 1)
+        last = min(copy.end, self._end - 1)
         if self._loops.ended_by(copy.start, copy.end) >= 0:
             last = copy.end - 1
         found = self._resident.covering(
             min(copy.start + 1, last), last, self._resident.segments_of(copy.low, copy.high)
         )
         if len(found) > 1:
+            others = [other for other in prefetches if _alike(copy, other) and other.number != copy.number]
             begins = [c for c in found if (self._resident.offset(c), copy.start + 1) in self._resident.begins]
             filled = [self._targets[other.number] for other in others if other.number in self._targets]
             begins = [c for c in begins if c not in filled] or begins
@@ -201,13 +201,18 @@ class BufferWalk:
                 self._read(cause, state)
             if cause.results:
                 self._write(cause, state)
-        elif event.action == Action.ISSUE:
+        elif event.action is Action.ISSUE:
             self._issue(cause, state)
-        elif event.action == Action.DONE:
+        elif event.action is Action.DONE:
             self._done(cause, state)
-        elif event.action == Action.SOURCE_ISSUE:
-            words = f"{self._words(cause)} is issued and reads {self._report.buffer(self._buffer)}"
-            self._need_hbm(Kind.COPY_SOURCE, words, self._segments, cause.start, state)
+        elif event.action is Action.SOURCE_ISSUE:
+            self._need_hbm(
+                Kind.COPY_SOURCE,
+                lambda: f"{self._words(cause)} is issued and reads {self._report.buffer(self._buffer)}",
+                self._segments,
+                cause.start,
+                state,
+            )
             self._check_written(cause)
             state.pending[cause.number] = state.version
         else:
@@ -217,47 +222,54 @@ class BufferWalk:
 
     def _read(self, access: Access, state: State) -> None:
         t = access.instruction
-        words = f"{self._report.instruction(t)} reads {self._report.buffer(self._buffer)}"
+
+        def words(memory: str) -> str:
+            return f"{self._report.instruction(t)} reads {self._report.buffer(self._buffer)} from {memory}"
+
         if False in access.operands:
-            self._need_hbm(Kind.HBM_CONTENT, f"{words} from HBM", self._segments, t, state)
+            self._need_hbm(Kind.HBM_CONTENT, lambda: words("HBM"), self._segments, t, state)
         if True in access.operands:
             places = self._resident.covering(t, t, self._segments)
             if not places:
-                self._add(Kind.NO_RESIDENCY, f"{words} from fast memory, but {self._missing(t)}", t)
+                self._add(Kind.NO_RESIDENCY, f"{words('fast memory')}, but {self._missing(t)}", t)
             else:
                 places = self._still(t, False, places)
-                self._need_fast(Kind.FAST_CONTENT, f"{words} from fast memory", places, t, state)
+                self._need_fast(Kind.FAST_CONTENT, lambda: words("fast memory"), places, t, state)
 
     def _write(self, access: Access, state: State) -> None:
         t = access.instruction
-        words = f"{self._report.instruction(t)} writes {self._report.buffer(self._buffer)}"
+
+        def words() -> str:
+            return f"{self._report.instruction(t)} writes {self._report.buffer(self._buffer)}"
+
         fast = True in access.results
-        if len({*access.operands, *access.results}) > 1:
-            self._add(Kind.IN_PLACE, f"{words}, not in the one memory in which it reads and writes it otherwise", t)
+        if (not fast) in access.operands or (fast and False in access.results):
+            self._add(Kind.IN_PLACE, f"{words()}, not in the one memory in which it reads and writes it otherwise", t)
         state.version += 1
         state.writer = t
         if not fast:
             state.hbm = [None] * len(self._segments)
-            state.fast = [Stale(f"{self._report.instruction(t)} wrote it in HBM", t)] * len(state.fast)
+            state.fast = [Stale("wrote it in HBM", t, subject=t)] * len(state.fast)
             return
         places = self._resident.covering(t, t, self._segments)
         if len(places) == 1:
-            elsewhere = Stale(f"{self._report.instruction(t)} wrote it at another offset", t)
-            state.hbm = [Stale(f"{self._report.instruction(t)} wrote it in fast memory only", t)] * len(self._segments)
-            state.fast = [elsewhere] * len(state.fast)
+            state.hbm = [Stale("wrote it in fast memory only", t, subject=t)] * len(self._segments)
+            state.fast = [Stale("wrote it at another offset", t, subject=t)] * len(state.fast)
             self._fill(places[0], state)
             self._still(t, True, places)
             return
         if places:
             offsets = sorted(self._resident.offset(place) for place in places)
-            self._add(Kind.AMBIGUOUS, f"{words} in fast memory, where it is resident at the offsets {offsets}", t)
+            self._add(Kind.AMBIGUOUS, f"{words()} in fast memory, where it is resident at the offsets {offsets}", t)
         else:
-            self._add(Kind.NO_RESIDENCY, f"{words} in fast memory, but {self._missing(t)}", t)
+            self._add(Kind.NO_RESIDENCY, f"{words()} in fast memory, but {self._missing(t)}", t)
         state.hbm = [None] * len(self._segments)
         state.fast = [None] * len(state.fast)
 
     def _still(self, t: int, writes: bool, places: list[list[int]]) -> list[list[int]]:
         """Returns those of some places that last as long as a collective that takes hold of the buffer at `t`."""
+        if not self._holds:
+            return places
         last = max((hold.last for hold in self._holds if hold.first == t and hold.writes == writes), default=t)
         lasting = self._resident.covering(t, last, self._segments)
         still = [place for place in places if place in lasting]
@@ -295,13 +307,13 @@ class BufferWalk:
             last = max(copy.start, copy.end - 1)
             places = self._resident.covering(copy.start, last, segments)
             if places:
-                self._need_fast(Kind.COPY_SOURCE, f"{self._words(copy)} is issued", places, copy.start, state)
+                self._need_fast(Kind.COPY_SOURCE, lambda: f"{self._words(copy)} is issued", places, copy.start, state)
             else:
                 trouble = f"has no residency of bytes {copy.low}..{copy.high} to read over instructions"
                 words = f"{self._words(copy)} {trouble} {copy.start}..{last}"
                 self._add(Kind.COPY_RESIDENCY, words, copy.start)
         else:
-            self._need_hbm(Kind.COPY_SOURCE, f"{self._words(copy)} is issued", segments, copy.start, state)
+            self._need_hbm(Kind.COPY_SOURCE, lambda: f"{self._words(copy)} is issued", segments, copy.start, state)
         state.pending[copy.number] = state.version
 
     def _done(self, copy: Copy, state: State) -> None:
@@ -320,13 +332,13 @@ class BufferWalk:
 
     def _check_end(self, state: State) -> None:
         """Checks that an output ends in HBM, and that the next execution finds its cross-program prefetches."""
-        after = self._program.num_instructions
+        after = self._end
         if self._program.is_output[self._buffer]:
             stale = next((s for s in state.hbm if s is not None), None)
             if stale is not None:
                 message = f"{self._report.buffer(self._buffer)} is a program output, but is not in HBM at the end: "
                 place = stale.instruction if stale.instruction >= 0 else after - 1
-                self._report.add(Kind.OUTPUT, f"{message}{stale.text}.", place, self._buffer)
+                self._report.add(Kind.OUTPUT, f"{message}{stale.words(self._report)}.", place, self._buffer)
         for copy in self._copies:
             target = self._targets.get(copy.number)
             if copy.direction != CROSS_PROGRAM or not target:
@@ -340,23 +352,23 @@ class BufferWalk:
 
     # ---- requirements and words --------------------------------------------------------------------------------------
 
-    def _need_hbm(self, kind: Kind, words: str, segments: range, t: int, state: State) -> None:
-        """Requires the value of HBM, and counts it as present from then on."""
+    def _need_hbm(self, kind: Kind, words: Callable[[], str], segments: range, t: int, state: State) -> None:
+        """Requires the value of HBM, and counts it as present from then on; `words` are of who requires it."""
         for segment in segments:
             stale = state.hbm[segment]
             if stale is not None:
-                self._add_stale(kind, f"{words}, but the copy in HBM", stale, t)
+                self._add_stale(kind, f"{words()}, but the copy in HBM", stale, t)
                 for repaired in segments:
                     state.hbm[repaired] = None
                 return
 
-    def _need_fast(self, kind: Kind, words: str, places: list[list[int]], t: int, state: State) -> None:
+    def _need_fast(self, kind: Kind, words: Callable[[], str], places: list[list[int]], t: int, state: State) -> None:
         """Requires the value of one of the `places`, and counts it as present from then on."""
         if any(all(state.fast[index] is None for index in place) for place in places):
             return
         stale = next(state.fast[index] for index in places[0] if state.fast[index] is not None)
         assert stale is not None
-        self._add_stale(kind, f"{words}, but the residency", stale, t)
+        self._add_stale(kind, f"{words()}, but the residency", stale, t)
         self._fill(places[0], state)
 
     def _fill(self, intervals: list[int], state: State) -> None:
@@ -376,11 +388,12 @@ class BufferWalk:
         self._found.append((kind, f"{message}.", t))
 
     def _add_stale(self, kind: Kind, message: str, stale: Stale, t: int) -> None:
+        reason = stale.words(self._report)
         if stale.loop >= 0:
             again = f" after the first iteration of loop {stale.loop}"
-            self._add(Kind.LOOP_CONTENT, f"{message} does not hold its value{again}: {stale.text}", t)
+            self._add(Kind.LOOP_CONTENT, f"{message} does not hold its value{again}: {reason}", t)
         else:
-            self._add(kind, f"{message} does not hold its value: {stale.text}", t)
+            self._add(kind, f"{message} does not hold its value: {reason}", t)
 
 
 def _alike(one: Copy, other: Copy) -> bool:

@@ -56,17 +56,17 @@ def check_dataflow(
             check_replacement(program, copy, accesses_of, report)
             read_by[copy.source].append(copy)
             exempt |= {(copy.replaces, copy.buffer), (copy.replaces, copy.source)}
-    for buffer in range(program.num_buffers):
+    for buffer, accesses in enumerate(accesses_of):
         check()
-        moved = copies_of[buffer] or read_by[buffer]
-        if not moved and is_plain(program, buffer, accesses_of[buffer], rows_of[buffer]):
+        rows, moves, reads = rows_of.get(buffer, []), copies_of.get(buffer, []), read_by.get(buffer, [])
+        if not moves and not reads and is_plain(program, loops, buffer, accesses, rows):
             continue
-        accesses = [a for a in accesses_of[buffer] if (a.instruction, buffer) not in exempt]
-        walk = BufferWalk(program, loops, buffer, rows_of[buffer], copies_of[buffer], report, holds_of.get(buffer, ()))
-        walk.run(accesses, read_by[buffer])
+        if exempt:
+            accesses = [a for a in accesses if (a.instruction, buffer) not in exempt]
+        BufferWalk(program, loops, buffer, rows, moves, report, holds_of.get(buffer, ())).run(accesses, reads)
 
 
-def is_plain(program: Program, buffer: int, accesses: list[Access], rows: list[list[int]]) -> bool:
+def is_plain(program: Program, loops: LoopNest, buffer: int, accesses: list[Access], rows: list[list[int]]) -> bool:
     """Returns whether a buffer without copies is correct without a walk. True of two kinds:
 
     - It stays in HBM, and is an input or written before it is read.
@@ -77,12 +77,12 @@ def is_plain(program: Program, buffer: int, accesses: list[Access], rows: list[l
         in_hbm = not any(True in access.operands or True in access.results for access in accesses)
         return in_hbm and (written or program.definition[buffer] < 0)
     _, first, last, _, low, high, _ = rows[0]
-    loops = {program.loop[access.instruction] for access in accesses}
-    if len(rows) > 1 or not written or len(loops) > 1 or program.is_output[buffer]:
+    if len(rows) > 1 or not written or program.is_output[buffer]:
         return False
     return (
         (low, high) == (0, program.size[buffer])
         and first <= accesses[0].instruction
         and accesses[-1].instruction <= last
         and not any(False in access.operands or False in access.results for access in accesses)
+        and len({loops.of_instruction[access.instruction] for access in accesses}) == 1
     )

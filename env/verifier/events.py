@@ -68,11 +68,13 @@ def accesses_by_buffer(program: Program, access_fast: NDArray[np.bool_]) -> list
     """Returns, per buffer, its accesses by instruction."""
     found: list[list[Access]] = [[] for _ in range(program.num_buffers)]
     columns = (program.access_instruction, program.access_buffer, program.access_kind, access_fast)
+    latest = [-1] * program.num_buffers
     for instruction, buffer, kind, fast in zip(*(column.tolist() for column in columns), strict=True):
-        group = found[buffer]
-        if not group or group[-1].instruction != instruction:
-            group.append(Access(instruction, [], []))
-        (group[-1].operands if kind == OPERAND else group[-1].results).append(fast)
+        if latest[buffer] != instruction:
+            latest[buffer] = instruction
+            found[buffer].append(Access(instruction, [], []))
+        _, operands, results = found[buffer][-1]
+        (operands if kind == OPERAND else results).append(fast)
     return found
 
 

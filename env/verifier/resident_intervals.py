@@ -29,9 +29,12 @@ class ResidentIntervals:
     """
 
     def __init__(self, size: int, rows: list[list[int]], copies: list[Copy]) -> None:
-        self._cuts = sorted(
-            {0, size, *(c for r in rows for c in r[4:6]), *(c for x in copies for c in (x.low, x.high))}
-        )
+        cuts = {0, size}
+        for row in rows:
+            cuts.update(row[4:6])
+        for copy in copies:
+            cuts.update((copy.low, copy.high))
+        self._cuts = sorted(cuts)
         self.segments = len(self._cuts) - 1
         self.intervals: list[Interval] = []
         self._at: dict[int, list[list[int]]] = {}  # offset -> segment -> its intervals

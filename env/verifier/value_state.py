@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from .violation import Report
+
 
 class Stale(NamedTuple):
     """The reason why a place does not hold the current value.
@@ -11,11 +13,18 @@ class Stale(NamedTuple):
       text: the reason in words.
       instruction: the instruction that made the place stale; -1 for none.
       loop: the place is stale only from the second iteration of this loop on; -1 for always.
+      subject: the instruction that the words begin with; -1 for none. Few places are ever asked for their reason, so
+        names are looked up only then.
     """
 
     text: str
     instruction: int = -1
     loop: int = -1
+    subject: int = -1
+
+    def words(self, report: Report) -> str:
+        """Returns the reason."""
+        return self.text if self.subject < 0 else f"{report.instruction(self.subject)} {self.text}"
 
 
 NEVER_WRITTEN = Stale("nothing has written it")

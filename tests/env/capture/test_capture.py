@@ -4,14 +4,18 @@ import importlib.util
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from compiler_cases import interpreter, real_python, recorded, requests
 
 from mallocmuzero.env.capture import worker
+from mallocmuzero.env.capture.assemble import Assembly
 from mallocmuzero.env.capture.capture import capture
 from mallocmuzero.env.errors import FormatError, UserError
+from mallocmuzero.env.program.program import RESULT, Program
 from mallocmuzero.env.program.program_file import read_module
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.env.workloads import MODELS_PARENT, load
@@ -53,6 +57,27 @@ def test_a_working_compiler(tmp_path: Path):
     assert (program.cycles, program.variants) == (None, ())
     with pytest.raises(UserError, match="is not empty"):
         capture("models:my_step", "v5e", output, python=python, keep=keep, progress=said.append)
+
+
+def test_a_program_that_would_not_read_back_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    whole = Assembly.program
+
+    def held_by_a_result(self: Assembly, **options: bool) -> Program:
+        program = whole(self, **options)
+        result = int(np.flatnonzero(program.access_kind == RESULT)[0])
+        since = np.full(program.num_accesses, -1, np.int32)
+        since[result] = 0
+        return replace(program, held_since=since)
+
+    monkeypatch.setattr(Assembly, "program", held_by_a_result)
+    output = tmp_path / "small.json.gz"
+    with pytest.raises(UserError) as raised:
+        capture("models:my_step", "v5e", output, python=recorded(tmp_path), progress=lambda line: None)
+    assert str(raised.value) == (
+        "models:my_step: capture does not understand this program yet, since field `held.since[0]` is no earlier "
+        "access to the buffer of an operand; please report it with the files of `mallocmuzero capture --keep FOLDER`"
+    )
+    assert not output.exists()
 
 
 def test_a_compiler_that_stops_once_memory_is_assigned(tmp_path: Path):

@@ -269,7 +269,11 @@ ENTRY %main (p: pred[], x: f32[8]) -> f32[8] {
 
 @pytest.mark.parametrize(
     ("opcode", "advice"),
-    [("call", "inline the function"), ("recv-done", "sends and receives"), ("all-reduce-start", "shard it otherwise")],
+    [
+        ("call", "inline the function"),
+        ("recv-done", "sends and receives"),
+        ("all-reduce-start", "shard it otherwise"),
+    ],
 )
 def test_what_is_refused_says_what_to_do(opcode: str, advice: str, folder: Path):
     text = (folder / BEFORE).read_text(encoding="utf-8")

@@ -1,5 +1,6 @@
 """The log of memory space assignment: its last run counts, and a truncated log is refused."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -48,3 +49,12 @@ def test_allocation_with_history():
     assert allocation.uses == (("fusion.1", 0, ()), ("call.2", 3, (1, 0)))
     assert (allocation.start_name, allocation.replaces) == ("copy-start.2", "slice.4")
     assert parse_allocation("something else") is None
+
+
+def test_bytes_that_the_compiler_does_not_know_are_none(folder: Path):
+    text = (folder / "log.txt").read_text(encoding="utf-8")
+    known = re.search(r"total-bytes-accessed,computation=[^,]+,instruction=([^,]+),[^>]*> is ([1-9]\S*)", text)
+    assert known is not None
+    unknown = text.replace(known[0], known[0].removesuffix(known[2]) + "-1")
+    assert parse_log(text.splitlines()).total_bytes[known[1]] == float(known[2])
+    assert parse_log(unknown.splitlines()).total_bytes[known[1]] == 0.0

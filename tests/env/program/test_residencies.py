@@ -35,6 +35,11 @@ W, H = (LOOP.buffer_names.index(name) for name in "wh")
         ),
         # A carried value that is given up in the middle of the body and comes back for the next iteration.
         ([(W, 0, 2, 64, 0, 16), (W, 3, 4, 64, 0, 16)], [(W, 0, 4, 64, 0, 16)]),
+        # The same, and it comes back to its place in slices, which are then there already.
+        (
+            [(W, 0, 1, 64, 0, 16), (W, 2, 2, 64, 0, 8), (W, 2, 2, 64, 8, 16), (W, 3, 4, 64, 0, 16)],
+            [(W, 0, 4, 64, 0, 16)],
+        ),
         # Apart from the loop, inside it, around it: as they are.
         ([(W, 0, 0, 64, 0, 16)], None),
         ([(W, 2, 2, 64, 0, 16)], None),
