@@ -9,6 +9,8 @@ move. Copies to and from host memory are taken as collectives too. The compiler 
   `async-update` hands over the operands and returns the same as a start;
 - as a `copy-start` and a `copy-done` that a program has before memory is assigned: a copy to or from host memory. The
   start returns its result, its operand, and a semaphore;
+- as a `send` and a `send-done`, a `recv` and a `recv-done`: a callback to the host. The send returns its operand, the
+  receive its result;
 - as fusions. The first calls `AsyncCollectiveStart` and returns the same. Fusions that compute carry it on: they take
   these arrays and return them in place. The last calls `AsyncCollectiveDone`.
 """
@@ -25,9 +27,11 @@ _STARTS = {
     "async-start": "async-done",
     "copy-start": "copy-done",
 }
-_DONES = frozenset(_STARTS.values())
-# Instructions that are half of a pair.
-PAIRS = frozenset(_STARTS) | _DONES
+# A callback's operands to the host, and its results from there.
+_TRANSFERS = {"send": "send-done", "recv": "recv-done"}
+_DONES = frozenset([*_STARTS.values(), *_TRANSFERS.values()])
+# Instructions that are half of a pair, for which the compiler charges nothing.
+PAIRS = frozenset([*_STARTS, *_STARTS.values()])
 _ALIAS = re.compile(r"\{([\d, ]*)\}: \((\d+), \{([\d, ]*)\}")
 
 
@@ -67,6 +71,8 @@ class Collectives:
         for instruction in instructions.values():
             if instruction.opcode == "copy-start":
                 self._start(instruction, {(1,): (0, ())})
+            elif instruction.opcode in _TRANSFERS:
+                self._start(instruction, {(0,): (0, ())} if instruction.opcode == "send" else {})
             elif instruction.opcode in _STARTS:
                 self._start(instruction, self._written_out(instruction, 0))
             elif instruction.opcode == "async-update" and len(instruction.operands) > 1:
@@ -81,7 +87,7 @@ class Collectives:
         start, path = self.begun.get(position, position)
         shape = dict(self._instructions[start].shape.leaves())[path]
         if self._instructions[start].opcode != "fusion":
-            return path[0] > 1
+            return path[0] > (0 if self._instructions[start].opcode in _TRANSFERS else 1)
         return shape.memory_space != 0
 
     def of(self, name: str, path: ShapeIndex) -> Position | None:
@@ -161,8 +167,8 @@ class Collectives:
         if end.opcode == "fusion":
             pairs = {path: arrays.get(given) for path, given in self._aliased(end).items()}
         else:
-            results = 0 if end.opcode == "copy-done" else 1
-            pairs = {path: arrays.get((0, (results, *path))) for path, _ in end.shape.leaves()}
+            prefix = {"copy-done": (0,), "recv-done": ()}.get(end.opcode, (1,))
+            pairs = {path: arrays.get((0, (*prefix, *path))) for path, _ in end.shape.leaves()}
         for path, _ in end.shape.leaves():
             begun = pairs.get(path)
             if begun is None or begun in self.read:

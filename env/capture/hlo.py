@@ -37,9 +37,10 @@ class Shape:
     elements: "tuple[Shape, ...] | None" = None
 
     def leaves(self, path: ShapeIndex = ()) -> "Iterator[tuple[ShapeIndex, Shape]]":
-        """Yields every array with its shape index."""
+        """Yields every array with its shape index; tokens, which only order instructions, are none."""
         if self.elements is None:
-            yield path, self
+            if not self.text.startswith("token"):
+                yield path, self
             return
         for index, element in enumerate(self.elements):
             yield from element.leaves((*path, index))

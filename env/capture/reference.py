@@ -16,7 +16,12 @@ def split_reference(reference: str) -> tuple[str, str]:
     if not module or not function:
         raise UserError(f"{reference!r} is no PKG.MODULE:FUNCTION, e.g. my_model:training_step")
     if module.endswith(".py"):
-        named = module.removesuffix(".py").removeprefix("./").replace("/", ".")
+        path = Path(module)
+        if path.is_absolute() or ".." in path.parts:
+            raise UserError(
+                f"{reference!r} names a file; go to {path.parent} and name its module: {path.stem}:{function}"
+            )
+        named = ".".join(path.with_suffix("").parts)
         raise UserError(f"{reference!r} names a file; name its module: {named}:{function}")
     return module, function
 

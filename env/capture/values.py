@@ -16,8 +16,8 @@ INPUTS = frozenset({"parameter", "constant"})
 # Beginnings of the opcodes that capture does not understand, and what to do about them.
 _REFUSED = {
     "call": "inline the function that it calls, e.g. without `compute_on`",
-    "send": "capture it without callbacks to the host, such as `jax.debug.print` and `jax.pure_callback`",
-    "recv": "capture it without callbacks to the host, such as `jax.debug.print` and `jax.pure_callback`",
+    "send": "let the compiler shard the function, without sends and receives of your own",
+    "recv": "let the compiler shard the function, without sends and receives of your own",
     "all-reduce-start": "shard it otherwise, or compile for one device",
     "ragged-all-to-all-start": "use `jax.lax.all_to_all`, or compile for one device",
 }
@@ -60,7 +60,7 @@ class Values:
         }
         for instruction in self.instructions.values():
             advice = next((words for start, words in _REFUSED.items() if instruction.opcode.startswith(start)), None)
-            if advice is not None:
+            if advice is not None and instruction.attribute("is_host_transfer") != "true":
                 raise UserError(
                     f"{module.path}: instruction {instruction.name!r} is a `{instruction.opcode}`, which capture does "
                     f"not understand yet; {advice}"

@@ -271,7 +271,7 @@ ENTRY %main (p: pred[], x: f32[8]) -> f32[8] {
     ("opcode", "advice"),
     [
         ("call", "inline the function"),
-        ("recv-done", "callbacks to the host, such as `jax.debug.print`"),
+        ("recv-done", "sends and receives"),
         ("all-reduce-start", "shard it otherwise"),
     ],
 )

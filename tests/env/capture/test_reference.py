@@ -43,6 +43,9 @@ def test_what_is_there(folder: Path, reference: str) -> None:
         ("broken:f", r"broken\.py:1: SyntaxError"),
         ("model", r"is no PKG\.MODULE:FUNCTION"),
         ("model.py:other", r"names a file; name its module: model:other"),
+        ("./pkg/model.py:other", r"names a file; name its module: pkg.model:other"),
+        ("/home/me/model.py:other", r"names a file; go to /home/me and name its module: model:other"),
+        ("../model.py:other", r"names a file; go to \.\. and name its module: model:other"),
         ("./package/inner.py:close", r"name its module: package\.inner:close"),
     ],
 )
