@@ -52,7 +52,8 @@ def summary(rows: list[Record]) -> list[str]:
     return [
         f"{len(names)} programs, {len(workloads.corpus_names('validation'))} of them for validation; "
         f"{sum(sizes) / 2**20:.1f} MiB in all, {sizes[len(sizes) // 2] / 2**10:.0f} KiB the middle one, "
-        f"{sizes[-1] / 2**10:.0f} KiB the largest.",
+        f"{sizes[-1] / 2**10:.0f} KiB the largest. "
+        f"{sum(entry['cycles'] for entry in read_manifest().programs.values())} have a cycle table.",
         f"On {contended} of {len(kept)} that were searched, {_seconds(kept)} of annealing finds at least 1 % below "
         "production under `msa`.",
     ]

@@ -19,7 +19,7 @@ from ..common.json_lines import ROOT, Key, Record
 from ..common.marked_page import fill_marks
 from .records import RESULTS, read
 from .references import reference
-from .tables import Board, means, overview, picks, programs
+from .tables import Board, means, overview, picks, programs, steady
 
 PAGE = ROOT / "docs" / "results" / "solvers.md"
 REFERENCES = RESULTS.with_name("solver-references.json")
@@ -31,7 +31,7 @@ def render(page: str, board: Board) -> str:
     Raises:
       SystemExit: the page has no place for a table.
     """
-    tables = {"overview": overview, "means": means, "pick": picks, "programs": programs}
+    tables = {"overview": overview, "means": means, "steady": steady, "pick": picks, "programs": programs}
     made = ((mark, table(board)) for mark, table in tables.items())
     return fill_marks(page, made, "benchmarks/solvers/page.py", PAGE)
 

@@ -13,6 +13,8 @@ from .records import SEEDLESS
 from .references import CONTENDED_HEADROOM, headroom
 
 _DRAWS = 10_000
+# Seeds that tell how steady a solver is.
+_SEEDS = 3
 # Mappings within this share of each other count as equally good.
 TIE = 1e-3
 Entry = dict[str, Any]
@@ -56,6 +58,11 @@ class Board:
 
     def ratio(self, solver: str, program: str, budget: float) -> float | None:
         """Returns latency over production, the mean over seeds; a run that ended stands for larger budgets."""
+        by_seed = self.seeds(solver, program, budget)
+        return float(np.mean(list(by_seed.values()))) if by_seed else None
+
+    def seeds(self, solver: str, program: str, budget: float) -> dict[int, float]:
+        """Returns latency over production by seed; a run that ended stands for larger budgets."""
         by_seed: dict[int, tuple[float, float]] = {}
         for seconds, seed, ended, ratio in self._ratios.get((solver, program), []):
             usable = seconds == budget or (ended and seconds < budget)
@@ -63,7 +70,7 @@ class Board:
                 by_seed[seed] = (seconds, ratio)
         if solver in SEEDLESS and 0 in by_seed:
             by_seed = {0: by_seed[0]}
-        return float(np.mean([ratio for _, ratio in by_seed.values()])) if by_seed else None
+        return {seed: ratio for seed, (_, ratio) in by_seed.items()}
 
     def programs(self, budget: float) -> list[str]:
         """Returns the programs with a production mapping that a solver has run with a budget, most headroom first."""
@@ -147,6 +154,41 @@ def means(board: Board) -> list[str]:
             lines.append(_row(f"`{solver}`", groups.values(), lambda name, s=solver, b=budget: board.ratio(s, name, b)))
         lines += _against(board, budget, groups.get("contended", []))
     return lines[1:]
+
+
+def steady(board: Board) -> list[str]:
+    """Returns, for solvers with several seeds, how far the worst lies behind the median, who is level with all other
+    solvers, and what the time above the next smaller budget has gained."""
+    lines = [
+        "| budget | solver | seeds | programs | worst behind median, % | most | within 0.5 % "
+        "| best of all, or within 0.1 % | gained since the budget before, mean, % | median |",
+        "|---:|---|--:|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    for before, budget in zip([None, *board.budgets], board.budgets, strict=False):
+        members = [name for name in board.programs(budget) if GROUPS["contended"](board.references[name])]
+        for solver in board.solvers(budget):
+            runs = {name: board.seeds(solver, name, budget) for name in members}
+            runs = {name: seeds for name, seeds in runs.items() if len(seeds) >= _SEEDS}
+            if not runs:
+                continue
+            medians = {name: float(np.median(list(seeds.values()))) for name, seeds in runs.items()}
+            behind = [100.0 * float(np.log(max(seeds.values()) / medians[name])) for name, seeds in runs.items()]
+            others = [other for other in board.solvers(budget) if other != solver]
+            level = 0
+            for name, median in medians.items():
+                known = [board.seeds(other, name, budget).values() for other in others]
+                level += all(versus(median, float(np.median(list(seeds)))) >= 0 for seeds in known if seeds)
+            gained = [
+                100.0 * float(np.log(earlier / median))
+                for name, median in medians.items()
+                if before is not None and (earlier := board.ratio(solver, name, before)) is not None
+            ]
+            words = f"{np.mean(gained):.2f} | {np.median(gained):.2f}" if gained else "- | -"
+            lines.append(
+                f"| {budget:g} s | `{solver}` | {min(map(len, runs.values()))} | {len(runs)} | {np.mean(behind):.2f} "
+                f"| {max(behind):.2f} | {sum(share <= 0.5 for share in behind)} | {level} | {words} |"
+            )
+    return lines
 
 
 def _row(heading: str, groups: Iterable[list[str]], ratio_of: Callable[[str], float | None]) -> str:

@@ -4,7 +4,8 @@ Goes through the seeds from 0 on and compiles the architecture that each stands 
 each, until the manifest has N programs. What is done is not done again, so the command may be ended at any time. With
 `--no-loops` it passes over the seeds whose program may have a loop, for a later run to take. With `--again` it also
 tries the seeds once more whose program could not be captured, e.g. with a newer reading of loops. With `--cycles N`
-programs get a cycle table, the smallest first, until N have one; that takes four compilations to the end.
+programs get a cycle table, the smallest first, until N have one. That takes `--passes` compilations to the end, and one
+more: each prices operands in other memories.
 """
 
 import argparse
@@ -16,7 +17,7 @@ from pathlib import Path
 from ...capture.environment import managed_python
 from ...errors import UserError
 from ..models.generated.drawing import draw
-from .make import add_cycles, make
+from .make import PASSES, add_cycles, make
 from .manifest import Manifest, read_manifest
 
 
@@ -27,6 +28,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--again", action="store_true", help="try the seeds again whose program cannot be captured yet")
     parser.add_argument(
         "--cycles", type=int, default=0, metavar="N", help="then give programs cycles, until N have some"
+    )
+    parser.add_argument(
+        "--passes",
+        type=int,
+        default=PASSES,
+        metavar="N",
+        help=f"compilations for a cycle table, besides the default one; by default {PASSES}",
     )
     parser.add_argument("--no-loops", action="store_true", help="pass over seeds whose program may have a loop")
     parser.add_argument(
@@ -59,7 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
     for seed in _smallest_without_cycles(manifest):
         if sum(entry["cycles"] for entry in manifest.programs.values()) >= options.cycles:
             break
-        say(f"seed {seed}: {add_cycles(manifest, seed, python, options.time_limit)}")
+        say(f"seed {seed}: {add_cycles(manifest, seed, python, options.time_limit, options.passes)}")
     say(f"{len(manifest.programs)} programs, {len(manifest.left_out)} seeds left out")
     return 0
 

@@ -89,14 +89,16 @@ def test_a_run_is_a_record(tmp_path: Path) -> None:
     assert "Traceback" in solvers_command.perform(solvers_command.Job("tiny", "nobody", None, 1.0, 0, "a"))
 
 
+_ENTRY = {"tuned": 0.98, "bound": 0.9, "training": False, "split": "train", "accesses": 10}
+
+
+def run(program: str, solver: str, ratio: float | None, budget: float, seed: int = 0, ended: bool = False) -> Any:
+    key = (program, "h", "j", "robust", solver, budget, seed)
+    return run_of(key, ratio=ratio, ended=ended)
+
+
 def test_means_wins_and_shares() -> None:
-    entry = {"tuned": 0.98, "bound": 0.9, "training": False, "split": "train", "accesses": 10}
-    references = {name: entry | {"program": name} for name in ("p", "q", "without production")}
-
-    def run(program: str, solver: str, ratio: float | None, budget: float, seed: int = 0, ended: bool = False) -> Any:
-        key = (program, "h", "j", "robust", solver, budget, seed)
-        return run_of(key, ratio=ratio, ended=ended)
-
+    references = {name: _ENTRY | {"program": name} for name in ("p", "q", "without production")}
     runs = [
         run("p", "anneal", 0.95, 10.0),
         run("p", "anneal", 0.93, 10.0, seed=1),
@@ -120,3 +122,13 @@ def test_means_wins_and_shares() -> None:
     assert "| `p` | train | 98.00 | 90.00 | **94.00** | 110.00 | 60 % |" in "\n".join(solver_tables.programs(board))
     assert "; 0 of them by a solver's earlier version." in solver_tables.overview(board)[0]
     assert "`anneal` 95.98" in "\n".join(solver_tables.picks(board))
+
+
+def test_seeds_tell_how_steady_a_solver_is() -> None:
+    references = {name: _ENTRY | {"program": name} for name in ("p", "q")}
+    runs = [run("p", "anneal", ratio, 10.0, seed=seed) for seed, ratio in enumerate((0.95, 0.94, 0.96))]
+    runs += [run("q", "anneal", 0.9, 10.0, seed=seed) for seed in range(3)]
+    runs += [run("p", "anneal", 0.97, 1.0), run("q", "anneal", 0.9, 1.0)]
+    runs += [run("p", "cem", 0.93, 10.0), run("q", "cem", 0.95, 10.0)]
+    lines = solver_tables.steady(solver_tables.Board(runs, references))
+    assert lines[2:] == ["| 10 s | `anneal` | 3 | 2 | 0.52 | 1.05 | 1 | 1 | 1.04 | 1.04 |"]
