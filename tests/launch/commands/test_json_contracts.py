@@ -49,7 +49,7 @@ def test_workloads() -> None:
 
 
 def test_a_program_of_the_corpus_is_described_like_any_other() -> None:
-    name = workloads.corpus_names("validation")[0]
+    name = next(n for n in workloads.corpus_names("validation") if workloads.load(n).cycles is None)
     entry = describe(workloads.load(name), workloads.split(name), workloads.workload(name).part)
     assert (entry["name"], entry["split"], entry["part"], entry["chips"]) == (name, "corpus", "validation", 1)
     assert entry["accesses"] >= 40
