@@ -5,11 +5,12 @@ Tests, and the commands that they start, compile the same networks over and over
 pytest's cache folder. Helpers of tests lie in `cases`, which pytest puts on the path (`pythonpath` in pyproject.toml).
 """
 
-import gc
 import os
 from collections.abc import Iterator
 
 import pytest
+
+from mallocmuzero.launch.start.collector import collect_seldom
 
 # Groups of files, by their names without `test_`: each is run in one process.
 _GROUPS = {
@@ -39,8 +40,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # Ray's workers are polite otherwise, and starve beside other tests; it keeps idle ones that no run here takes.
     os.environ.setdefault("RAY_worker_niceness", "0")
     os.environ.setdefault("RAY_prestart_worker_first_driver", "0")
-    # As in our own processes (`launch/start/collector.py`): most objects of a test process are those of libraries.
-    gc.set_threshold(50_000, 20, 10)
+    # As in our own processes: most objects of a test process are those of libraries.
+    collect_seldom()
     # Hundreds of processes import the same modules.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     # The networks here are small: compiling them well takes longer than running them. The real compiler, where a user

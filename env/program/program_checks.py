@@ -113,7 +113,7 @@ def _check_held(program: Program, document: Document) -> None:
     for since, last in program.holds.tolist():
         between = np.arange(since + 1, program.access_start[at[last]])
         others = between[(buffer[between] == buffer[since]) & (program.held_since[between] != since)]
-        # In place: the same start reads and writes the buffer. In host memory that is all that ever happens to it.
+        # A stack in host memory is written in place: one start reads and writes it.
         if not program.fast_allowed[buffer[since]]:
             others = others[at[others] != at[since]]
         if len(others) and (kind[since] != OPERAND or np.any(kind[others] != OPERAND)):

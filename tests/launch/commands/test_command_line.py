@@ -237,7 +237,7 @@ def test_two_runs_in_one_directory(copied_run: Path) -> None:
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_a_full_disk(run_dir: Path, copied_run: Path) -> None:
-    assert "No space left" in error_of("workloads", "--split", "control", "--json", "/dev/full")
+    assert "No space left" in error_of("workloads", "--json", "/dev/full")
     (copied_run / "metrics.jsonl").unlink()
     (copied_run / "metrics.jsonl").symlink_to("/dev/full")
     # Figures are lost, training is not.
@@ -281,7 +281,7 @@ def test_an_address_that_is_none(tmp_path: Path) -> None:
     "arguments",
     [
         ["--help"],
-        ["workloads", "--split", "control", "--json", "-"],
+        ["workloads", "--json", "-"],
         ["verify", WORKLOAD, "production"],
     ],
 )

@@ -43,8 +43,8 @@ def test_workloads() -> None:
     assert {entry["name"]: entry["loops"] for entry in entries}["lstm-train-b64-s32"] == 2
     (program,) = [entry for entry in entries if entry["name"] == WORKLOAD]
     assert program["latency_us"]["msa"]["production"] == pytest.approx(3266.5, abs=0.1)  # microseconds
-    assert result_of("workloads", "--split", "control")[1] == [
-        entry for entry in entries if entry["split"] == "control"
+    assert result_of("workloads", "--split", "heldout")[1] == [
+        entry for entry in entries if entry["split"] == "heldout"
     ]
 
 
