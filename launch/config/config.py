@@ -89,7 +89,8 @@ class TrainConfig:
 
     Attributes:
       workloads: names of committed workloads, or paths of program files. `NAME@SHARE` has that share of the fast
-        memory; a split, or `corpus`, stands for all its programs (`workload_groups.py`).
+        memory; a split, or `corpus`, stands for all its programs, with a share for those that fit
+        (`workload_groups.py`).
       seed: seed of all randomness.
       topology: `process` (one process, repeats bit for bit) or `ray`.
       actors: self-play actors; the topology `process` has one.
