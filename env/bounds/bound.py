@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import UserError
 from ..physics.objective import Judge, make_judge
-from ..program.mapping import Mapping
+from ..program.mapping import COPY_FIELDS, CROSS_PROGRAM, Mapping
 from ..program.program import Program, all_hbm
 from ..program.target import Target
 from ..verifier.verify import verify
@@ -43,7 +43,7 @@ class Bound:
       relaxation_s: bound from the linear relaxation, certified; None before it is solved.
       integer_s: bound from the mixed-integer program; None if it was not tried or found none.
       bound_s: the best of the bounds.
-      mapping: the best mapping met, XLA's own (with any of the flags) included; it verifies.
+      mapping: the best mapping met that the bound is for, XLA's own (with any of the flags) included; it verifies.
       mapping_s: its seconds.
       found_s: seconds of the best mapping made from a solution; None if none was made.
       production_s: seconds of XLA's own mapping, or None.
@@ -129,7 +129,7 @@ def bound(
     result.bound_s = _least(judge) * (1.0 - _ROUNDING)
     try:
         if target is None:
-            _take_known(judge, result, deadline)
+            _take_known(judge, result, SCOPES[scope], deadline)
         if program.conditional is None:
             _improve(judge, result, scope, left_out_share, most_capacity_rows, integer, deadline, report)
     except TimeIsUp:
@@ -140,15 +140,24 @@ def bound(
     return result
 
 
-def _take_known(judge: Judge, result: Bound, deadline: Deadline) -> None:
-    """Takes the best of XLA's own mappings, with any of the flags, that verifies.
+def _allows(rules: Rules, mapping: Mapping) -> bool:
+    """Returns whether a mapping is one of those that a bound is for."""
+    direction, replaces = (mapping.copies[:, COPY_FIELDS.index(field)] for field in ("direction", "replaces"))
+    if not rules.replacements and (replaces >= 0).any():
+        return False
+    most = rules.most_cross_program
+    return most is None or np.count_nonzero(direction == CROSS_PROGRAM) <= most
+
+
+def _take_known(judge: Judge, result: Bound, rules: Rules, deadline: Deadline) -> None:
+    """Takes the best of XLA's own mappings, with any of the flags, that verifies and that the bound is for.
 
     Raises:
       TimeIsUp: the limit has passed before one is verified.
     """
     program = judge.program
     known = [program.production, *(variant.mapping for variant in program.variants)]
-    judged = [(judge.judge(mapping), mapping) for mapping in known if mapping is not None]
+    judged = [(judge.judge(mapping), mapping) for mapping in known if mapping is not None and _allows(rules, mapping)]
     for mapping_s, mapping in sorted(judged, key=lambda pair: pair[0]):
         if mapping_s < result.mapping_s and not verify(program, judge.target, mapping, deadline.check):
             result.mapping, result.mapping_s = mapping, mapping_s
@@ -187,7 +196,7 @@ def _improve(
     result.cut_short |= not (solved.optimal or solved.stopped)
     report("mappings", result)
     if solved.values is not None:
-        _follow(judge, placement, solved.values, result, deadline, report)
+        _follow(judge, SCOPES[scope], placement, solved.values, result, deadline, report)
     result.seconds = deadline.spent
     result.stopped = solved.stopped
     if not integer or result.proved or solved.stopped:
@@ -212,7 +221,7 @@ def _improve(
         result.bound_s = max(result.bound_s, result.integer_s)
     if mixed.values is None:
         return
-    _follow(judge, placement, mixed.values, result, deadline, report)
+    _follow(judge, SCOPES[scope], placement, mixed.values, result, deadline, report)
     if not (mixed.stopped or result.proved or deadline.passed()):
         # Constructed mappings keep whole buffers, and so lose most of a solution that keeps parts.
         report("mappings", result)
@@ -223,7 +232,7 @@ def _improve(
         )
         result.stopped = mixed.stopped
         if mixed.values is not None:
-            _follow(judge, placement, mixed.values, result, deadline, report)
+            _follow(judge, SCOPES[scope], placement, mixed.values, result, deadline, report)
 
 
 def _least(judge: Judge) -> float:
@@ -234,14 +243,22 @@ def _least(judge: Judge) -> float:
 
 
 def _follow(
-    judge: Judge, placement: Placement, values: np.ndarray, result: Bound, deadline: Deadline, report: Report
+    judge: Judge,
+    rules: Rules,
+    placement: Placement,
+    values: np.ndarray,
+    result: Bound,
+    deadline: Deadline,
+    report: Report,
 ) -> None:
-    """Makes mappings from a solution, while there is time, and keeps the best one."""
+    """Makes mappings from a solution, while there is time, and keeps the best one that the bound is for."""
     program, target = judge.program, judge.target
-    for mapping in chain(
-        constructed(judge, placement, values, deadline=deadline),
+    for mapping in chain(  # the faster way first
         repaired(program, target, choice_of(placement, values), deadline),
+        constructed(judge, placement, values, deadline=deadline),
     ):
+        if not _allows(rules, mapping):  # buffers that stay throughout are prefetched across programs
+            continue
         latency = judge.judge(mapping)
         result.found_s = latency if result.found_s is None else min(result.found_s, latency)
         if latency < result.mapping_s:

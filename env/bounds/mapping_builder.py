@@ -63,6 +63,11 @@ class MappingBuilder:
         self._plans: dict[int, BufferPlan] = {}
         self._hurried: set[tuple[int, int]] = set()  # buffer and due instruction of prefetches tried sooner
         self._used = np.zeros(program.num_instructions, np.int64)
+        # `[B]` the first and the last instruction of any stay of a buffer; none has first > last.
+        self._first = np.full(program.num_buffers, program.num_instructions, np.int64)
+        self._last = np.full(program.num_buffers, -1, np.int64)
+        # Per buffer its stays, each with the first instruction that it serves if a prefetch fills it, else -1.
+        self._served: dict[int, list[tuple[list[int], int]]] = {}
         for buffer in sorted(self._fast):
             self._plan(buffer)
 
@@ -74,6 +79,12 @@ class MappingBuilder:
             buffer, self._fast[buffer], cross_program=buffer in self._cross_program
         )
         self._charge(buffer, 1)
+        stays = self._plans[buffer].stays
+        self._first[buffer] = min((first for first, _ in stays), default=self._program.num_instructions)
+        self._last[buffer] = max((last for _, last in stays), default=-1)
+        self._served[buffer] = [
+            (stay, self._first_use(buffer, stay) if self._is_fetched(buffer, stay) else -1) for stay in stays
+        ]
 
     # ---- fitting into memory -----------------------------------------------------------------------------------------
 
@@ -92,14 +103,17 @@ class MappingBuilder:
             if not len(over) or over[t] <= 0:
                 return
             here = [
-                (buffer, stay) for buffer, plan in self._plans.items() for stay in plan.stays if stay[0] <= t <= stay[1]
+                (buffer, stay, serves)
+                for buffer in np.flatnonzero((self._first <= t) & (t <= self._last)).tolist()
+                for stay, serves in self._served[buffer]
+                if stay[0] <= t <= stay[1]
             ]
-            fetched = [(b, s) for b, s in here if self._first_use(b, s) > t and self._is_fetched(b, s)]
+            fetched = [entry for entry in here if entry[2] > t]
             if fetched:
-                buffer, stay = max(fetched, key=lambda pair: int(self._program.size[pair[0]]))
-                self._planner.not_before[buffer, self._first_use(buffer, stay)] = t
+                buffer, stay, serves = max(fetched, key=lambda entry: int(self._program.size[entry[0]]))
+                self._planner.not_before[buffer, serves] = t
             else:
-                buffer, stay = min(here, key=lambda pair: (self._worth(*pair), pair[0]))
+                buffer, stay, _ = min(here, key=lambda entry: (self._worth(entry[0], entry[1]), entry[0]))
                 self._fast[buffer] -= {u for u in self._fast[buffer] if stay[0] <= u <= stay[1]}
                 self._cross_program.discard(buffer)
             self._plan(buffer)
@@ -141,6 +155,7 @@ class MappingBuilder:
                 if start == copy[3]:
                     break
             copy[1], stay[0] = kept, kept + 1
+            self._first[buffer] = min(self._first[buffer], stay[0])
 
     def shed(self) -> Mapping | None:
         """Gives up the least valuable residencies among those that best fit does not place, until it places all.

@@ -3,7 +3,7 @@
 import atexit
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Thread
 
 import highspy
@@ -18,6 +18,8 @@ _MIXED_INTEGER_SLACK = 1e-5
 _GAP = 1e-5
 # Optimality tolerance of the interior-point method. Its last digits take a third of the time and add no validity.
 _INTERIOR_GAP = 1e-6
+# A solution whose tolerances are in doubt counts as optimal if its value is within this share of the certified bound.
+_CLOSE = 1e-4
 # Below this many columns the simplex method is faster; it always finds exact duals.
 _SMALL = 3000
 # HiGHS looks at its limit between steps, and a step takes longer the larger the program: so much of the limit is kept
@@ -78,21 +80,34 @@ def solve_relaxation(linear: LinearProgram, seconds: float, stop: Stop | None = 
     stopped, left = _run(solver, stop, leave)
     if left:
         return Solution(-np.inf, None, False, time.perf_counter() - began, stopped)
-    final = (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kTimeLimit)
+    solution = _relaxed(linear, solver, stopped, time.perf_counter() - began)
     ended = stopped or (stop is not None and stop())
-    if not ended and solver.getModelStatus() not in final:
-        solver = _solver(linear, max(1.0, seconds - (time.perf_counter() - began)), integer=False)
-        stopped, left = _run(solver, stop, leave)
-        if left:
-            return Solution(-np.inf, None, False, time.perf_counter() - began, stopped)
+    if ended or solution.optimal or solver.getModelStatus() == highspy.HighsModelStatus.kTimeLimit:
+        return solution
+    solver = _solver(linear, max(1.0, seconds - (time.perf_counter() - began)), integer=False)
+    stopped, left = _run(solver, stop, leave)
     taken = time.perf_counter() - began
-    solution = solver.getSolution()
-    optimal = solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
-    bound = -np.inf
-    if solution.dual_valid:
-        bound = dual_bound(linear, np.array(solution.row_dual))
-    values = np.array(solution.col_value) if solution.value_valid else None
-    return Solution(bound, values, optimal, taken, stopped)
+    if left:
+        return replace(solution, seconds=taken, stopped=stopped)
+    again = _relaxed(linear, solver, stopped, taken)
+    best = again if again.bound > solution.bound else solution
+    return replace(best, seconds=taken, stopped=stopped)
+
+
+def _relaxed(linear: LinearProgram, solver: "highspy.Highs", stopped: bool, seconds: float) -> Solution:
+    """Returns what a solver without integrality has found.
+
+    The interior-point method may end within its own tolerances and yet outside those of HiGHS, which then calls its
+    result unknown. It counts as optimal if it lies close to the certified bound.
+    """
+    found, status = solver.getSolution(), solver.getModelStatus()
+    bound = dual_bound(linear, np.array(found.row_dual)) if found.dual_valid else -np.inf
+    values = np.array(found.col_value) if found.value_valid else None
+    optimal = status == highspy.HighsModelStatus.kOptimal
+    if status == highspy.HighsModelStatus.kUnknown and values is not None and np.isfinite(bound):
+        value = float(solver.getInfo().objective_function_value)
+        optimal = value - bound <= _CLOSE * max(1.0, abs(value))
+    return Solution(bound, values, optimal, seconds, stopped)
 
 
 def dual_bound(linear: LinearProgram, duals: NDArray[np.float64]) -> float:

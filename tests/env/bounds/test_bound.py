@@ -194,10 +194,17 @@ def test_bound_returns_a_mapping_that_verifies_and_is_no_better(program: Program
         judge = make_judge(program, objective)
         assert found.mapping_s == judge.judge(found.mapping)
         assert found.mapping_s <= judge.judge(all_hbm(program))
-        # Mappings of the known kind are no better than a bound of their scope.
-        if scope == "legal":
-            assert found.bound_s <= found.mapping_s * (1 + 1e-9)
+        assert found.bound_s <= found.mapping_s * (1 + 1e-9)
         assert found.proved == (found.mapping_s <= found.bound_s * (1 + PROVED_GAP))
+
+
+def test_a_bound_of_a_scope_meets_only_mappings_of_that_scope() -> None:
+    """All tables of this program fit into fast memory, but the game prefetches one of them across programs."""
+    program = load("dlrm-b2048")
+    found = {scope: bound(program, ROBUST, 30.0, scope, integer=False) for scope in ("game", "unreplaced")}
+    crosses = {scope: int((one.mapping.copies[:, 1] == CROSS_PROGRAM).sum()) for scope, one in found.items()}
+    assert crosses["game"] <= 1 < crosses["unreplaced"]
+    assert found["unreplaced"].mapping_s < found["game"].bound_s < found["game"].mapping_s
 
 
 def test_no_line_of_the_game_undercuts_its_bound_and_the_best_comes_near() -> None:
