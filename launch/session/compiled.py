@@ -24,14 +24,17 @@ _UPDATES = 2
 
 def training_kernels(config: TrainConfig) -> tuple[str, ...]:
     """Returns the kernels of a training run."""
+    orders = needs.ORDERS if config.actor.orders else ()
     if config.actor.decisions == RESIDENCY:
-        return needs.RESIDENCY
-    return (*needs.TRAIN, *(needs.ANNEAL_LINES if config.actor.annealing.accesses else ()))
+        return (*needs.RESIDENCY, *orders)
+    return (*needs.TRAIN, *orders, *(needs.ANNEAL_LINES if config.actor.annealing.accesses else ()))
 
 
 def evaluation_kernels(config: TrainConfig) -> tuple[str, ...]:
     """Returns the kernels of the evaluation of a run."""
-    return (*needs.RESIDENCY, *needs.EVALUATE) if config.actor.decisions == RESIDENCY else needs.EVALUATE
+    if config.actor.decisions == ACCESS:
+        return needs.EVALUATE
+    return (*needs.RESIDENCY, *(needs.ORDERS if config.actor.orders else ()))
 
 
 @keeping_networks()

@@ -15,6 +15,8 @@ SEARCH_PACKING = ("env.packing.exact", "env.packing.slices")
 FILL = ("solvers.common.fill", "env.packing.problem", "env.packing.best_fit", *SEARCH_PACKING)
 BOUND = (*PHYSICS, *FILL)
 PLANS = (*FILL, "env.game.plan:play_until", *GAME)
+# Plans whose mappings are not packed anew, as training does not.
+UNPACKED = ("solvers.common.fill", "env.game.plan:play_until", *GAME)
 RULES = ("solvers.common.greedy_rules", "env.game.plan:plan_of_line")
 # Stays chosen by knapsacks and prices.
 STAYS = ("solvers.starts.knapsack", "solvers.starts.prices")
@@ -32,7 +34,7 @@ CHANGES = (
     "env.residency.seat",
     "env.game.current:begin_game",
     *STAYS,
-    *PLANS,
+    *UNPACKED,
 )
 # The policy proposes changes, and a walk goes on from there.
 GUIDED = (*DECODE, "env.residency.observation", "env.residency.position:_climb", *STAYS, *WALK)
@@ -44,9 +46,11 @@ TRAIN = (
     "solvers.common.line",
     "solvers.common.counterfactual:move_outcomes,outcome_ahead",
     *RULES,
-    *PLANS,
+    *UNPACKED,
 )
-RESIDENCY = (*DECODE, *CHANGES, *RULES, "env.game.kernels:observe,play_moves")
+RESIDENCY = (*CHANGES, "solvers.common.greedy_rules", "env.game.kernels:play_moves")
+# What either game needs besides where it follows the best of XLA's mappings under other orders.
+ORDERS = (*DECODE, "env.game.plan:nearest,plan_of_line", "solvers.common.line:_keep")
 # What `TRAIN` needs besides where an actor anneals its lines.
 ANNEAL_LINES = ("solvers.common.walk", "env.game.current")
 EVALUATE = (*GAME, *RULES, "env.game.kernels:observe,play_moves")

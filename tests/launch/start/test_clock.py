@@ -46,8 +46,7 @@ TRAIN = """
     needed = {kernel.py_func.__name__ for kernel in kernels_of(needs.RESIDENCY)}
     assert any("JAX" in name for _, name in compiled)
     assert not late, late
-    rarely = {kernel.py_func.__name__ for kernel in kernels_of(needs.SEARCH_PACKING)}
-    assert used | rarely == needed, used ^ needed
+    assert used == needed, used ^ needed
 
     # The evaluation needs no other kernels than are compiled for it.
     assert main(["evaluate", sys.argv[sys.argv.index("--run-dir") + 1], "--workload", "tiny"]) == 0
@@ -67,3 +66,28 @@ def test_training_compiles_before_its_clock_runs(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1])["step"] == 9
+
+
+UNPREPARED = """
+    import sys
+    from mallocmuzero.env.compiled.kernel import KERNELS
+    from mallocmuzero.env.compiled.prepare import kernels_of
+    from mallocmuzero.launch.cli import main
+    from mallocmuzero.launch.start import needs
+    from mallocmuzero.launch.terminal.compiling import Compiling
+
+    Compiling.kernels = lambda self, needed: None  # each kernel is compiled where it is first called
+    assert main(sys.argv[1:]) == 0
+    used = {kernel.py_func.__name__ for kernel in KERNELS if kernel.overloads}
+    needed = {kernel.py_func.__name__ for kernel in kernels_of(needs.RESIDENCY)}
+    assert used == needed, used ^ needed
+"""
+
+
+def test_training_compiles_nothing_for_nothing(tmp_path: Path) -> None:
+    """On a program with a loop, whose copies are weighed."""
+    arguments = train_arguments(tmp_path / "run", "--steps", "2", workload="lstm-b128-s64-v4")
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(UNPREPARED), *arguments], capture_output=True, text=True, timeout=900
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
