@@ -13,6 +13,7 @@ import hashlib
 from pathlib import Path
 
 from mallocmuzero.launch.run.shipped import SHIPPED
+from mallocmuzero.learner.checkpoints.policy_file import read_policy
 from mallocmuzero.solvers.common.budget import PROCESSOR, Budget
 from mallocmuzero.solvers.common.task import Task
 from mallocmuzero.solvers.solve import Solver, warm_up
@@ -31,6 +32,12 @@ _UNLIMITED_S = 600.0
 def fingerprint(policy: Path | None) -> str:
     """Returns the first digits of a policy file's hash."""
     return hashlib.sha256((SHIPPED if policy is None else policy).read_bytes()).hexdigest()[:12]
+
+
+def training_of(policy: Path | None) -> Record:
+    """Returns how a policy was trained: its seed, its updates, and the number of programs."""
+    info = read_policy(SHIPPED if policy is None else policy).info
+    return {"seed": info["seed"], "updates": info["step"], "programs": len(info["programs"])}
 
 
 def solved(problem: Problem, player: Solver, seconds: float, seed: int) -> Record:
@@ -73,7 +80,7 @@ def main() -> None:
         if arguments.long is None
         else long_problems(arguments.split, arguments.long, arguments.objectives)
     )
-    policy, versions = fingerprint(arguments.policy), versions_of(GUIDED)
+    policy, training, versions = fingerprint(arguments.policy), training_of(arguments.policy), versions_of(GUIDED)
     done = {key for key, _ in read_runs([arguments.results], key_of)}
     for player in (*instant_players(arguments.policy, 0).values(), *timed_players(arguments.policy, 0).values()):
         warm_up(player)
@@ -92,6 +99,7 @@ def main() -> None:
                         "player": name,
                         "seed": seed,
                         "policy": policy,
+                        "training": training,
                         "versions": versions,
                         "split": arguments.split,
                     }
