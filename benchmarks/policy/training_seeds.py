@@ -55,9 +55,9 @@ def table(records: Sequence[Record], objective: str) -> list[str]:
             f"{own.of_production:.2f} %",
         ]
         for other in _OTHERS:
-            found = compare([*mine, *shipped_runs], other)
-            same = found is None or (policy == shipped and other == _SHIPPED)
-            cells += ["", ""] if same else [f"{found.behind:+.2f}", f"{found.low:+.2f} to {found.high:+.2f}"]  # type: ignore[union-attr]
+            itself = policy == shipped and other == _SHIPPED
+            found = None if itself else compare([*mine, *shipped_runs], other)
+            cells += ["", ""] if found is None else [f"{found.behind:+.2f}", f"{found.low:+.2f} to {found.high:+.2f}"]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
 
