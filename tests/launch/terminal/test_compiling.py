@@ -41,6 +41,7 @@ def interrupted(cache: Path, *arguments: str, signals: int) -> tuple[int, str, f
     os.close(its_end)
     process, text, pressed, end = psutil.Process(started.pid), b"", 0.0, time.monotonic() + _WAIT_S
     family: list[psutil.Process] = []
+    helped = float("inf")
     while time.monotonic() < end:
         if select.select([terminal], [], [], 0.1)[0]:
             try:
@@ -48,8 +49,10 @@ def interrupted(cache: Path, *arguments: str, signals: int) -> tuple[int, str, f
             except OSError:  # the terminal's last process has ended
                 break
         helpers = process.children() if not pressed else []
-        if not pressed and b"compiling" in text and helpers:
-            time.sleep(2.5)  # both are at it
+        if b"compiling" in text and helpers:
+            helped = min(helped, time.monotonic())
+        # Both are at it; meanwhile the terminal is read, or the progress fills it.
+        if not pressed and helpers and time.monotonic() > helped + 2.5:
             family, pressed = [process, *helpers], time.monotonic()
             for _ in range(signals):
                 os.write(terminal, b"\x03")
