@@ -15,11 +15,16 @@ from .workload_groups import expand_groups
 
 
 class Overrides:
-    """Settings collected from several places, each with its source. Of two values for one setting the later counts."""
+    """Settings collected from several places, each with its source. Of two values for one setting the later counts.
+
+    Attributes:
+      left_out: after `resolve`, the programs that a group with a share leaves out, by group (`expand_groups`).
+    """
 
     def __init__(self) -> None:
         self._values: dict[str, Any] = {}
         self._sources: dict[str, str] = {}
+        self.left_out: dict[str, list[str]] = {}
 
     def add(self, values: Mapping[str, Any], source: str) -> None:
         """Adds nested settings that come from `source`."""
@@ -85,7 +90,7 @@ class Overrides:
         self._fit_network(values)
         named = values.get("workloads")
         if isinstance(named, list | tuple) and all(isinstance(name, str) for name in named):
-            values["workloads"] = expand_groups(named)
+            values["workloads"], self.left_out = expand_groups(named)
         return build(TrainConfig, values, self.source)
 
     def _game(self) -> str:

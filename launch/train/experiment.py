@@ -69,6 +69,8 @@ def run_experiment(run_dir: str | Path, overrides: Overrides, *, resume: bool) -
         resumed = None
         if not resume:
             config = overrides.resolve()
+            for group, names in overrides.left_out.items():
+                print(f"{group} leaves out, since they reserve more memory: {', '.join(names)}", file=sys.stderr)
             if url is None:
                 run.check_new()
             else:
