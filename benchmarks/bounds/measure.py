@@ -19,6 +19,7 @@ from rich.table import Table
 
 from mallocmuzero.env import workloads
 from mallocmuzero.env.bounds.bound import PROVED_GAP, VERSION, bound
+from mallocmuzero.env.bounds.placement import Rules
 from mallocmuzero.env.bounds.relaxation import SCOPES
 from mallocmuzero.env.physics.cost import CYCLES, available_models
 from mallocmuzero.env.physics.objective import OBJECTIVES, ROBUST, make_judge
@@ -42,6 +43,9 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="also the results that the file has")
     parser.add_argument("--anneal", type=float, default=0.0, help="seconds of simulated annealing besides")
     parser.add_argument("--relaxation", action="store_true", help="no integer programs, for a quick pass")
+    parser.add_argument(
+        "--capacity-rows", type=int, default=Rules.most_capacity_rows, help="more are tighter and slower"
+    )
     parser.add_argument("--table", action="store_true", help="only print the table of the file")
     arguments = parser.parse_args()
     if not arguments.table:
@@ -80,7 +84,14 @@ def _run(program: Program, objective: str, arguments: argparse.Namespace) -> Non
         )
         if key.items() <= record.items() and (tried or done) and not arguments.again:
             return
-    found = bound(program, objective, arguments.seconds, arguments.scope, integer=not arguments.relaxation)
+    found = bound(
+        program,
+        objective,
+        arguments.seconds,
+        arguments.scope,
+        most_capacity_rows=arguments.capacity_rows,
+        integer=not arguments.relaxation,
+    )
     best_s = found.mapping_s
     if arguments.anneal > 0:
         best_s = min(best_s, solve(program, "anneal", None, objective, Budget(arguments.anneal)).judged_s)
