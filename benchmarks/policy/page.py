@@ -65,12 +65,16 @@ class Compared(NamedTuple):
     milliseconds: float
 
 
+def problem_of(record: Record) -> Problem:
+    """Returns the problem that a record is of."""
+    return Problem(record["program"], record["share"], record["times"], record["objective"])
+
+
 def by_problem(records: Sequence[Record]) -> dict[Problem, dict[str, list[Record]]]:
     """Returns the records by problem and player."""
     found: dict[Problem, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
     for record in records:
-        problem = Problem(record["program"], record["share"], record["times"], record["objective"])
-        found[problem][record["player"]].append(record)
+        found[problem_of(record)][record["player"]].append(record)
     return found
 
 
@@ -153,7 +157,7 @@ def table(records: Sequence[Record], seconds: float, objective: str, kind: str) 
         if record["objective"] == objective
         and record["seconds"] == seconds
         and kind_of(record) == kind
-        and Problem(record["program"], record["share"], record["times"], record["objective"]) in room
+        and problem_of(record) in room
     ]
     problems = len(by_problem(chosen))
     lines = [

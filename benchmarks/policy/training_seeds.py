@@ -12,9 +12,8 @@ from ..common.marked_page import fill_marks
 from ..common.page_command import write_page
 from ..common.versions import is_current
 from .measure import fingerprint, key_of
-from .page import PAGE, compare, with_room
+from .page import PAGE, compare, problem_of, with_room
 from .players import TRAINED
-from .problems import Problem
 
 RESULTS = ROOT / "docs" / "results" / "training-seeds.jsonl"
 MAKER = "benchmarks/policy/training_seeds.py"
@@ -25,11 +24,7 @@ _OTHERS = ("untrained", "shuffled", _SHIPPED)
 def table(records: Sequence[Record], objective: str) -> list[str]:
     """Returns the lines of an objective's table: one row for each policy, the shipped one first; none without it."""
     room = with_room([record for record in records if record["objective"] == objective])
-    chosen = [
-        record
-        for record in records
-        if Problem(record["program"], record["share"], record["times"], record["objective"]) in room
-    ]
+    chosen = [record for record in records if problem_of(record) in room]
     shipped = fingerprint(None)
     shipped_runs = [
         {**record, "player": _SHIPPED}

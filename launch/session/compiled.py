@@ -32,9 +32,7 @@ def training_kernels(config: TrainConfig) -> tuple[str, ...]:
 
 def evaluation_kernels(config: TrainConfig) -> tuple[str, ...]:
     """Returns the kernels of the evaluation of a run."""
-    if config.actor.decisions == ACCESS:
-        return needs.EVALUATE
-    return (*needs.RESIDENCY, *(needs.ORDERS if config.actor.orders else ()))
+    return needs.EVALUATE if config.actor.decisions == ACCESS else training_kernels(config)
 
 
 @keeping_networks()

@@ -14,9 +14,9 @@ SEARCH_PACKING = ("env.packing.exact", "env.packing.slices")
 # Filling the memory that is free in the end.
 FILL = ("solvers.common.fill", "env.packing.problem", "env.packing.best_fit", *SEARCH_PACKING)
 BOUND = (*PHYSICS, *FILL)
-PLANS = (*FILL, "env.game.plan:play_until", *GAME)
-# Plans whose mappings are not packed anew, as training does not.
+# Plans, in training: it packs no mapping anew.
 UNPACKED = ("solvers.common.fill", "env.game.plan:play_until", *GAME)
+PLANS = (*FILL, *UNPACKED)
 RULES = ("solvers.common.greedy_rules", "env.game.plan:plan_of_line")
 # Stays chosen by knapsacks and prices.
 STAYS = ("solvers.starts.knapsack", "solvers.starts.prices")
