@@ -23,3 +23,12 @@ def fill_marks(page: str, tables: Iterable[tuple[str, list[str]]], maker: str, p
             raise SystemExit(f"{path}: has no place marked {mark!r}")
         page = page[: found.start(1)] + "\n".join([*lines, ""]) + page[found.end(1) :]
     return page
+
+
+def below_each_other(tables: Iterable[list[str]], instead: str) -> list[str]:
+    """Returns the lines of several tables with an empty line between them; those without lines are left out, and
+    `instead` stands where none has any."""
+    lines: list[str] = []
+    for table in filter(None, tables):
+        lines += [*([""] if lines else []), *table]
+    return lines or [instead]

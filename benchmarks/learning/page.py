@@ -13,7 +13,7 @@ import numpy as np
 from mallocmuzero.env import workloads
 
 from ..common.json_lines import ROOT, Record
-from ..common.marked_page import fill_marks
+from ..common.marked_page import below_each_other, fill_marks
 from ..common.page_command import write_page
 from ..common.versions import is_current
 from ..policy.page import interval
@@ -87,11 +87,9 @@ def _mean_log(runs: Sequence[Record]) -> float:
 def render(page: str, records: Sequence[Record], path: Path = PAGE) -> str:
     """Returns the page with its table made from the present version's records."""
     current = [record for record in records if is_current(record)]
-    lines: list[str] = []
-    for objective in ("msa", "robust"):
-        made = table(current, objective)
-        lines += [*([""] if lines and made else []), *made]
-    return fill_marks(page, [("programs", lines or ["No runs of the present version yet."])], MAKER, path)
+    tables = (table(current, objective) for objective in ("msa", "robust"))
+    lines = below_each_other(tables, "No runs of the present version yet.")
+    return fill_marks(page, [("programs", lines)], MAKER, path)
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from mallocmuzero.env import workloads
 
 from ..common.json_lines import ROOT, Record
-from ..common.marked_page import fill_marks
+from ..common.marked_page import below_each_other, fill_marks
 from ..common.page_command import write_page
 from ..common.versions import is_current
 from .measure import RESULTS, fingerprint, key_of
@@ -188,12 +188,9 @@ def render(page: str, records: Sequence[Record]) -> str:
     current = [record for record in records if is_current(record) and record["policy"] == shipped]
     tables = []
     for name, seconds, kind in _TABLES:
-        lines: list[str] = []
-        for objective in ("msa", "robust"):
-            made = table(current, seconds, objective, kind)
-            if len(made) > 2:
-                lines += [*([""] if lines else []), *made]
-        tables.append((name, lines or ["No runs of the shipped policy yet."]))
+        made = (table(current, seconds, objective, kind) for objective in ("msa", "robust"))
+        rows = (lines for lines in made if len(lines) > 2)
+        tables.append((name, below_each_other(rows, "No runs of the shipped policy yet.")))
     return fill_marks(page, tables, MAKER, PAGE)
 
 

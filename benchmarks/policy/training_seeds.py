@@ -8,7 +8,7 @@
 from collections.abc import Sequence
 
 from ..common.json_lines import ROOT, Record
-from ..common.marked_page import fill_marks
+from ..common.marked_page import below_each_other, fill_marks
 from ..common.page_command import write_page
 from ..common.versions import is_current
 from .measure import fingerprint, key_of
@@ -59,11 +59,10 @@ def table(records: Sequence[Record], objective: str) -> list[str]:
 
 def render(page: str, records: Sequence[Record]) -> str:
     """Returns the page with its table made from the present version's records."""
-    lines: list[str] = []
-    for objective in ("msa", "robust"):
-        made = table([record for record in records if is_current(record)], objective)
-        lines += [*([""] if lines and made else []), *made]
-    return fill_marks(page, [("training seeds", lines or ["No runs of the present version yet."])], MAKER, PAGE)
+    current = [record for record in records if is_current(record)]
+    tables = (table(current, objective) for objective in ("msa", "robust"))
+    lines = below_each_other(tables, "No runs of the present version yet.")
+    return fill_marks(page, [("training seeds", lines)], MAKER, PAGE)
 
 
 def main() -> None:
