@@ -8,7 +8,8 @@ import numpy as np
 from ..env.physics.objective import Judge
 from ..env.program.compiler_flags import flag_grid
 from ..env.program.mapping import Mapping as ProgramMapping
-from .translate import DEFAULT, Translation
+from .encoding import DEFAULT
+from .translate import Translation
 
 
 @dataclass(frozen=True, eq=False)

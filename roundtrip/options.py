@@ -1,7 +1,9 @@
 """Writes compiler options that bring a mapping about: an order of buffers, starts of prefetches, and flags.
 
 The options are those of libtpu 0.0.51, found by experiment (docs/round-trip.md). Their values are text protos, which
-name a value by the instruction and the shape index that define it, and a use by instruction and operand number.
+name a value by the instruction and the shape index that define it, and a use by instruction and operand number. They
+give sizes too: the compiler compares sizes before it compiles the expression that a name is
+(docs/decisions/0039-orders-of-long-programs.md).
 """
 
 import json
@@ -19,6 +21,7 @@ from ..env.program.program import RESULT, Program
 from ..solvers.order.individual import Flags
 
 PREFETCHES = "xla_tpu_preferred_prefetch_overrides"
+KEEPS = "xla_tpu_msa_tensor_overrides"
 OVERLAP = "xla_msa_preferred_overlap_to_async_copy_ratio"
 SLICES = "xla_tpu_sliced_prefetch_max_slices"
 # The dump of the options that the compiler took.
@@ -52,17 +55,7 @@ def order_option(program: Program, order: Sequence[int]) -> CompilerOptions:
       program: the program.
       order: buffers, first to last.
     """
-    values: dict[int, list[str]] = {buffer: [] for buffer in order}
-    for buffer in order:
-        name, brace, path = program.buffer_names[buffer].partition("{")
-        values[buffer].append(_position(name, brace + path))
-    for access in np.flatnonzero(program.access_kind == RESULT).tolist():
-        known = values.get(int(program.access_buffer[access]))
-        if known is not None:
-            name = program.instruction_names[program.access_instruction[access]]
-            position = _position(name, program.access_path[access])
-            if position not in known:
-                known.append(position)
+    values = _values(program, order)
     overrides = [
         f"overrides {{ hlo_position_matcher {{ {position} }} "
         f"override_options {{ assign_value: {place - len(order)} }} }}"
@@ -82,14 +75,26 @@ def prefetch_option(program: Program, wanted_start: ArrayLike) -> CompilerOption
     wanted = np.asarray(wanted_start)
     overrides = []
     for access in np.flatnonzero(wanted >= 0).tolist():
-        user = program.instruction_names[program.access_instruction[access]]
-        number = f"operand_number: {program.access_number[access]}{_index(program.access_path[access])}"
         after = program.instruction_names[int(wanted[access])]
         overrides.append(
-            f"overrides {{ hlo_operand_filter {{ {_name(user)} {number} }} "
-            f"override_options {{ after_instruction {{ {_name(after)} }} }} }}"
+            f"overrides {{ {_use(program, access)} override_options {{ after_instruction {{ {_name(after)} }} }} }}"
         )
     return {PREFETCHES: " ".join(overrides)} if overrides else {}
+
+
+def keep_option(program: Program, buffers: Sequence[int], reads: Sequence[int]) -> CompilerOptions:
+    """Returns the option that keeps values in HBM.
+
+    Args:
+      program: the program.
+      buffers: buffers that stay in HBM.
+      reads: accesses that are served from HBM. The compiler keeps each result of the same instruction in HBM as well
+        whose buffer is as large.
+    """
+    kept = [f"hlo_position_matcher {{ {value} }}" for values in _values(program, buffers).values() for value in values]
+    kept += [_use(program, access) for access in reads]
+    overrides = [f"overrides {{ {what} keep_in_default_memory {{ }} }}" for what in kept]
+    return {KEEPS: " ".join(overrides)} if overrides else {}
 
 
 def read_options(path: Path) -> CompilerOptions:
@@ -143,13 +148,41 @@ def check_taken(folder: Path, options: Mapping[str, str]) -> None:
             raise UserError(f"the compiler dropped the option {flag}={value:.60} without a word; it is of no use here")
 
 
-def _position(name: str, path: str) -> str:
-    return _name(name) + _index(path)
+def _values(program: Program, buffers: Sequence[int]) -> dict[int, list[str]]:
+    """Returns what matches the values of each buffer: those that define it, and those written to it in place."""
+    sizes = program.size.tolist()
+    values: dict[int, list[str]] = {}
+    for buffer in buffers:
+        name, brace, path = program.buffer_names[buffer].partition("{")
+        values[buffer] = [_position(name, brace + path, sizes[buffer])]
+    for access in np.flatnonzero(program.access_kind == RESULT).tolist():
+        buffer = int(program.access_buffer[access])
+        if buffer in values:
+            name = program.instruction_names[program.access_instruction[access]]
+            position = _position(name, program.access_path[access], sizes[buffer])
+            if position not in values[buffer]:
+                values[buffer].append(position)
+    return values
+
+
+def _use(program: Program, access: int) -> str:
+    user = program.instruction_names[program.access_instruction[access]]
+    size = _size(int(program.size[program.access_buffer[access]]))
+    number = f"operand_number: {program.access_number[access]}"
+    return f"hlo_operand_filter {{ {_name(user)} {number} {size}{_index(program.access_path[access])} }}"
+
+
+def _position(name: str, path: str, size: int) -> str:
+    return f"{_name(name)}{_index(path) or ' tuple_index { }'} {_size(size)}"
 
 
 def _name(name: str) -> str:
     # The compiler matches names by regular expressions; the dot is the only special character in HLO names.
     return f'instruction_name_regex: "{name.replace(".", "[.]")}"'
+
+
+def _size(size: int) -> str:
+    return f"size_gte: {size} size_lte: {size}"
 
 
 def _index(path: str) -> str:

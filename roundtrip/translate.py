@@ -1,10 +1,11 @@
-"""Translates a mapping into compiler options: an order of buffers, starts of prefetches, and flags.
+"""Translates a mapping into compiler options: an order of buffers, starts of prefetches, what stays in HBM, and flags.
 
 The compiler places buffers greedily in an order, and our own `Decoder` does the same in milliseconds. The translation
-searches with the decoder. It first tries a few orders that begin with the buffers that the mapping keeps fast, under
-every setting of the flags, with and without the starts of the mapping's prefetches. Then it makes moves from the best
-by squeaky wheel optimization (Joslin and Clements 1999): a buffer that is in fast memory in the mapping and not in the
-decoding moves to the front, and the opposite to the back.
+searches with the decoder. It first tries a few orders that begin with the buffers that the mapping keeps fast, with and
+without the starts of the mapping's prefetches, with and without keeping in HBM what the mapping keeps there, and the
+best of these under every setting of the flags. Then it makes moves from the best by squeaky wheel optimization (Joslin
+and Clements 1999): a buffer that is in fast memory in the mapping and not in the decoding moves to the front, and the
+opposite to the back, or stays in HBM.
 
 The best of each kind (an order alone, an order with starts, with flags, ...) is returned, because the decoder is only a
 model of the compiler: the compiler, asked afterwards, may follow one kind and not another.
@@ -13,53 +14,24 @@ model of the compiler: the compiler, asked afterwards, may follow one kind and n
 import itertools
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..env.physics.objective import Judge
 from ..env.program.compiler_flags import CompilerOptions
-from ..env.program.mapping import COPY_FIELDS, CROSS_PROGRAM, PREFETCH, RESIDENCY_FIELDS, Mapping
-from ..env.program.program import OPERAND, Program
-from ..solvers.common.budget import Budget
-from ..solvers.common.task import Task
-from ..solvers.order.individual import BANDWIDTHS, OVERLAPS, Evaluator, Flags
-from .options import flag_options, order_option, prefetch_option
+from ..env.program.mapping import COPY_FIELDS, CROSS_PROGRAM, RESIDENCY_FIELDS, Mapping
+from ..solvers.order.individual import BANDWIDTHS, OVERLAPS, Flags
+from .encoding import Codec, Encoding, prefetch_starts
 
-# The kind without options.
-DEFAULT = "default"
 # Share of the time for the settings of the flags; the rest is for moves.
 _SETTINGS_SHARE = 0.5
-# Share of random moves, which lead on when no move towards the mapping helps.
-_RANDOM = 0.3
-
-
-@dataclass(frozen=True, eq=False)
-class Encoding:
-    """Options in a form that the decoder decodes. Shapes: `K` buffers that are placed, `A` accesses.
-
-    Attributes:
-      order: `[K]` buffers, first to last.
-      starts: `[A]` the instruction after which a prefetch for an access should start, or -1.
-      flags: the settings of the flags.
-      own_order: `order` is the compiler's own, which takes no option.
-    """
-
-    order: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    flags: Flags
-    own_order: bool = False
-
-    @property
-    def kind(self) -> str:
-        """The parts that take an option: `order`, `starts`, `flags`, joined by `+`; `default` if there are none."""
-        told = {
-            "order": not self.own_order,
-            "starts": bool((self.starts >= 0).any()),
-            "flags": self.flags != Flags(),
-        }
-        return "+".join(what for what, is_told in told.items() if is_told) or DEFAULT
+# Shares of random moves, which lead on when no move towards the mapping helps, and of moves of what is kept in HBM.
+_RANDOM, _KEEPS = 0.3, 0.4
+# Numbers of combinations of order, starts and keeps, the best first, that go through all settings one after the other.
+_BATCHES = (3, 9)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,29 +79,17 @@ def translate(
     return _Search(judge, mapping, clock() + seconds, seed, clock, decodes).run(seconds)
 
 
-def prefetch_starts(program: Program, mapping: Mapping) -> NDArray[np.int64]:
-    """Returns `[A]` the instruction after which the prefetch that serves an access starts, or -1.
-
-    A prefetch serves the first read of its buffer from fast memory once it is done. Of several slices the first counts.
-    """
-    found = np.full(program.num_accesses, -1, np.int64)
-    reads = mapping.access_fast & (program.access_kind == OPERAND)
-    for copy in mapping.copies.tolist():
-        row = dict(zip(COPY_FIELDS, copy, strict=True))
-        if row["direction"] != PREFETCH or row["start"] < 0:
-            continue
-        served = np.flatnonzero(
-            reads & (program.access_buffer == row["buffer"]) & (program.access_instruction >= row["end"])
-        )
-        if len(served):
-            access = served[0]
-            found[access] = row["start"] if found[access] < 0 else min(found[access], row["start"])
-    return found
-
-
 def _changed(flags: Flags, other: Flags) -> int:
     """Returns the number of settings that differ."""
     return sum(ours != theirs for ours, theirs in zip(vars(flags).values(), vars(other).values(), strict=True))
+
+
+class _Tried(NamedTuple):
+    """An encoding that was decoded: its score, less is better, and the mapping."""
+
+    score: tuple[float, float]
+    encoding: Encoding
+    mapping: Mapping
 
 
 class _Search:
@@ -147,80 +107,97 @@ class _Search:
         self.judge, self.program, self.wanted = judge, judge.program, mapping
         self.until, self.clock, self.limit = until, clock, decodes
         self.draw = np.random.default_rng(seed)
+        self.codec = Codec(judge, seed)
         self.wanted_starts = prefetch_starts(self.program, mapping)
-        task = Task(self.program, judge.target, judge.objective, Budget(None, 0), seed)
-        self.decoder = Evaluator(task).decoder
+        fast = np.zeros(self.program.num_buffers, bool)
+        fast[self.program.access_buffer[mapping.access_fast]] = True
+        self.kept_buffers = self.codec.major & ~fast
+        self.kept_reads = self.codec.may_keep & ~mapping.access_fast
         self.decodes = 0
-        self.best: tuple[tuple[float, float], Encoding, Mapping] | None = None
-        self.kinds: dict[str, tuple[tuple[float, float], Encoding, Mapping]] = {}
+        self.best: _Tried | None = None
+        self.kinds: dict[str, _Tried] = {}
 
     def run(self, seconds: float) -> list[Translation]:
         """Tries the orders under the settings, then moves from the best; returns the best of each kind."""
-        self._try(Encoding(self.decoder(Flags()).order(), self._no_starts(), Flags(), own_order=True))
+        nothing = np.zeros(self.program.num_buffers, bool), np.zeros(self.program.num_accesses, bool)
+        own = self.codec.decoder(Flags()).order()
+        self._try(Encoding(own, self._no_starts(), *nothing, Flags(), own_order=True))
         settings_until = self.until - (1.0 - _SETTINGS_SHARE) * seconds
         settings_decodes = None if self.limit is None else int(_SETTINGS_SHARE * self.limit)
-        for encoding in self._encodings():
-            if self._over(settings_until, settings_decodes):
-                break
-            self._try(encoding)
+        self._settings(lambda: self._over(settings_until, settings_decodes))
         while not self._over(self.until, self.limit):
             assert self.best is not None
-            self._try(self._moved(self.best[1], self.best[2]))
+            self._try(self._moved(self.best.encoding, self.best.mapping))
         # Of equally good encodings the one with the fewest parts comes first.
-        found = sorted(self.kinds.values(), key=lambda entry: (entry[0], entry[1].kind.count("+")))
+        found = sorted(self.kinds.values(), key=lambda tried: (tried.score[0], tried.encoding.kind.count("+")))
         return [
-            Translation(encoding.kind, self._options(encoding), decoded, judged_s, self.decodes)
-            for (judged_s, _), encoding, decoded in found
+            Translation(
+                tried.encoding.kind, self.codec.options(tried.encoding), tried.mapping, tried.score[0], self.decodes
+            )
+            for tried in found
         ]
 
     def _over(self, until: float, decodes: int | None) -> bool:
         return self.clock() >= until or (decodes is not None and self.decodes >= decodes)
 
-    def _options(self, encoding: Encoding) -> CompilerOptions:
-        order = {} if encoding.own_order else order_option(self.program, encoding.order.tolist())
-        return {**flag_options(encoding.flags), **order, **prefetch_option(self.program, encoding.starts)}
-
-    def _try(self, encoding: Encoding) -> None:
+    def _try(self, encoding: Encoding) -> _Tried:
         """Decodes an encoding and keeps it if it is no worse than the best.
 
         Latency decides first, then the bytes of accesses that the decoding and the mapping serve differently.
         """
-        # Buffers outside the order come last, as in the compiler. No option keeps a buffer out of fast memory.
-        priority = np.full(self.program.num_buffers, len(encoding.order))
-        priority[encoding.order] = np.arange(len(encoding.order))
-        starts = encoding.starts if (encoding.starts >= 0).any() else None
-        mapping = self.decoder(encoding.flags).decode(None if encoding.own_order else priority, starts)
+        mapping = self.codec.decode(encoding)
         self.decodes += 1
         unlike = mapping.access_fast != self.wanted.access_fast
         score = (self.judge.judge(mapping), float(self.program.access_bytes[unlike].sum()))
-        entry = (score, encoding, mapping)
-        if self.best is None or score <= self.best[0]:
-            self.best = entry
-        if encoding.kind not in self.kinds or score < self.kinds[encoding.kind][0]:
-            self.kinds[encoding.kind] = entry
+        tried = _Tried(score, encoding, mapping)
+        if self.best is None or score <= self.best.score:
+            self.best = tried
+        if encoding.kind not in self.kinds or score < self.kinds[encoding.kind].score:
+            self.kinds[encoding.kind] = tried
+        return tried
 
     def _no_starts(self) -> NDArray[np.int64]:
         return np.full(self.program.num_accesses, -1, np.int64)
 
-    def _encodings(self) -> Iterator[Encoding]:
+    def _settings(self, over: Callable[[], bool]) -> None:
+        """Tries every order, with and without starts and keeps, and then the best of these first under all settings."""
         crossing = bool((self.wanted.copies[:, COPY_FIELDS.index("direction")] == CROSS_PROGRAM).any())
-        starts = (self._no_starts(), self.wanted_starts)
         likely = Flags(cross_program=crossing)
-        crossings = (crossing, not crossing)
-        grid = itertools.product(BANDWIDTHS, (True, False), crossings, (True, False), OVERLAPS)
-        settings = [Flags(*chosen) for chosen in grid]
+        grid = itertools.product(BANDWIDTHS, (True, False), (crossing, not crossing), (True, False), OVERLAPS)
         # A large program has time for few settings: those with one flag changed come before those with two.
-        for flags in sorted(settings, key=lambda flags: _changed(flags, likely)):
-            for number, order in enumerate(self._orders(self.decoder(flags).order())):
-                for start in starts:
-                    yield Encoding(order, start, flags, own_order=number == 0)
+        settings = sorted((Flags(*chosen) for chosen in grid), key=lambda flags: _changed(flags, likely))
+        found = []
+        for encoding in self._encodings(likely):
+            if over():
+                return
+            found.append(self._try(encoding))
+        found.sort(key=lambda tried: tried.score)
+        for begin, end in itertools.pairwise((0, *_BATCHES, len(found))):
+            for flags in settings[1:]:
+                for tried in found[begin:end]:
+                    if over():
+                        return
+                    encoding = replace(tried.encoding, flags=flags)
+                    if encoding.own_order:
+                        encoding = replace(encoding, order=self.codec.decoder(flags).order())
+                    self._try(encoding)
+
+    def _encodings(self, flags: Flags) -> Iterator[Encoding]:
+        no_buffers, no_reads = np.zeros_like(self.kept_buffers), np.zeros_like(self.kept_reads)
+        keeps = (no_buffers, no_reads), (self.kept_buffers, no_reads), (self.kept_buffers, self.kept_reads)
+        for number, order in enumerate(self._orders(self.codec.decoder(flags).order())):
+            for starts in (self._no_starts(), self.wanted_starts):
+                for kept_buffers, kept_reads in keeps:
+                    yield Encoding(order, starts, kept_buffers, kept_reads, flags, own_order=number == 0)
 
     def _orders(self, own: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
         """Yields the compiler's own order, and three orders that put the buffers that the mapping keeps fast first.
 
         The three sort these buffers by the compiler's order, by fast bytes per byte-second held, and by byte-seconds.
+        They leave out buffers that are worth next to nothing: half of the names, and of the compiler's time for them.
         """
         yield own
+        own = own[self.codec.major[own]]
         program, wanted = self.program, self.wanted
         served = np.zeros(program.num_buffers)
         fast = np.flatnonzero(wanted.access_fast)
@@ -238,33 +215,76 @@ class _Search:
         yield own[np.lexsort((-held[own], left_out))]
 
     def _moved(self, encoding: Encoding, decoded: Mapping) -> Encoding:
-        """Returns an encoding with one move made, mostly of a buffer that decoding and mapping place differently."""
-        program = self.program
-        order, starts = encoding.order.copy(), encoding.starts
-        if self.draw.random() < _RANDOM and len(order) > 1:
-            wanted = np.flatnonzero(self.wanted_starts >= 0)
-            if len(wanted) and self.draw.random() < 0.5:
-                starts = starts.copy()
-                access = int(self.draw.choice(wanted))
-                starts[access] = -1 if starts[access] >= 0 else self.wanted_starts[access]
-                return Encoding(order, starts, encoding.flags, encoding.own_order)
-            return self._shuffled(encoding)
-        unlike = np.flatnonzero(decoded.access_fast != self.wanted.access_fast)
-        unlike = unlike[np.isin(program.access_buffer[unlike], order)]
-        if not len(unlike):
-            return self._shuffled(encoding)
-        share = program.access_bytes[unlike] + 1.0
-        access = int(self.draw.choice(unlike, p=share / share.sum()))
-        place = int(np.flatnonzero(order == program.access_buffer[access])[0])
-        rest = np.delete(order, place)
-        missing = self.wanted.access_fast[access]
-        to = int(self.draw.integers(place + 1)) if missing else int(self.draw.integers(place, len(rest) + 1))
-        return Encoding(np.insert(rest, to, order[place]), starts, encoding.flags)
+        """Returns an encoding with one move made, mostly of buffers that decoding and mapping place differently.
 
-    def _shuffled(self, encoding: Encoding) -> Encoding:
-        """Returns an encoding with two buffers of the order exchanged."""
-        order = encoding.order.copy()
+        One of them is moved, or many at once, up to all: a long program has thousands and decodes a few times a second.
+        """
+        if self.draw.random() < _RANDOM:
+            return self._moved_at_random(encoding)
+        program, wanted = self.program, self.wanted.access_fast
+        unlike = np.flatnonzero(decoded.access_fast != wanted)
+        if self.draw.random() < _KEEPS:
+            return self._kept_otherwise(encoding, unlike)
+        order = self._told(encoding)
+        missed = np.zeros(program.num_buffers)
+        signed = np.where(wanted[unlike], 1.0, -1.0) * (program.access_bytes[unlike] + 1.0)
+        np.add.at(missed, program.access_buffer[unlike], signed)
+        wrong = np.flatnonzero(missed[order])
+        if not len(wrong):
+            return self._moved_at_random(encoding)
+        share = np.abs(missed[order[wrong]])
+        places = self.draw.choice(wrong, self._some(len(wrong)), replace=False, p=share / share.sum())
+        key = np.arange(len(order), dtype=np.float64)
+        way = self.draw.random()
+        forward = missed[order[places]] > 0.0
+        key[places] += np.where(forward, -way * (places + 1.0), way * (len(order) - places))
+        return replace(encoding, order=order[np.argsort(key, kind="stable")], own_order=False)
+
+    def _kept_otherwise(self, encoding: Encoding, accesses: NDArray[np.int64]) -> Encoding:
+        """Returns an encoding that keeps some of these accesses in HBM where the mapping does, and no others."""
+        program = self.program
+        accesses = accesses[self.codec.major[program.access_buffer[accesses]]]
+        if not len(accesses):
+            return self._moved_at_random(encoding)
+        chosen = self.draw.choice(accesses, self._some(len(accesses)), replace=False)
+        buffers = program.access_buffer[chosen]
+        kept_buffers, kept_reads = encoding.kept_buffers.copy(), encoding.kept_reads.copy()
+        kept_buffers[buffers] = self.kept_buffers[buffers]
+        kept_reads[chosen] = self.kept_reads[chosen]
+        return replace(encoding, kept_buffers=kept_buffers, kept_reads=kept_reads)
+
+    def _moved_at_random(self, encoding: Encoding) -> Encoding:
+        """Returns an encoding with starts or keeps told or not told, or two buffers of the order exchanged."""
+        which = self.draw.random()
+        if which < 0.25:
+            wanted = np.flatnonzero(self.wanted_starts >= 0)
+            if len(wanted):
+                starts = encoding.starts.copy()
+                chosen = self.draw.choice(wanted, self._some(len(wanted)), replace=False)
+                starts[chosen] = np.where(starts[chosen] >= 0, -1, self.wanted_starts[chosen])
+                return replace(encoding, starts=starts)
+        elif which < 0.5:
+            buffers = np.flatnonzero(self.codec.major)
+            if len(buffers):
+                kept = encoding.kept_buffers.copy()
+                kept[self.draw.choice(buffers, self._some(len(buffers)), replace=False)] ^= True
+                return replace(encoding, kept_buffers=kept)
+        elif which < 0.6:
+            reads = np.flatnonzero(self.codec.may_keep)
+            if len(reads):
+                kept = encoding.kept_reads.copy()
+                kept[self.draw.choice(reads, self._some(len(reads)), replace=False)] ^= True
+                return replace(encoding, kept_reads=kept)
+        order = self._told(encoding).copy()
         if len(order):
             a, b = self.draw.integers(len(order), size=2).tolist()
             order[[a, b]] = order[[b, a]]
-        return Encoding(order, encoding.starts, encoding.flags)
+        return replace(encoding, order=order, own_order=False)
+
+    def _told(self, encoding: Encoding) -> NDArray[np.int64]:
+        """Returns the buffers that an option for the encoding's order would name, first to last."""
+        return encoding.order[self.codec.major[encoding.order]] if encoding.own_order else encoding.order
+
+    def _some(self, most: int) -> int:
+        """Returns a number from 1 to `most`, each order of magnitude alike."""
+        return int(most ** self.draw.random())

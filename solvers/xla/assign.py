@@ -19,6 +19,8 @@ def assign(problem: Problem, state: State, wishes: Wishes) -> None:
     """
     now = state.now
     reset(problem, state)
+    for use in range(len(wishes.in_hbm)):
+        state.use[use].is_out = wishes.in_hbm[use]
     for k in range(len(wishes.cross)):
         place_cross_program(problem, state, wishes.cross[k])
     for k in range(len(wishes.order)):

@@ -49,7 +49,12 @@ class Decoder:
         self._of_access = np.full(program.num_accesses, -1, np.int64)
         self._of_access[self._accesses.links[:, 1]] = self._accesses.links[:, 0]
 
-    def decode(self, priority: ArrayLike | None = None, wanted_start: ArrayLike | None = None) -> Mapping:
+    def decode(
+        self,
+        priority: ArrayLike | None = None,
+        wanted_start: ArrayLike | None = None,
+        in_hbm: NDArray[np.bool_] | None = None,
+    ) -> Mapping:
         """Returns a legal mapping.
 
         Args:
@@ -59,12 +64,14 @@ class Decoder:
             (`xla_tpu_preferred_prefetch_overrides`), floats in 0..1 its place between the definition of the value, 0,
             and the use, 1; negative numbers stand for no preference. Such a prefetch is not checked against the
             bandwidth. None: no preferences.
+          in_hbm: `[A]` whether an access must be served from HBM (`keep_in_default_memory` of
+            `xla_tpu_msa_tensor_overrides`); of accesses that are served together, one suffices. None: no access.
         """
         order = self._order.buffers(None if priority is None else np.asarray(priority), self._cross)
         preferred_time = (
             self.problem.preferred_time if wanted_start is None else self._preferred_times(np.asarray(wanted_start))
         )
-        wishes = Wishes(order=order, cross=self._cross, preferred_time=preferred_time)
+        wishes = Wishes(order=order, cross=self._cross, preferred_time=preferred_time, in_hbm=self._uses_in_hbm(in_hbm))
         mapping = self._assign(wishes)
         while mapping is None:
             if self._factor >= _MOST_GROWTH:
@@ -88,6 +95,13 @@ class Decoder:
     def order(self) -> NDArray[np.int64]:
         """Returns the buffers to place, in XLA's own order."""
         return self._order.buffers(None, self._cross)
+
+    def _uses_in_hbm(self, in_hbm: NDArray[np.bool_] | None) -> NDArray[np.int8]:
+        found = np.zeros(len(self.problem.use), np.int8)
+        if in_hbm is not None:
+            uses = self._of_access[in_hbm]
+            found[uses[uses >= 0]] = 1
+        return found
 
     def _preferred_times(self, wanted: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.int64]:
         preferred_time = self.problem.preferred_time.copy()

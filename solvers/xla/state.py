@@ -79,7 +79,7 @@ HELD = np.dtype(
 SERVED = np.dtype(
     [
         ("stay", np.int64),  # that serves it, or -1
-        ("is_out", np.int64),  # 1: it must be served from HBM, as fast memory would be inefficient
+        ("is_out", np.int64),  # 1: it must be served from HBM, by a wish or as fast memory would be inefficient
     ],
     align=True,
 )
@@ -185,11 +185,13 @@ class Wishes(Struct):
       order: the buffers to place, first to last.
       cross: inputs to prefetch across programs, placed before all others.
       preferred_time: `[U]` preferred starts of prefetches, or `NEVER`.
+      in_hbm: `[U]` 1 where a use must be served from HBM.
     """
 
     order: Rows = rows(np.int64)
     cross: Rows = rows(np.int64)
     preferred_time: Rows = rows(np.int64)
+    in_hbm: Rows = rows(np.int8)
 
 
 def _permutations() -> NDArray[np.int64]:

@@ -5,7 +5,7 @@ from compiler_cases import small_program
 from programs import make_mapping
 
 from mallocmuzero.roundtrip.comparison import gains, realised
-from mallocmuzero.roundtrip.translate import prefetch_starts
+from mallocmuzero.roundtrip.encoding import prefetch_starts
 
 
 def test_what_came_true() -> None:

@@ -1,0 +1,143 @@
+"""Encodings: what compiler options say of a mapping, decoded by our copy of the compiler's algorithm."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..env.physics.objective import Judge
+from ..env.program.compiler_flags import CompilerOptions
+from ..env.program.mapping import COPY_FIELDS, PREFETCH, Mapping
+from ..env.program.program import OPERAND, RESULT, Program
+from ..solvers.common.budget import Budget
+from ..solvers.common.task import Task
+from ..solvers.order.individual import Evaluator, Flags
+from .options import flag_options, keep_option, order_option, prefetch_option
+
+# The kind without options.
+DEFAULT = "default"
+
+
+@dataclass(frozen=True, eq=False)
+class Encoding:
+    """Options in a form that the decoder decodes. Shapes: `K` buffers that are placed, `N` buffers, `A` accesses.
+
+    Attributes:
+      order: `[K]` buffers, first to last.
+      starts: `[A]` the instruction after which a prefetch for an access should start, or -1.
+      kept_buffers: `[N]` whether a buffer stays in HBM.
+      kept_reads: `[A]` whether a read is served from HBM.
+      flags: the settings of the flags.
+      own_order: `order` is the compiler's own, which takes no option.
+    """
+
+    order: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    kept_buffers: NDArray[np.bool_]
+    kept_reads: NDArray[np.bool_]
+    flags: Flags
+    own_order: bool = False
+
+    @property
+    def kind(self) -> str:
+        """The parts that take an option: `order`, `starts`, `keeps`, `flags`, joined by `+`; `default` without any."""
+        told = {
+            "order": not self.own_order,
+            "starts": bool((self.starts >= 0).any()),
+            "keeps": bool(self.kept_buffers.any() or self.kept_reads.any()),
+            "flags": self.flags != Flags(),
+        }
+        return "+".join(what for what, is_told in told.items() if is_told) or DEFAULT
+
+
+class Codec:
+    """Decodes encodings of one program, and writes them as compiler options. Shapes: `N` buffers, `A` accesses.
+
+    Attributes:
+      program: the program.
+      major: `[N]` whether a buffer is worth an option. Naming the others takes the compiler's time and gains nothing.
+      may_keep: `[A]` whether a read may be kept in HBM while its buffer is not. The compiler also keeps the results
+        of the same instruction that are as large, and ends with an error if one is written in place.
+    """
+
+    def __init__(self, judge: Judge, seed: int) -> None:
+        """Prepares the judge's program."""
+        self.program = program = judge.program
+        evaluator = Evaluator(Task(program, judge.target, judge.objective, Budget(None, 0), seed))
+        self.decoder = evaluator.decoder
+        self.major: NDArray[np.bool_] = np.zeros(program.num_buffers, bool)
+        self.major[evaluator.major] = True
+        self._read, self._result = _alike(program)
+        self.may_keep: NDArray[np.bool_] = (program.access_kind == OPERAND) & self.major[program.access_buffer]
+        written = program.definition[program.access_buffer[self._result]]
+        in_place = written != program.access_instruction[self._result]
+        self.may_keep[self._read[in_place]] = False
+
+    def decode(self, encoding: Encoding) -> Mapping:
+        """Returns the mapping that the compiler is expected to make of an encoding."""
+        program = self.program
+        priority = np.zeros(program.num_buffers)
+        if not encoding.own_order:
+            # Buffers outside the order come last, as in the compiler.
+            priority[:] = len(encoding.order)
+            priority[encoding.order] = np.arange(len(encoding.order))
+        priority[self._kept(encoding)] = np.inf
+        return self.decoder(encoding.flags).decode(
+            priority,
+            encoding.starts if (encoding.starts >= 0).any() else None,
+            encoding.kept_reads if encoding.kept_reads.any() else None,
+        )
+
+    def options(self, encoding: Encoding) -> CompilerOptions:
+        """Returns an encoding as compiler options."""
+        program = self.program
+        kept = self._kept(encoding)
+        placed = encoding.order[~kept[encoding.order]]
+        order = {} if encoding.own_order else order_option(program, placed.tolist())
+        reads = encoding.kept_reads & ~kept[program.access_buffer]
+        return {
+            **flag_options(encoding.flags),
+            **order,
+            **prefetch_option(program, encoding.starts),
+            **keep_option(program, np.flatnonzero(kept).tolist(), np.flatnonzero(reads).tolist()),
+        }
+
+    def _kept(self, encoding: Encoding) -> NDArray[np.bool_]:
+        """Returns `[N]` the buffers that stay in HBM, those that a kept read entails among them."""
+        kept = encoding.kept_buffers.copy()
+        entailed = encoding.kept_reads[self._read] & ~kept[self.program.access_buffer[self._read]]
+        kept[self.program.access_buffer[self._result[entailed]]] = True
+        return kept
+
+
+def _alike(program: Program) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Returns pairs of a read and a result of the same instruction whose buffers have one size, as accesses."""
+    results: dict[tuple[int, int], list[int]] = {}
+    size = program.size[program.access_buffer]
+    keys = list(zip(program.access_instruction.tolist(), size.tolist(), strict=True))
+    for access in np.flatnonzero(program.access_kind == RESULT).tolist():
+        results.setdefault(keys[access], []).append(access)
+    reads = np.flatnonzero(program.access_kind == OPERAND).tolist()
+    pairs = [(read, result) for read in reads for result in results.get(keys[read], ())]
+    found = np.array(pairs, np.int64).reshape(-1, 2)
+    return found[:, 0], found[:, 1]
+
+
+def prefetch_starts(program: Program, mapping: Mapping) -> NDArray[np.int64]:
+    """Returns `[A]` the instruction after which the prefetch that serves an access starts, or -1.
+
+    A prefetch serves the first read of its buffer from fast memory once it is done. Of several slices the first counts.
+    """
+    found = np.full(program.num_accesses, -1, np.int64)
+    reads = mapping.access_fast & (program.access_kind == OPERAND)
+    for copy in mapping.copies.tolist():
+        row = dict(zip(COPY_FIELDS, copy, strict=True))
+        if row["direction"] != PREFETCH or row["start"] < 0:
+            continue
+        served = np.flatnonzero(
+            reads & (program.access_buffer == row["buffer"]) & (program.access_instruction >= row["end"])
+        )
+        if len(served):
+            access = served[0]
+            found[access] = row["start"] if found[access] < 0 else min(found[access], row["start"])
+    return found
