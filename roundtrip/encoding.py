@@ -73,6 +73,20 @@ class Codec:
         in_place = written != program.access_instruction[self._result]
         self.may_keep[self._read[in_place]] = False
 
+    def keeps(self, mapping: Mapping) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
+        """Returns what a mapping has in HBM: `[N]` buffers, `[A]` reads, and those that entail no result in HBM.
+
+        The reads are of buffers that the mapping also has in fast memory. A result is entailed in HBM, though the
+        mapping has it in fast memory, by most of them.
+        """
+        program = self.program
+        fast = np.zeros(program.num_buffers, bool)
+        fast[program.access_buffer[mapping.access_fast]] = True
+        reads = self.may_keep & ~mapping.access_fast & fast[program.access_buffer]
+        alone = reads.copy()
+        alone[self._read[fast[program.access_buffer[self._result]]]] = False
+        return self.major & ~fast, reads, alone
+
     def decode(self, encoding: Encoding) -> Mapping:
         """Returns the mapping that the compiler is expected to make of an encoding."""
         program = self.program

@@ -27,7 +27,7 @@ from ..solvers.order.individual import BANDWIDTHS, OVERLAPS, Flags
 from .encoding import Codec, Encoding, prefetch_starts
 
 # Share of the time for the settings of the flags; the rest is for moves.
-_SETTINGS_SHARE = 0.5
+_SETTINGS_SHARE = 0.3
 # Shares of random moves, which lead on when no move towards the mapping helps, and of moves of what is kept in HBM.
 _RANDOM, _KEEPS = 0.3, 0.4
 # Numbers of combinations of order, starts and keeps, the best first, that go through all settings one after the other.
@@ -109,10 +109,7 @@ class _Search:
         self.draw = np.random.default_rng(seed)
         self.codec = Codec(judge, seed)
         self.wanted_starts = prefetch_starts(self.program, mapping)
-        fast = np.zeros(self.program.num_buffers, bool)
-        fast[self.program.access_buffer[mapping.access_fast]] = True
-        self.kept_buffers = self.codec.major & ~fast
-        self.kept_reads = self.codec.may_keep & ~mapping.access_fast
+        self.kept_buffers, self.kept_reads, self.reads_alone = self.codec.keeps(mapping)
         self.decodes = 0
         self.best: _Tried | None = None
         self.kinds: dict[str, _Tried] = {}
@@ -184,7 +181,12 @@ class _Search:
 
     def _encodings(self, flags: Flags) -> Iterator[Encoding]:
         no_buffers, no_reads = np.zeros_like(self.kept_buffers), np.zeros_like(self.kept_reads)
-        keeps = (no_buffers, no_reads), (self.kept_buffers, no_reads), (self.kept_buffers, self.kept_reads)
+        keeps = (
+            (no_buffers, no_reads),
+            (self.kept_buffers, no_reads),
+            (self.kept_buffers, self.reads_alone),
+            (self.kept_buffers, self.kept_reads),
+        )
         for number, order in enumerate(self._orders(self.codec.decoder(flags).order())):
             for starts in (self._no_starts(), self.wanted_starts):
                 for kept_buffers, kept_reads in keeps:
@@ -235,7 +237,7 @@ class _Search:
         share = np.abs(missed[order[wrong]])
         places = self.draw.choice(wrong, self._some(len(wrong)), replace=False, p=share / share.sum())
         key = np.arange(len(order), dtype=np.float64)
-        way = self.draw.random()
+        way = self.draw.random() ** 3  # mostly a short one
         forward = missed[order[places]] > 0.0
         key[places] += np.where(forward, -way * (places + 1.0), way * (len(order) - places))
         return replace(encoding, order=order[np.argsort(key, kind="stable")], own_order=False)
