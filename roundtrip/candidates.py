@@ -9,6 +9,7 @@ from ..env.physics.objective import Judge
 from ..env.program.compiler_flags import flag_grid
 from ..env.program.mapping import Mapping as ProgramMapping
 from .encoding import DEFAULT
+from .options import KEEPS
 from .translate import Translation
 
 
@@ -29,15 +30,25 @@ class Candidate:
     captured: bool = False
 
 
-def translated_candidates(translations: Sequence[Translation]) -> list[Candidate]:
-    """Returns the translations foreseen to be better than the compiler's default, best first, each mapping once."""
+def translated_candidates(translations: Sequence[Translation], most: int | None = None) -> list[Candidate]:
+    """Returns the translations foreseen to be better than the compiler's default, best first, each mapping once.
+
+    Args:
+      translations: those of `translate`.
+      most: how many to return at most; None for all. One of them keeps nothing in HBM, if there is one: a compiler of
+        another version may refuse to.
+    """
     (default_s,) = [found.judged_s for found in translations if found.kind == DEFAULT]
     candidates: list[Candidate] = []
     for found in translations:
         seen = [other.foreseen for other in candidates if other.foreseen is not None]
         if found.judged_s < default_s and not any(_alike(found.mapping, other) for other in seen):
             candidates.append(Candidate(found.kind, found.options, found.mapping))
-    return candidates
+    chosen, others = candidates[:most], candidates[most:] if most else []
+    free = [candidate for candidate in others if KEEPS not in candidate.options]
+    if free and len(chosen) > 1 and all(KEEPS in candidate.options for candidate in chosen):
+        chosen[-1] = free[0]
+    return chosen
 
 
 def grid_candidates(judge: Judge) -> list[Candidate]:

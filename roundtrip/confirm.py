@@ -24,9 +24,6 @@ from .real_compiler import Compiled, RealCompiler
 
 # The least gain over the default, as a share, that counts; less is noise of rounded bytes.
 _LEAST_GAIN = 1e-6
-# Candidates with more bytes of options than this are asked about last. The compiler compares every value with every
-# override: 0.46 MB held up no compilation, 0.84 and 1.03 MB did, where half an hour was not enough for one of minutes.
-_LONG_OPTIONS = 500_000
 # The error of a candidate that the compiler was not asked about.
 NO_TIME = "no time was left"
 
@@ -99,7 +96,7 @@ def confirm(
     Args:
       program: the program, with its production mapping.
       objective: the objective that decides which is best; see `make_judge`.
-      candidates: best foreseen first. Those with very long options are asked about last.
+      candidates: best foreseen first.
       compiler: of the program.
       ranking: the objective that tells which candidate is compiled to the end next; None for `objective`. A cycle table
         of one compilation cannot price other placements: then `msa`.
@@ -124,7 +121,7 @@ def confirm(
             progress("XLA's default is another mapping than when the program was captured; gains are over that of now")
             result.program = replace(program, production=result.default)
     begin, takes_s, kept_s = time.monotonic(), 0.0, 0.0
-    for candidate in sorted(candidates, key=_has_long_options):
+    for candidate in candidates:
         if just_captured and candidate.captured:
             result.attempts.append(Attempt(candidate, _captured(result.program, candidate)))
             continue
@@ -140,15 +137,10 @@ def confirm(
             takes_s = max(takes_s, before_s - (time_left_s() - kept_s))
         if attempt.compiled is not None and not quick:
             kept_s = reserve_s
-    result.attempts.sort(key=lambda attempt: candidates.index(attempt.candidate))
     result.candidates_s = time.monotonic() - begin
     _keep_best(result, objective, compiler, ranking=ranking, quick=quick, time_left_s=time_left_s, progress=progress)
     result.to_the_end_s = time.monotonic() - begin - result.candidates_s
     return result
-
-
-def _has_long_options(candidate: Candidate) -> bool:
-    return sum(map(len, candidate.options.values())) > _LONG_OPTIONS
 
 
 def _captured(program: Program, candidate: Candidate) -> Compiled:

@@ -192,7 +192,7 @@ def tune(
         source = find_source(program, path)
         if module is not None:
             source = replace(source, module=module)
-        candidates = [*translated_candidates(translations)[:_CANDIDATES], *grid_candidates(judge)]
+        candidates = [*translated_candidates(translations, _CANDIDATES), *grid_candidates(judge)]
         with real_compiler(source, python, time_limit_s=max(1.0, until - clock()), progress=progress) as compiler:
             confirmation = confirm(
                 program,

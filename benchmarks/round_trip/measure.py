@@ -75,7 +75,7 @@ def perform(job: Job) -> Record:
         confirmation = confirm(
             program,
             None,
-            translated_candidates(translations)[: job.candidates],
+            translated_candidates(translations, job.candidates),
             compiler,
             time_left_s=lambda: until - time.monotonic(),
             progress=_say,

@@ -134,7 +134,7 @@ def run(arguments: argparse.Namespace) -> int:
         confirmation = confirm(
             program,
             arguments.objective,
-            translated_candidates(translations)[: arguments.candidates],
+            translated_candidates(translations, arguments.candidates),
             compiler,
             quick=arguments.quick,
             progress=say,

@@ -132,17 +132,6 @@ def test_a_captured_candidate_is_compiled_only_if_it_is_the_best() -> None:
         assert [attempt.error for attempt in found.attempts] == [None, None]
 
 
-def test_very_long_options_come_last() -> None:
-    """The compiler may take half an hour for them; the others are judged before, and the report keeps its order."""
-    tiny = load("tiny")
-    made = mappings(tiny)
-    names = ["best" + " " * 600_000, "good", "worst"]
-    found, asked, _ = judged(tiny, names, lambda name, quick: made[name.strip()], quick=True)
-    assert [name.strip() for name, _ in asked] == ["default", "good", "worst", "best"]
-    assert [attempt.candidate.kind for attempt in found.attempts] == names
-    assert found.kept is found.attempts[0]
-
-
 def test_time_for_the_compilation_to_the_end_is_kept() -> None:
     tiny = load("tiny")
     made = mappings(tiny)

@@ -8,7 +8,15 @@ from compiler_cases import TAKEN, small_program
 
 from mallocmuzero.env.errors import FormatError, UserError
 from mallocmuzero.env.program.compiler_flags import CROSS_PROGRAM, LOOP_OPTIMISER, ORDER
-from mallocmuzero.roundtrip.options import PREFETCHES, check_taken, flag_options, order_option, prefetch_option
+from mallocmuzero.roundtrip.options import (
+    KEEPS,
+    PREFETCHES,
+    check_taken,
+    flag_options,
+    keep_option,
+    order_option,
+    prefetch_option,
+)
 from mallocmuzero.solvers.order.individual import Flags
 
 ENVIRONMENT = """
@@ -30,8 +38,11 @@ xla_msa_max_cross_program_prefetches: 0
 def test_an_order_names_every_value_of_a_buffer() -> None:
     program = small_program()
     text = order_option(program, [2, 1])[ORDER]
-    names = ['"z" }', '"b" }', '"y" tuple_index { index: 1 } }', '"a[.]1" }']
-    places = [text.index(f"instruction_name_regex: {name}") for name in names]
+    values = [('"z"', "", 32), ('"b"', "", 32), ('"y"', "index: 1 ", 24), ('"a[.]1"', "", 24)]
+    places = [
+        text.index(f"instruction_name_regex: {name} tuple_index {{ {index}}} size_gte: {size} size_lte: {size} }}")
+        for name, index, size in values
+    ]
     assert places == sorted(places)
     assert text.count("assign_value: -2") == text.count("assign_value: -1") == 2
     assert order_option(program, []) == {}
@@ -42,10 +53,25 @@ def test_a_start_names_the_use_and_the_instruction_before() -> None:
     wanted = np.full(program.num_accesses, -1)
     wanted[(program.access_instruction == 2) & (program.access_buffer == 0)] = 0
     assert prefetch_option(program, wanted) == {
-        PREFETCHES: 'overrides { hlo_operand_filter { instruction_name_regex: "c[.]2" operand_number: 1 } '
+        PREFETCHES: 'overrides { hlo_operand_filter { instruction_name_regex: "c[.]2" operand_number: 1 '
+        "size_gte: 16 size_lte: 16 } "
         'override_options { after_instruction { instruction_name_regex: "a[.]1" } } }'
     }
     assert prefetch_option(program, np.full(program.num_accesses, -1)) == {}
+
+
+def test_what_stays_in_hbm_is_named_by_value_or_by_use() -> None:
+    program = small_program()
+    (read,) = np.flatnonzero((program.access_instruction == 2) & (program.access_buffer == 0)).tolist()
+    assert keep_option(program, [3], [read]) == {
+        KEEPS: 'overrides { hlo_position_matcher { instruction_name_regex: "out" tuple_index { } size_gte: 8 '
+        "size_lte: 8 } keep_in_default_memory { } } "
+        'overrides { hlo_position_matcher { instruction_name_regex: "c[.]2" tuple_index { } size_gte: 8 size_lte: 8 } '
+        "keep_in_default_memory { } } "
+        'overrides { hlo_operand_filter { instruction_name_regex: "c[.]2" operand_number: 1 size_gte: 16 '
+        "size_lte: 16 } keep_in_default_memory { } }"
+    }
+    assert keep_option(program, [], []) == {}
 
 
 def test_flags() -> None:

@@ -7,7 +7,7 @@ from mallocmuzero.env.program.compiler_flags import ORDER
 from mallocmuzero.env.workloads import load
 from mallocmuzero.roundtrip.candidates import translated_candidates
 from mallocmuzero.roundtrip.comparison import realised
-from mallocmuzero.roundtrip.options import PREFETCHES
+from mallocmuzero.roundtrip.options import KEEPS, PREFETCHES
 from mallocmuzero.roundtrip.translate import translate
 from mallocmuzero.solvers.xla.decoder import Decoder
 
@@ -31,9 +31,28 @@ def test_an_order_is_found_again() -> None:
     assert runs[0][0].judged_s <= min(judge.judge(wanted), judge.judge(tiny.production))
     assert len({found.kind for found in runs[0]}) == len(runs[0]) >= 4
     for found in runs[0]:
-        flags = [flag for flag in found.options if flag not in (ORDER, PREFETCHES)]
-        told = {"order": ORDER in found.options, "starts": PREFETCHES in found.options, "flags": bool(flags)}
-        assert found.kind == ("+".join(what for what, is_told in told.items() if is_told) or "default")
+        parts = {"order": ORDER, "starts": PREFETCHES, "keeps": KEEPS}
+        told = [part for part, flag in parts.items() if flag in found.options]
+        told += ["flags"] * bool(set(found.options) - set(parts.values()))
+        assert found.kind == ("+".join(told) or "default")
     offered = translated_candidates(runs[0])
     assert offered[0].options == runs[0][0].options
     assert all(judge.judge(found.foreseen) < judge.judge(tiny.production) for found in offered if found.foreseen)
+    few = translated_candidates(runs[0], 2)
+    assert few[0].options == offered[0].options
+    assert any(KEEPS not in candidate.options for candidate in few)
+
+
+def test_what_stays_in_hbm_is_told() -> None:
+    """No order alone makes this mapping: the compiler places every buffer that fits."""
+    tiny = load("tiny")
+    judge = make_judge(tiny)
+    decoder = Decoder(tiny)
+    priority = np.zeros(tiny.num_buffers)
+    priority[np.argsort(-tiny.size)[:4]] = np.inf
+    wanted = decoder.decode(priority)
+    found = translate(judge, wanted, 600.0, decodes=200)
+    told = [one for one in found if KEEPS in one.options]
+    assert any(np.array_equal(one.mapping.access_fast, wanted.access_fast) for one in told) or min(
+        one.judged_s for one in told
+    ) < judge.judge(wanted)

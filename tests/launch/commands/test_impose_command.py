@@ -21,7 +21,7 @@ from mallocmuzero.env.program.mapping_file import write_mapping
 from mallocmuzero.env.program.program_file import read_module, write_program
 from mallocmuzero.env.workloads import MODELS_PARENT, load
 from mallocmuzero.roundtrip.comparison import realised
-from mallocmuzero.roundtrip.options import order_option
+from mallocmuzero.roundtrip.options import keep_option, order_option
 from mallocmuzero.roundtrip.real_compiler import real_compiler
 from mallocmuzero.roundtrip.source import find_source, program_path
 from mallocmuzero.solvers.xla.decoder import Decoder
@@ -123,16 +123,22 @@ def test_the_real_compiler_does_as_it_is_told(tmp_path: Path) -> None:
     tiny = load("tiny")
     assert tiny.production is not None
     order = Decoder(tiny).order()[::-1]
-    priority = np.full(tiny.num_buffers, len(order))
+    priority = np.full(tiny.num_buffers, float(len(order)))
     priority[order] = np.arange(len(order))
     wanted = Decoder(tiny).decode(priority)
     assert realised(tiny, wanted, tiny.production)["bytes"] < 0.9
+    kept = int(order[-1])
+    priority[kept] = np.inf
+    without = Decoder(tiny).decode(priority)
     options = order_option(tiny, order.tolist())
     # From the module in the program file, and from the source: the same.
     for source in (find_source(tiny, program_path("tiny")), find_source(tiny)):
         with real_compiler(source, python, progress=lambda line: None) as compiler:
             found = compiler.compile(tiny, options, quick=source.module is None)
             assert realised(tiny, wanted, found.mapping)["bytes"] > 0.99
+            found = compiler.compile(tiny, {**options, **keep_option(tiny, [kept], [])}, quick=True)
+            assert realised(tiny, without, found.mapping)["bytes"] > 0.99
+            assert not found.mapping.access_fast[tiny.access_buffer == kept].any()
             dropped = {"xla_tpu_msa_tensor_overrides": "overrides { nonsense { } }"}
             with pytest.raises(UserError, match="dropped the option"):
                 compiler.compile(tiny, dropped, quick=True)

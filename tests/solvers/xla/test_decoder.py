@@ -276,6 +276,23 @@ def test_a_cross_program_prefetch_is_freed_where_memory_is_short() -> None:
     assert served(program, mapping, "negate.3", "n2")
 
 
+def test_a_read_can_be_kept_in_hbm() -> None:
+    program = make_program(
+        [("a", 1.0, ["p"], ["x"]), ("b", 1.0, ["x"], ["y"]), ("c", 1.0, ["x", "y"], ["z"])],
+        {"p": INPUT, "x": 24, "y": 24, "z": OUTPUT},
+    )
+    free = run(program)
+    assert served(program, free, "b", "x")
+    assert served(program, free, "c", "x")
+    in_hbm = np.zeros(program.num_accesses, bool)
+    (read,) = np.flatnonzero((program.access_instruction == 2) & (program.access_buffer == 1))
+    in_hbm[read] = True
+    kept = run(program, in_hbm=in_hbm)
+    assert served(program, kept, "b", "x")
+    assert not served(program, kept, "c", "x")
+    assert moves(program, kept, "x", WRITE_BACK)
+
+
 def test_the_order_can_be_overridden() -> None:
     program = make_program(
         [("a", 0.0, ["p"], ["x"]), ("b", 0.0, ["p"], ["y"]), ("c", 0.0, ["x", "y"], ["o"])],

@@ -1,0 +1,102 @@
+"""Encodings: what they are called, what they decode to, and what they are as options."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from programs import make_program
+
+from mallocmuzero.env.physics.objective import make_judge
+from mallocmuzero.env.program.compiler_flags import ORDER
+from mallocmuzero.env.program.program import OPERAND, Program
+from mallocmuzero.env.workloads import load
+from mallocmuzero.roundtrip.encoding import Codec, Encoding
+from mallocmuzero.roundtrip.options import KEEPS
+from mallocmuzero.solvers.order.individual import Flags
+
+
+def own(codec: Codec) -> Encoding:
+    """Returns the encoding of the compiler's default."""
+    program = codec.program
+    return Encoding(
+        codec.decoder(Flags()).order(),
+        np.full(program.num_accesses, -1),
+        np.zeros(program.num_buffers, bool),
+        np.zeros(program.num_accesses, bool),
+        Flags(),
+        own_order=True,
+    )
+
+
+def in_place() -> Program:
+    """Returns a program whose second instruction writes its result in place."""
+    return make_program(
+        [("a", 1.0, ["p"], ["x"]), ("b", 1.0, ["x", "p"], ["x"]), ("c", 1.0, ["x", "p"], ["z"])],
+        {"p": {"size": 24, "input": True}, "x": 24, "z": {"size": 24, "output": True}},
+    )
+
+
+def test_the_parts_that_take_an_option_are_named() -> None:
+    codec = Codec(make_judge(load("tiny")), 0)
+    default = own(codec)
+    kept = np.ones(codec.program.num_buffers, bool)
+    assert default.kind == "default"
+    assert codec.options(default) == {}
+    everything = replace(default, own_order=False, starts=default.starts + 1, kept_buffers=kept, flags=Flags(0.5))
+    assert everything.kind == "order+starts+keeps+flags"
+    options = codec.options(everything)
+    assert ORDER not in options  # a buffer that stays in HBM needs no place
+    assert KEEPS in options
+
+
+def test_a_kept_buffer_has_no_fast_access_and_a_kept_read_is_one_of_them() -> None:
+    codec = Codec(make_judge(load("tiny")), 0)
+    program = codec.program
+    default = replace(own(codec), flags=Flags(cross_program=False))  # what is prefetched across programs is not kept
+    free = codec.decode(default)
+    fast = np.flatnonzero(free.access_fast & codec.may_keep)
+    assert len(fast)
+    for access in fast.tolist():
+        buffer = int(program.access_buffer[access])
+        kept = default.kept_buffers.copy()
+        kept[buffer] = True
+        assert not codec.decode(replace(default, kept_buffers=kept)).access_fast[program.access_buffer == buffer].any()
+        reads = default.kept_reads.copy()
+        reads[access] = True
+        encoding = replace(default, kept_reads=reads)
+        assert not codec.decode(encoding).access_fast[access]
+        entailed = np.flatnonzero(
+            (program.access_instruction == program.access_instruction[access])
+            & (program.access_kind != OPERAND)
+            & (program.size[program.access_buffer] == program.size[buffer])
+        )
+        assert not codec.decode(encoding).access_fast[entailed].any()
+        text = codec.options(encoding)[KEEPS]
+        assert text.count("hlo_operand_filter") == (0 if buffer in program.access_buffer[entailed] else 1)
+        assert text.count("hlo_position_matcher") >= len(entailed)
+
+
+def test_no_read_is_kept_beside_a_result_in_place() -> None:
+    codec = Codec(make_judge(in_place(), "msa"), 0)
+    program = codec.program
+    reads = program.access_kind == OPERAND
+    assert not codec.may_keep[reads & (program.access_instruction == 1)].any()
+
+
+def test_what_a_mapping_has_in_hbm_is_kept() -> None:
+    codec = Codec(make_judge(load("tiny")), 0)
+    program = codec.program
+    assert program.production is not None
+    fast = program.production.access_fast
+    buffers, reads, alone = codec.keeps(program.production)
+    assert not fast[np.isin(program.access_buffer, np.flatnonzero(buffers))].any()
+    assert not fast[reads].any()
+    assert reads[alone].all()
+    decoded = codec.decode(replace(own(codec), kept_buffers=buffers, kept_reads=alone))
+    assert not (fast & ~decoded.access_fast).any()  # nothing is lost that the mapping has
+
+
+@pytest.mark.parametrize("objective", ["msa", "robust"])
+def test_buffers_worth_nothing_are_left_out(objective: str) -> None:
+    codec = Codec(make_judge(load("tiny"), objective), 0)
+    assert 0 < codec.major.sum() <= codec.program.num_buffers
