@@ -73,6 +73,22 @@ class Codec:
         in_place = written != program.access_instruction[self._result]
         self.may_keep[self._read[in_place]] = False
 
+    def default(self) -> Encoding:
+        """Returns the encoding that says nothing."""
+        program = self.program
+        return Encoding(
+            order=self.decoder(Flags()).order(),
+            starts=np.full(program.num_accesses, -1),
+            kept_buffers=np.zeros(program.num_buffers, bool),
+            kept_reads=np.zeros(program.num_accesses, bool),
+            flags=Flags(),
+            own_order=True,
+        )
+
+    def told(self, order: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns those buffers of an order that are worth naming."""
+        return order[self.major[order]]
+
     def keeps(self, mapping: Mapping) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
         """Returns what a mapping has in HBM: `[N]` buffers, `[A]` reads, and those that entail no result in HBM.
 

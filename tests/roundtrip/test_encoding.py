@@ -10,22 +10,9 @@ from mallocmuzero.env.physics.objective import make_judge
 from mallocmuzero.env.program.compiler_flags import ORDER
 from mallocmuzero.env.program.program import OPERAND, Program
 from mallocmuzero.env.workloads import load
-from mallocmuzero.roundtrip.encoding import Codec, Encoding
+from mallocmuzero.roundtrip.encoding import Codec
 from mallocmuzero.roundtrip.options import KEEPS
 from mallocmuzero.solvers.order.individual import Flags
-
-
-def own(codec: Codec) -> Encoding:
-    """Returns the encoding of the compiler's default."""
-    program = codec.program
-    return Encoding(
-        codec.decoder(Flags()).order(),
-        np.full(program.num_accesses, -1),
-        np.zeros(program.num_buffers, bool),
-        np.zeros(program.num_accesses, bool),
-        Flags(),
-        own_order=True,
-    )
 
 
 def in_place() -> Program:
@@ -38,7 +25,7 @@ def in_place() -> Program:
 
 def test_the_parts_that_take_an_option_are_named() -> None:
     codec = Codec(make_judge(load("tiny")), 0)
-    default = own(codec)
+    default = codec.default()
     kept = np.ones(codec.program.num_buffers, bool)
     assert default.kind == "default"
     assert codec.options(default) == {}
@@ -52,7 +39,9 @@ def test_the_parts_that_take_an_option_are_named() -> None:
 def test_a_kept_buffer_has_no_fast_access_and_a_kept_read_is_one_of_them() -> None:
     codec = Codec(make_judge(load("tiny")), 0)
     program = codec.program
-    default = replace(own(codec), flags=Flags(cross_program=False))  # what is prefetched across programs is not kept
+    default = replace(
+        codec.default(), flags=Flags(cross_program=False)
+    )  # what is prefetched across programs is not kept
     free = codec.decode(default)
     fast = np.flatnonzero(free.access_fast & codec.may_keep)
     assert len(fast)
@@ -92,7 +81,7 @@ def test_what_a_mapping_has_in_hbm_is_kept() -> None:
     assert not fast[np.isin(program.access_buffer, np.flatnonzero(buffers))].any()
     assert not fast[reads].any()
     assert reads[alone].all()
-    decoded = codec.decode(replace(own(codec), kept_buffers=buffers, kept_reads=alone))
+    decoded = codec.decode(replace(codec.default(), kept_buffers=buffers, kept_reads=alone))
     assert not (fast & ~decoded.access_fast).any()  # nothing is lost that the mapping has
 
 

@@ -1,0 +1,149 @@
+"""Moves from one encoding to another: towards a mapping, and at random.
+
+Towards a mapping by squeaky wheel optimization (Joslin and Clements 1999): a buffer that is in fast memory in the
+mapping and not in the decoding moves to the front, and the opposite to the back, or stays in HBM. One of them is moved,
+or many at once, up to all: a long program has thousands and decodes a few times a second.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..env.program.mapping import Mapping
+from ..env.program.program import OPERAND
+from .encoding import Codec, Encoding
+from .wanted import Wanted
+
+# Share of random moves, which lead on when no move towards the mapping helps; and of those towards it, the share that
+# changes what is kept in HBM.
+_RANDOM, _KEEPS = 0.5, 0.4
+# Random moves and their shares.
+_MOVES = (("swap", 0.25), ("first", 0.15), ("last", 0.1), ("wanted starts", 0.15), ("start", 0.1), ("keep", 0.25))
+# Half of the random picks are from this share of the buffers, those that move most bytes.
+_TOP = 0.3
+
+
+class Moves:
+    """Draws moves for one program and mapping."""
+
+    def __init__(self, codec: Codec, wanted: Wanted, draw: np.random.Generator) -> None:
+        """Prepares the tables; `draw` draws."""
+        self._codec, self._wanted, self._draw = codec, wanted, draw
+        program = codec.program
+        moved = program.access_bytes * program.weight[program.access_instruction]
+        worth = np.bincount(program.access_buffer, weights=moved, minlength=program.num_buffers)
+        worth[~codec.major] = -1.0
+        self._by_worth = np.argsort(-worth, kind="stable")[: int(codec.major.sum())]
+        self._reads = np.flatnonzero((program.access_kind == OPERAND) & codec.major[program.access_buffer])
+        self._names, shares = zip(*_MOVES, strict=True)
+        self._shares = np.cumsum(shares) / sum(shares)
+
+    def moved(self, encoding: Encoding, decoded: Mapping) -> Encoding:
+        """Returns an encoding with one move made; `decoded` is what it decodes to."""
+        if self._draw.random() < _RANDOM:
+            return self._at_random(encoding)
+        wanted = self._wanted.mapping.access_fast
+        unlike = np.flatnonzero(decoded.access_fast != wanted)
+        unlike = unlike[self._codec.major[self._codec.program.access_buffer[unlike]]]
+        if not len(unlike):
+            return self._at_random(encoding)
+        if self._draw.random() < _KEEPS:
+            return self._kept_as_wanted(encoding, unlike)
+        return self._ordered_as_wanted(encoding, unlike)
+
+    def _ordered_as_wanted(self, encoding: Encoding, unlike: NDArray[np.int64]) -> Encoding:
+        program, wanted = self._codec.program, self._wanted.mapping.access_fast
+        order = self._told(encoding)
+        missed = np.zeros(program.num_buffers)
+        signed = np.where(wanted[unlike], 1.0, -1.0) * (program.access_bytes[unlike] + 1.0)
+        np.add.at(missed, program.access_buffer[unlike], signed)
+        wrong = np.flatnonzero(missed[order])
+        if not len(wrong):
+            return self._at_random(encoding)
+        share = np.abs(missed[order[wrong]])
+        places = self._draw.choice(wrong, self._some(len(wrong)), replace=False, p=share / share.sum())
+        key = np.arange(len(order), dtype=np.float64)
+        way = self._draw.random() ** 3  # mostly a short one
+        forward = missed[order[places]] > 0.0
+        key[places] += np.where(forward, -way * (places + 1.0), way * (len(order) - places))
+        return replace(encoding, order=order[np.argsort(key, kind="stable")], own_order=False)
+
+    def _kept_as_wanted(self, encoding: Encoding, unlike: NDArray[np.int64]) -> Encoding:
+        wanted = self._wanted
+        chosen = self._draw.choice(unlike, self._some(len(unlike)), replace=False)
+        buffers = self._codec.program.access_buffer[chosen]
+        kept_buffers, kept_reads = encoding.kept_buffers.copy(), encoding.kept_reads.copy()
+        kept_buffers[buffers] = wanted.kept_buffers[buffers]
+        kept_reads[chosen] = wanted.kept_reads[chosen]
+        return replace(encoding, kept_buffers=kept_buffers, kept_reads=kept_reads)
+
+    def _at_random(self, encoding: Encoding) -> Encoding:
+        if not len(self._by_worth) or not len(self._reads):
+            return encoding
+        move = self._names[int(np.searchsorted(self._shares, self._draw.random()))]
+        if move == "wanted starts":
+            return self._started_as_wanted(encoding)
+        if move == "start":
+            return self._started_at_random(encoding)
+        if move == "keep":
+            return self._kept_at_random(encoding)
+        order = self._told(encoding)
+        if not len(order):
+            return encoding
+        place = np.flatnonzero(order == self._pick())
+        here = int(place[0]) if len(place) else int(self._draw.integers(len(order)))
+        if move == "swap":
+            order = order.copy()
+            there = int(self._draw.integers(len(order)))
+            order[[here, there]] = order[[there, here]]
+        else:
+            order = np.insert(np.delete(order, here), 0 if move == "first" else len(order) - 1, order[here])
+        return replace(encoding, order=order, own_order=False)
+
+    def _started_as_wanted(self, encoding: Encoding) -> Encoding:
+        wanted = np.flatnonzero(self._wanted.starts >= 0)
+        if not len(wanted):
+            return self._started_at_random(encoding)
+        starts = encoding.starts.copy()
+        chosen = self._draw.choice(wanted, self._some(len(wanted)), replace=False)
+        starts[chosen] = np.where(starts[chosen] >= 0, -1, self._wanted.starts[chosen])
+        return replace(encoding, starts=starts)
+
+    def _started_at_random(self, encoding: Encoding) -> Encoding:
+        program = self._codec.program
+        access = int(self._draw.choice(self._reads))
+        starts = encoding.starts.copy()
+        if starts[access] >= 0 and self._draw.random() < 0.5:
+            starts[access] = -1
+        else:
+            first = max(0, int(program.definition[program.access_buffer[access]]))
+            last = int(program.access_instruction[access])
+            starts[access] = int(self._draw.integers(min(first, last - 1), last)) if last > 0 else -1
+        return replace(encoding, starts=starts)
+
+    def _kept_at_random(self, encoding: Encoding) -> Encoding:
+        if self._draw.random() < 0.5:
+            kept = encoding.kept_buffers.copy()
+            buffers = self._by_worth if self._draw.random() < 0.5 else np.flatnonzero(kept)
+            if len(buffers):
+                kept[self._draw.choice(buffers, self._some(len(buffers)), replace=False)] ^= True
+            return replace(encoding, kept_buffers=kept)
+        kept = encoding.kept_reads.copy()
+        reads = np.flatnonzero(self._codec.may_keep if self._draw.random() < 0.5 else kept)
+        if len(reads):
+            kept[self._draw.choice(reads, self._some(len(reads)), replace=False)] ^= True
+        return replace(encoding, kept_reads=kept)
+
+    def _pick(self) -> int:
+        """Returns a random buffer; those that move most bytes are more likely."""
+        most = len(self._by_worth)
+        top = max(1, int(_TOP * most))
+        return int(self._by_worth[self._draw.integers(top if self._draw.random() < 0.5 else most)])
+
+    def _told(self, encoding: Encoding) -> NDArray[np.int64]:
+        return self._codec.told(encoding.order) if encoding.own_order else encoding.order
+
+    def _some(self, most: int) -> int:
+        """Returns a number from 1 to `most`, each order of magnitude alike."""
+        return int(most ** self._draw.random())

@@ -1,0 +1,80 @@
+"""What a mapping wants of the compiler, and the first encodings that ask for it."""
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..env.program.mapping import COPY_FIELDS, CROSS_PROGRAM, RESIDENCY_FIELDS, Mapping
+from ..solvers.order.individual import BANDWIDTHS, OVERLAPS, Flags
+from .encoding import Codec, Encoding, prefetch_starts
+
+
+class Wanted:
+    """A mapping, taken apart into what options can say. Shapes: `N` buffers, `A` accesses.
+
+    Attributes:
+      mapping: the mapping.
+      starts: `[A]` the instruction after which the prefetch for an access starts, or -1.
+      kept_buffers: `[N]` whether a buffer stays in HBM.
+      kept_reads: `[A]` whether a read of another buffer is served from HBM.
+      reads_alone: `[A]` those of `kept_reads` that keep no result in HBM which the mapping has in fast memory.
+    """
+
+    def __init__(self, codec: Codec, mapping: Mapping) -> None:
+        """Takes a mapping of the codec's program apart."""
+        self._codec, self.mapping = codec, mapping
+        self.starts = prefetch_starts(codec.program, mapping)
+        self.kept_buffers, self.kept_reads, self.reads_alone = codec.keeps(mapping)
+        self._crossing = bool((mapping.copies[:, COPY_FIELDS.index("direction")] == CROSS_PROGRAM).any())
+
+    def settings(self) -> list[Flags]:
+        """Returns all settings of the flags, the likeliest first: a large program has time for few."""
+        likely = Flags(cross_program=self._crossing)
+        crossing = (self._crossing, not self._crossing)
+        grid = itertools.product(BANDWIDTHS, (True, False), crossing, (True, False), OVERLAPS)
+        return sorted((Flags(*chosen) for chosen in grid), key=lambda flags: _changed(flags, likely))
+
+    def encodings(self, flags: Flags) -> Iterator[Encoding]:
+        """Yields every order, with and without starts, and with nothing, buffers, or reads too kept in HBM."""
+        no_start = np.full(len(self.starts), -1)
+        no_buffer, no_read = np.zeros_like(self.kept_buffers), np.zeros_like(self.kept_reads)
+        keeps = (
+            (no_buffer, no_read),
+            (self.kept_buffers, no_read),
+            (self.kept_buffers, self.reads_alone),
+            (self.kept_buffers, self.kept_reads),
+        )
+        for number, order in enumerate(self._orders(self._codec.decoder(flags).order())):
+            for starts in (no_start, self.starts):
+                for kept_buffers, kept_reads in keeps:
+                    yield Encoding(order, starts, kept_buffers, kept_reads, flags, own_order=number == 0)
+
+    def _orders(self, own: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+        """Yields the compiler's own order, and three orders that put the buffers that the mapping keeps fast first.
+
+        The three sort these buffers by the compiler's order, by fast bytes per byte-second held, and by byte-seconds.
+        """
+        yield own
+        own = self._codec.told(own)
+        program, mapping = self._codec.program, self.mapping
+        served = np.zeros(program.num_buffers)
+        fast = np.flatnonzero(mapping.access_fast)
+        weight = program.weight[program.access_instruction[fast]]
+        np.add.at(served, program.access_buffer[fast], program.access_bytes[fast] * weight)
+        elapsed = np.concatenate([[0.0], np.cumsum(program.compute_s * program.weight)])
+        held = np.zeros(program.num_buffers)
+        for row in mapping.residencies.tolist():
+            of = dict(zip(RESIDENCY_FIELDS, row, strict=True))
+            held[of["buffer"]] += (of["high"] - of["low"]) * (elapsed[of["end"] + 1] - elapsed[of["start"]])
+        left_out = served[own] == 0.0
+        density = served / np.maximum(held, 1e-30)
+        yield own[np.argsort(left_out, kind="stable")]
+        yield own[np.lexsort((-density[own], left_out))]
+        yield own[np.lexsort((-held[own], left_out))]
+
+
+def _changed(flags: Flags, other: Flags) -> int:
+    """Returns the number of settings that differ."""
+    return sum(ours != theirs for ours, theirs in zip(vars(flags).values(), vars(other).values(), strict=True))
