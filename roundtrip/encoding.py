@@ -56,6 +56,8 @@ class Codec:
     Attributes:
       program: the program.
       major: `[N]` whether a buffer is worth an option. Naming the others takes the compiler's time and gains nothing.
+      keepable: `[N]` whether a buffer is worth keeping in HBM. Those of loops are not: no option names what a loop
+        carries from trip to trip.
       may_keep: `[A]` whether a read may be kept in HBM while its buffer is not. The compiler also keeps the results
         of the same instruction that are as large, and ends with an error if one is written in place.
     """
@@ -67,8 +69,10 @@ class Codec:
         self.decoder = evaluator.decoder
         self.major: NDArray[np.bool_] = np.zeros(program.num_buffers, bool)
         self.major[evaluator.major] = True
+        self.keepable = self.major.copy()
+        self.keepable[program.access_buffer[program.loop[program.access_instruction] >= 0]] = False
         self._read, self._result = _alike(program)
-        self.may_keep: NDArray[np.bool_] = (program.access_kind == OPERAND) & self.major[program.access_buffer]
+        self.may_keep: NDArray[np.bool_] = (program.access_kind == OPERAND) & self.keepable[program.access_buffer]
         written = program.definition[program.access_buffer[self._result]]
         in_place = written != program.access_instruction[self._result]
         self.may_keep[self._read[in_place]] = False
@@ -101,7 +105,7 @@ class Codec:
         reads = self.may_keep & ~mapping.access_fast & fast[program.access_buffer]
         alone = reads.copy()
         alone[self._read[fast[program.access_buffer[self._result]]]] = False
-        return self.major & ~fast, reads, alone
+        return self.keepable & ~fast, reads, alone
 
     def decode(self, encoding: Encoding) -> Mapping:
         """Returns the mapping that the compiler is expected to make of an encoding."""

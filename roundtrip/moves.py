@@ -125,7 +125,7 @@ class Moves:
     def _kept_at_random(self, encoding: Encoding) -> Encoding:
         if self._draw.random() < 0.5:
             kept = encoding.kept_buffers.copy()
-            buffers = self._by_worth if self._draw.random() < 0.5 else np.flatnonzero(kept)
+            buffers = np.flatnonzero(self._codec.keepable if self._draw.random() < 0.5 else kept)
             if len(buffers):
                 kept[self._draw.choice(buffers, self._some(len(buffers)), replace=False)] ^= True
             return replace(encoding, kept_buffers=kept)

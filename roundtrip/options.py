@@ -3,7 +3,7 @@
 The options are those of libtpu 0.0.51, found by experiment (docs/round-trip.md). Their values are text protos, which
 name a value by the instruction and the shape index that define it, and a use by instruction and operand number. They
 give sizes too: the compiler compares sizes before it compiles the expression that a name is
-(docs/decisions/0039-orders-of-long-programs.md).
+(docs/decisions/0039-what-options-can-say.md).
 """
 
 import json

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..env.physics.cost import CYCLES, exact
 from ..env.physics.objective import Judge
 from ..env.program.compiler_flags import CompilerOptions
 from ..env.program.mapping import Mapping
@@ -30,6 +31,9 @@ from .wanted import Wanted
 _SETTINGS_SHARE = 0.3
 # Numbers of combinations of order, starts and keeps, the best first, that go through all settings one after the other.
 _BATCHES = (3, 9)
+# What a placement counts more, as a share, where no compilation has told its cycles: a search finds the errors of a
+# model.
+_DOUBT = 0.05
 # First and last temperature of the annealing, as shares of the latency.
 _HOT, _COLD = 1e-4, 1e-6
 
@@ -73,16 +77,16 @@ def translate(
       decodes: limit of decodings; a search that this limit ends repeats exactly with its seed. None for no limit.
 
     Returns:
-      The best of each kind, best first. The kind `default` is among them, and only the kinds before it are foreseen to
-      be better than the compiler's default.
+      The best of each kind, best first, those with cycles in doubt later. The kind `default` is among them.
     """
     return _Search(judge, mapping, clock() + seconds, seed, clock, decodes).run(seconds)
 
 
 class _Tried(NamedTuple):
-    """An encoding that was decoded: its score, less is better, and the mapping."""
+    """An encoding that was decoded: its score, less is better, its judged seconds, and the mapping."""
 
     score: tuple[float, float]
+    judged_s: float
     encoding: Encoding
     mapping: Mapping
 
@@ -118,7 +122,7 @@ class _Search:
         found = sorted(self._kinds.values(), key=lambda tried: (tried.score[0], tried.encoding.kind.count("+")))
         return [
             Translation(
-                tried.encoding.kind, self._codec.options(tried.encoding), tried.mapping, tried.score[0], self._decodes
+                tried.encoding.kind, self._codec.options(tried.encoding), tried.mapping, tried.judged_s, self._decodes
             )
             for tried in found
         ]
@@ -129,13 +133,16 @@ class _Search:
     def _try(self, encoding: Encoding) -> _Tried:
         """Decodes an encoding, and keeps it if it is the best of its kind.
 
-        Latency decides first, then the bytes of accesses that the decoding and the mapping serve differently.
+        Latency decides first, more of it in doubt; then the bytes of accesses that the decoding and the mapping serve
+        differently.
         """
         mapping = self._codec.decode(encoding)
         self._decodes += 1
         unlike = mapping.access_fast != self._fast
-        score = (self._judge.judge(mapping), float(self._program.access_bytes[unlike].sum()))
-        tried = _Tried(score, encoding, mapping)
+        judged_s = self._judge.judge(mapping)
+        doubt = _DOUBT * (1.0 - exact(self._program, mapping)) if CYCLES in self._judge.models else 0.0
+        score = (judged_s * (1.0 + doubt), float(self._program.access_bytes[unlike].sum()))
+        tried = _Tried(score, judged_s, encoding, mapping)
         if encoding.kind not in self._kinds or score < self._kinds[encoding.kind].score:
             self._kinds[encoding.kind] = tried
         return tried
