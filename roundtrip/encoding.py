@@ -1,6 +1,6 @@
 """Encodings: what compiler options say of a mapping, decoded by our copy of the compiler's algorithm."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from ..env.program.mapping import COPY_FIELDS, PREFETCH, Mapping
 from ..env.program.program import OPERAND, RESULT, Program
 from ..solvers.common.budget import Budget
 from ..solvers.common.task import Task
-from ..solvers.order.individual import Evaluator, Flags
+from ..solvers.order.individual import Evaluator, Flags, Individual
 from .options import flag_options, keep_option, order_option, prefetch_option
 
 # The kind without options.
@@ -87,6 +87,17 @@ class Codec:
             kept_reads=np.zeros(program.num_accesses, bool),
             flags=Flags(),
             own_order=True,
+        )
+
+    def of_individual(self, individual: Individual) -> Encoding:
+        """Returns an individual of `order-search` as an encoding."""
+        return replace(
+            self.default(),
+            order=self.told(np.argsort(individual.keys, kind="stable")),
+            starts=self.decoder(individual.flags).starts(individual.eagerness),
+            kept_buffers=individual.banned & self.keepable,
+            flags=individual.flags,
+            own_order=False,
         )
 
     def told(self, order: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -3,8 +3,8 @@
 The compiler places buffers greedily in an order, and our own `Decoder` does the same in milliseconds. The translation
 searches with the decoder. It first tries a few orders that begin with the buffers that the mapping keeps fast, with and
 without the starts of the mapping's prefetches, with and without keeping in HBM what the mapping keeps there, and the
-best of these under every setting of the flags. Then it anneals from the best, by moves towards the mapping and at
-random.
+best of these under every setting of the flags. Then it tries what the solver `order-search` finds, and anneals from the
+best, by moves towards the mapping and at random.
 
 The best of each kind (an order alone, an order with starts, with flags, ...) is returned, because the decoder is only a
 model of the compiler: the compiler, asked afterwards, may follow one kind and not another.
@@ -23,17 +23,20 @@ from ..env.physics.cost import CYCLES, exact
 from ..env.physics.objective import Judge
 from ..env.program.compiler_flags import CompilerOptions
 from ..env.program.mapping import Mapping
+from ..solvers.common.budget import PROCESSOR, WALL, Budget
+from ..solvers.common.task import Task
+from ..solvers.order.solver import found_orders
 from .encoding import Codec, Encoding
 from .moves import Moves
 from .wanted import Wanted
 
-# Share of the time for the settings of the flags; the rest is for moves.
-_SETTINGS_SHARE = 0.3
+# Ends, as shares of the time, of the settings of the flags and of `order-search`; the rest is for moves.
+_SETTINGS_END, _ORDERS_END = 0.25, 0.5
 # Numbers of combinations of order, starts and keeps, the best first, that go through all settings one after the other.
 _BATCHES = (3, 9)
 # What a placement counts more, as a share, where no compilation has told its cycles: a search finds the errors of a
 # model.
-_DOUBT = 0.05
+_DOUBT = 0.01
 # First and last temperature of the annealing, as shares of the latency.
 _HOT, _COLD = 1e-4, 1e-6
 
@@ -105,18 +108,20 @@ class _Search:
     ) -> None:
         self._judge, self._program, self._fast = judge, judge.program, mapping.access_fast
         self._until, self._clock, self._limit = until, clock, decodes
-        self._draw = np.random.default_rng(seed)
+        self._seed, self._draw = seed, np.random.default_rng(seed)
         self._codec = Codec(judge, seed)
         self._wanted = Wanted(self._codec, mapping)
         self._decodes = 0
         self._kinds: dict[str, _Tried] = {}
 
     def run(self, seconds: float) -> list[Translation]:
-        """Tries the orders under the settings, then anneals from the best; returns the best of each kind."""
+        """Tries first encodings, then other orders, then anneals from the best; returns the best of each kind."""
         self._try(self._codec.default())
-        settings_until = self._until - (1.0 - _SETTINGS_SHARE) * seconds
-        settings_decodes = None if self._limit is None else int(_SETTINGS_SHARE * self._limit)
+        settings_until = self._until - (1.0 - _SETTINGS_END) * seconds
+        settings_decodes = None if self._limit is None else int(_SETTINGS_END * self._limit)
         self._settings(lambda: self._over(settings_until, settings_decodes))
+        if not self._over(self._until, self._limit):
+            self._search_orders(_ORDERS_END - _SETTINGS_END, seconds)
         self._anneal()
         # Of equally good encodings the one with the fewest parts comes first.
         found = sorted(self._kinds.values(), key=lambda tried: (tried.score[0], tried.encoding.kind.count("+")))
@@ -165,6 +170,18 @@ class _Search:
                     if encoding.own_order:
                         encoding = replace(encoding, order=self._codec.decoder(flags).order())
                     self._try(encoding)
+
+    def _search_orders(self, share: float, seconds: float) -> None:
+        """Tries what `order-search` finds in a share of the search. It knows nothing of the mapping."""
+        if self._limit is None:
+            budget = Budget(share * seconds, clock=PROCESSOR if self._clock is time.process_time else WALL)
+        else:
+            budget = Budget(None, int(share * self._limit))
+        task = Task(self._program, self._judge.target, self._judge.objective, budget, self._seed)
+        for individual in found_orders(task):
+            if not self._over(self._until, self._limit):
+                self._try(self._codec.of_individual(individual))
+        self._decodes += task.evaluations
 
     def _anneal(self) -> None:
         moves = Moves(self._codec, self._wanted, self._draw)

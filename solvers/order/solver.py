@@ -63,16 +63,29 @@ def order_search(task: Task, climb_share: float = _CLIMB_SHARE) -> None:
       task: the task.
       climb_share: share of the time after the starts that goes to climbing.
     """
+    _search(task, climb_share)
+
+
+def found_orders(task: Task) -> list[Individual]:
+    """Searches, and returns the best individual, without slices and with them; empty if there was time for none."""
+    best = _search(task, _CLIMB_SHARE).best
+    if best is None:
+        return []
+    individual = best.individual
+    return [replace(individual, flags=replace(individual.flags, slices=slices)) for slices in (False, True)]
+
+
+def _search(task: Task, climb_share: float) -> "OrderSearch":
     search = OrderSearch(task)
     try:
         population = search.starts()
-        if task.done or not population or not len(search.evaluator.major):
-            return
-        search.evolve(population, task.spent + (1.0 - climb_share) * (1.0 - task.spent))
-        search.climb(1.0)
-        search.finish()
+        if not task.done and population and len(search.evaluator.major):
+            search.evolve(population, task.spent + (1.0 - climb_share) * (1.0 - task.spent))
+            search.climb(1.0)
+            search.finish()
     finally:
         search.evaluator.settle()
+    return search
 
 
 @lru_cache(maxsize=256)

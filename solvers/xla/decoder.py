@@ -103,6 +103,15 @@ class Decoder:
             found[uses[uses >= 0]] = 1
         return found
 
+    def starts(self, eagerness: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Returns `[A]` wanted starts as instructions, where `eagerness` is 0 or more, else -1; see `decode`."""
+        uses = self._of_access
+        asked = (eagerness >= 0.0) & (uses >= 0)
+        times = self._preferred_times(eagerness)[uses[asked]]
+        found = np.full(len(eagerness), -1)
+        found[asked] = np.maximum(np.searchsorted(self.program.schedule_index, times, side="right") - 1, 0)
+        return found
+
     def _preferred_times(self, wanted: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.int64]:
         preferred_time = self.problem.preferred_time.copy()
         chosen = np.flatnonzero((wanted >= 0) & (self._of_access >= 0))
