@@ -1,6 +1,6 @@
 """Gives mappings of the contended v5e and v6e programs back to the real compiler: latency promised and confirmed.
 
-    python -m benchmarks.round_trip.measure --python PATH [--programs NAME ...] [--solver order-search]
+    python -m benchmarks.round_trip.measure --python PATH [--programs NAME ...] [--solver guided]
         [--solve-seconds 60] [--translate-seconds 60] [--candidates 4] [--compile-minutes 15] [--minutes M] [--out FILE]
 
 Makes the runs that FILE (docs/results/round-trip.jsonl) lacks, small programs first, and appends each, so the command
@@ -125,7 +125,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", type=Path, required=True, metavar="PATH")
     parser.add_argument("--programs", nargs="+", metavar="NAME", help="by default all contended v5e and v6e ones")
-    parser.add_argument("--solver", default="order-search", choices=list(_solvers()), metavar="NAME")
+    parser.add_argument("--solver", default="guided", choices=list(_solvers()), metavar="NAME")
     parser.add_argument("--solve-seconds", type=float, default=60.0, metavar="S")
     parser.add_argument("--translate-seconds", type=float, default=60.0, metavar="S")
     parser.add_argument("--candidates", type=int, default=4, metavar="N")

@@ -12,7 +12,7 @@ from mallocmuzero.env.program.program import OPERAND, Program
 from mallocmuzero.env.workloads import load
 from mallocmuzero.roundtrip.encoding import Codec
 from mallocmuzero.roundtrip.options import KEEPS
-from mallocmuzero.solvers.order.individual import Flags
+from mallocmuzero.solvers.order.individual import Flags, Individual
 
 
 def in_place() -> Program:
@@ -83,6 +83,31 @@ def test_what_a_mapping_has_in_hbm_is_kept() -> None:
     assert reads[alone].all()
     decoded = codec.decode(replace(codec.default(), kept_buffers=buffers, kept_reads=alone))
     assert not (fast & ~decoded.access_fast).any()  # nothing is lost that the mapping has
+
+
+def test_what_order_search_finds_is_an_encoding() -> None:
+    tiny = load("tiny")
+    codec = Codec(make_judge(tiny), 0)
+    count, draw = tiny.num_buffers, np.random.default_rng(0)
+    banned = np.zeros(count, bool)
+    banned[np.flatnonzero(codec.keepable)[0]] = True
+    eagerness = np.where(tiny.access_kind == OPERAND, 0.5, -1.0)
+    individual = Individual(draw.random(count), banned, eagerness, Flags(cross_program=False))
+    encoding = codec.of_individual(individual)
+    assert encoding.kind == "order+starts+keeps+flags"
+    assert np.array_equal(encoding.starts >= 0, eagerness >= 0.0)
+    priority = np.where(banned, np.inf, individual.keys)
+    expected = codec.decoder(individual.flags).decode(priority, eagerness)
+    assert np.array_equal(codec.decode(encoding).access_fast, expected.access_fast)
+
+
+def test_nothing_of_a_loop_is_kept() -> None:
+    program = load("lstm-train-b64-s32")
+    codec = Codec(make_judge(program), 0)
+    in_loop = program.loop[program.access_instruction] >= 0
+    assert codec.major[program.access_buffer[in_loop]].any()
+    assert not codec.keepable[program.access_buffer[in_loop]].any()
+    assert not codec.may_keep[in_loop].any()
 
 
 @pytest.mark.parametrize("objective", ["msa", "robust"])
