@@ -90,9 +90,9 @@ def table(runs: Sequence[Record]) -> list[str]:
     """Returns the table of programs."""
     lines = [
         "| program | split | target | default, us | promised | confirmed | of flags "
-        "| default, us | promised | confirmed | of flags | kept | as foreseen | cycles | seconds |",
-        "|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---|---:|---|---|",
-        "| | | | **msa** | | | | **cycles** | | | | | | | |",
+        "| default, us | promised | confirmed | of flags | kept | as foreseen | cycles | solver | seconds |",
+        "|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---|---:|---|---|---|",
+        "| | | | **msa** | | | | **cycles** | | | | | | | | |",
     ]
     for run in runs:
         cells = [f"`{run['program']}`", run["split"], run["target"]]
@@ -105,7 +105,7 @@ def table(runs: Sequence[Record]) -> list[str]:
             ]
         alike = run["decoded_as_foreseen"]
         cells += [run["kept"] or "default", "" if alike is None else f"{100 * alike['bytes']:.1f}"]
-        cells += [run["cycles_are"] or "", f"{run['solve_s']:g} + {run['translate_s']:g}"]
+        cells += [run["cycles_are"] or "", f"`{run['solver']}`", f"{run['solve_s']:g} + {run['translate_s']:g}"]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
 
@@ -114,9 +114,9 @@ def of_kinds(runs: Sequence[Record]) -> list[str]:
     """Returns the table of programs with loops, on several chips, or long, contended or not."""
     lines = [
         "| program | kind | split | default, us | promised | confirmed | of flags "
-        "| default, us | promised | confirmed | of flags | kept | as foreseen | cycles |",
-        "|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---|---:|---|",
-        "| | | | **msa** | | | | **cycles** | | | | | | |",
+        "| default, us | promised | confirmed | of flags | kept | as foreseen | cycles | solver |",
+        "|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---|---:|---|---|",
+        "| | | | **msa** | | | | **cycles** | | | | | | | |",
     ]
     found = {run["program"]: kind_of(run["program"]) for run in runs}
     for run in sorted(runs, key=lambda run: (found[run["program"]], run["program"])):
@@ -130,7 +130,8 @@ def of_kinds(runs: Sequence[Record]) -> list[str]:
             cells.append(_gain(run, "flags_us", model))
         alike = run["decoded_as_foreseen"]
         cells += [run["kept"] or "default", "" if alike is None else f"{100 * alike['bytes']:.1f}"]
-        lines.append(f"| {' | '.join([*cells, run['cycles_are'] or ''])} |")
+        cells += [run["cycles_are"] or "", f"`{run['solver']}`"]
+        lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 
