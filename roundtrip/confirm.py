@@ -89,6 +89,7 @@ def confirm(
     just_captured: bool = False,
     time_left_s: Callable[[], float] = lambda: math.inf,
     reserve_s: float = 0.0,
+    candidate_s: float = 0.0,
     progress: Callable[[str], None] = print,
 ) -> Confirmation:
     """Has the real compiler judge candidates.
@@ -106,6 +107,8 @@ def confirm(
       time_left_s: returns the seconds that are left. A compilation that would probably take longer is not begun, and
         one that does take longer is ended.
       reserve_s: seconds kept for the compilation to the end, once the compiler has answered for a first candidate.
+      candidate_s: seconds that a candidate will probably take until memory is assigned. If there is time for less than
+        two beside `reserve_s`, the first is compiled to the end at once.
       progress: takes one line at a time.
 
     Raises:
@@ -131,8 +134,14 @@ def confirm(
             result.attempts.append(Attempt(candidate, error=NO_TIME))
             continue
         limit_s = before_s if math.isfinite(before_s) else None
-        attempt = _attempt(result.program, candidate, compiler, quick=True, time_limit_s=limit_s, progress=progress)
+        at_once = not quick and not kept_s and reserve_s > 0.0 and before_s < reserve_s + 2.0 * candidate_s
+        attempt = _attempt(
+            result.program, candidate, compiler, quick=not at_once, time_limit_s=limit_s, progress=progress
+        )
         result.attempts.append(attempt)
+        if at_once and attempt.compiled is not None:
+            attempt.exact = True
+            result.program = attempt.compiled.program
         if limit_s is not None:
             takes_s = max(takes_s, before_s - (time_left_s() - kept_s))
         if attempt.compiled is not None and not quick:

@@ -205,6 +205,7 @@ def tune(
                 just_captured=True,
                 time_left_s=lambda: until - clock(),
                 reserve_s=kept.to_the_end_s,
+                candidate_s=_LONGER * _until_assignment_s(longest_s),
                 progress=progress,
             )
             versions = dict(source.versions)

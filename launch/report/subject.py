@@ -151,6 +151,7 @@ def _tuning(path: Path, document: dict[str, Any], given: str | None) -> Subject:
         given = next((str(place) for place in (Path(file), path.parent / file) if place.is_file()), None)
     notes: list[str] = []
     mapped: list[tuple[Program, Mapping | None]] = []
+    objective = document.get("objective")
     if "mapping" not in document:
         notes.append("The file holds no mapping, so there is no memory map: it is of an older version.")
     elif given is None and not workloads.is_workload(name):
@@ -162,6 +163,13 @@ def _tuning(path: Path, document: dict[str, Any], given: str | None) -> Subject:
         program = _program(path, name, given)
         fields = Document(path, document["mapping"], mend="write the file again", prefix="mapping.")
         mapped = [(program, parse_mapping(fields, program))]
+        searched = document.get("search_objective", objective)
+        if searched != objective and program.cycles is None:
+            notes.append(
+                f"There was time for the cycles of XLA's own mapping alone, so the memory map is judged by {searched}; "
+                "with more --minutes, by both cost models."
+            )
+            objective = searched
     function = document.get("function")
     parts = ["mallocmuzero"]
     if function is not None:
@@ -180,7 +188,7 @@ def _tuning(path: Path, document: dict[str, Any], given: str | None) -> Subject:
         "tuning",
         str(function or name),
         mapped,
-        document.get("objective"),
+        objective,
         f"{' '.join(parts)} -o options.json --json {path.name}",
         facts,
         notes,

@@ -150,6 +150,25 @@ def test_time_for_the_compilation_to_the_end_is_kept() -> None:
     assert found.kept.exact
 
 
+def test_the_first_is_compiled_to_the_end_at_once_where_there_is_no_time_for_two() -> None:
+    tiny = load("tiny")
+    made = mappings(tiny)
+    left = iter([10.0, 2.0, 2.0, 0.0])  # to the end takes 8 s
+    found, asked, said = judged(
+        tiny,
+        ["good", "best"],
+        lambda name, quick: made[name],
+        time_left_s=lambda: next(left),
+        reserve_s=7.0,
+        candidate_s=2.0,
+        just_captured=True,
+    )
+    assert asked == [("good", False)]
+    assert said == ["no time for best"]
+    assert found.kept is not None
+    assert found.kept.exact
+
+
 def test_without_time_for_its_cycles_nothing_is_kept() -> None:
     tiny = load("tiny")
     made = mappings(tiny)

@@ -138,6 +138,20 @@ def test_a_page_of_a_tuning(tmp_path: Path) -> None:
     assert (status, "field 'kind'" in errors) == (2, True)
 
 
+def test_a_page_of_a_tuning_without_time_for_cycles_is_judged_as_its_search_was(tmp_path: Path) -> None:
+    result = json.loads((DATA / "tuning.json").read_text(encoding="utf-8"))
+    result["search_objective"] = "msa"
+    program = replace(workloads.load(str(DATA / "my_model.json.gz")), cycles=None, variants=())
+    figures, file, page = (tmp_path / name for name in ("tuning.json", "program.json.gz", "report.html"))
+    figures.write_text(json.dumps(result), encoding="utf-8")
+    write_program(program, file)
+    status, _, errors = call("report", str(figures), "--program", str(file), "-o", str(page))
+    assert status == 0, errors
+    data = data_of(page)
+    assert (result["objective"], data["programs"][0]["objective"]) == ("robust", "msa")
+    assert any("judged by msa" in note for note in data["reproduce"]["notes"])
+
+
 def test_tune_ends_with_the_command_for_its_report(tmp_path: Path) -> None:
     options, figures, page = (tmp_path / name for name in ("options.json", "tuning.json", "report.html"))
     tune = ["tune", "models:my_step", "--target", "v5e", "--minutes", "0.12", "--solver", "order-search"]
