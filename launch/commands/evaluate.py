@@ -33,7 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
     from ..run.directory import RunDirectory
     from ..run.url import is_url, local_run
     from ..session.compiled import compile_evaluation, evaluation_kernels
-    from ..session.report import evaluate_run, show_evaluations
+    from ..session.evaluation_tables import show_evaluations
+    from ..session.report import evaluate_run
     from ..terminal.compiling import Compiling
     from ..terminal.mode import say
 

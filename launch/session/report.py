@@ -1,16 +1,11 @@
 """The report of a run: the agent beside the reference players and XLA's production mapping."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from rich.table import Table
 
 from ...actors.evaluate.evaluate import Evaluation, evaluate_mapping, evaluate_references
 from ...actors.self_play.best_mappings import BestMappings
-from ...env.physics.cost import MODELS, MSA
+from ...env.physics.cost import MSA
 from ...env.physics.objective import ROBUST
 from ...env.program.mapping_file import write_mapping
 from ...env.program.program import Program
@@ -20,40 +15,12 @@ from ..config.config import TrainConfig
 from ..run.directory import RunDirectory
 from ..run.json_file import write_json_file
 from ..run.policy import read_policy_of_run
-from ..terminal.console import show_line, show_table
-from ..terminal.figures import percent, us_text
+from ..terminal.console import show_line
 from .builders import evaluate_agent, evaluated_programs, evaluation_search
 from .compiled import compile_evaluation
+from .evaluation_row import Row, row_of
+from .evaluation_tables import BEST_OF_TRAINING, BETTER, PRODUCTION, show_evaluations
 from .session import Session
-
-BEST_OF_TRAINING = "muzero-best"
-BETTER = "muzero-or-production"
-
-
-@dataclass(frozen=True)
-class Row:
-    """One row of the evaluation (docs/json.md)."""
-
-    program: str
-    family: str
-    solver: str
-    model: str
-    latency_us: float
-    production_us: float | None
-    verified: bool
-    seconds: float
-    simulations: int
-    model_us: dict[str, float | None]
-    exact: float | None
-
-    def as_json(self) -> dict[str, Any]:
-        """Returns the entry of the JSON list."""
-        return {**asdict(self), "objective": self.model}
-
-
-def row_of(evaluation: Evaluation) -> Row:
-    """Returns the row of an evaluation."""
-    return Row(**{name: getattr(evaluation, name) for name in Row.__dataclass_fields__})
 
 
 def evaluate_run(
@@ -128,76 +95,10 @@ def evaluate_all(
             agent.append(evaluate_mapping(judge, best[program.name].mapping, BEST_OF_TRAINING))
         evaluations += [*evaluate_references(program, config.actor, config.seed), *agent]
         if program.production is not None:
-            production = evaluate_mapping(judge, program.production, "production")
+            production = evaluate_mapping(judge, program.production, PRODUCTION)
             mapping = min([production, *agent], key=lambda e: e.latency_us if e.verified else float("inf")).mapping
             evaluations.append(evaluate_mapping(judge, mapping, BETTER))
     return evaluations
-
-
-def evaluations_table(rows: Iterable[Row]) -> Table:
-    """Returns the table of the evaluation. The title has what all rows share, so that the rest fits a terminal."""
-    rows = list(rows)
-    programs, objectives = ({row.program: None for row in rows}, {row.model: None for row in rows})
-    verified = all(row.verified for row in rows)
-    models = [model for model in MODELS if any(row.model_us[model] is not None for row in rows)]
-    common = [
-        next(iter(programs)) if len(programs) == 1 else "evaluation",
-        "simulated latency, steady",
-        *(f"objective {objective}" for objective in objectives if len(objectives) == 1),
-        *(["all verified"] if verified else []),
-    ]
-    table = Table(title=f"{common[0]}: {'; '.join(common[1:])}")
-    varying = [("program", programs), ("solver", None), ("objective", objectives)]
-    for heading in [heading for heading, values in varying if values is None or len(values) > 1]:
-        table.add_column(heading, no_wrap=True)
-    for heading in (*(f"{model} us" for model in models), "of production", "seconds", *["verified"] * (not verified)):
-        table.add_column(heading, justify="right", no_wrap=True)
-    program = None
-    for row in rows:
-        if program not in (None, row.program):
-            table.add_section()
-        program = row.program
-        table.add_row(
-            *([row.program] if len(programs) > 1 else []),
-            row.solver + (f" ({row.simulations})" if row.simulations else ""),
-            *([row.model] if len(objectives) > 1 else []),
-            *(us_text(row.model_us[model]) for model in models),
-            percent(None if row.production_us is None else row.latency_us / row.production_us),
-            f"{row.seconds:.2f}",
-            *([] if verified else ["yes" if row.verified else "NO"]),
-        )
-    return table
-
-
-def means_table(rows: Iterable[Row]) -> Table | None:
-    """Returns the table of what each solver comes to over several programs; None for one, or where none compare.
-
-    It has the solvers that played all programs with a production mapping.
-    """
-    ratios: dict[str, list[float]] = {}
-    for row in rows:
-        if row.production_us:
-            ratios.setdefault(row.solver, []).append(row.latency_us / row.production_us)
-    most = max(map(len, ratios.values()), default=0)
-    if most < 2:
-        return None
-    table = Table(title=f"Over {most} programs, of production")
-    table.add_column("solver", no_wrap=True)
-    for heading in ("geometric mean", "best", "worst"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for solver, found in ratios.items():
-        if len(found) == most:
-            mean = float(np.exp(np.mean(np.log(found))))
-            table.add_row(solver, *(percent(ratio) for ratio in (mean, min(found), max(found))))
-    return table
-
-
-def show_evaluations(rows: Sequence[Row]) -> None:
-    """Prints the table of the evaluation, and under it what it comes to over several programs."""
-    show_table(evaluations_table(rows))
-    means = means_table(rows)
-    if means is not None:
-        show_table(means)
 
 
 def finish(session: Session, params: Params) -> list[Row]:

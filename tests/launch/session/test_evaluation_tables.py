@@ -1,11 +1,18 @@
-"""The table of an evaluation: what all rows share stands in its title, so that one program's fits 80 columns."""
+"""The tables of an evaluation: what all rows share stands in the title, so that one program's fits 80 columns."""
 
 import io
 from dataclasses import replace
 
+import pytest
 from rich.console import Console
 
-from mallocmuzero.launch.session.report import Row, evaluations_table, means_table
+from mallocmuzero.launch.session.evaluation_row import Row
+from mallocmuzero.launch.session.evaluation_tables import (
+    evaluations_table,
+    means_table,
+    programs_table,
+    show_evaluations,
+)
 from mallocmuzero.launch.terminal.fitted import Fitted
 
 ROW = Row(
@@ -70,3 +77,28 @@ def test_several_programs_have_means_of_the_solvers_that_played_them_all() -> No
     ]
     assert means_table(rows[:1]) is None
     assert means_table(rows[3:]) is None
+
+
+def test_of_many_programs_each_has_one_row(capsys: pytest.CaptureFixture[str]) -> None:
+    names = ["bert-train-b8", "tiny", "unknown", "late"]
+    rows = [replace(ROW, program=name, solver=solver) for name in names for solver in ("production", ROW.solver)]
+    rows[5] = replace(rows[5], production_us=None)
+    rows.append(replace(ROW, program="late", solver="best-flags", simulations=0, latency_us=9_000.0))
+    show_evaluations(rows)
+    printed = capsys.readouterr().out
+    title = "4 programs, simulated latency, steady; objective robust, in % of production; all verified"
+    assert title in " ".join(printed.split())
+    cells = {line.split("│")[1].strip(): line for line in printed.splitlines() if line.startswith("│")}
+    assert [cell.strip() for cell in cells["late"].split("│")[2:-1]] == ["50.00", "90.00"]
+    assert [cell.strip() for cell in cells["unknown"].split("│")[2:-1]] == ["5,000.00 us", "-"]
+    headings = [str(column.header) for column in programs_table(rows).columns]
+    assert headings == ["program", "search (8)", "best-flags"]
+    rows[-1] = replace(rows[-1], verified=False, model="msa")
+    show_evaluations(rows)
+    printed = capsys.readouterr().out
+    assert "objective robust" in printed
+    assert "objective msa" in printed
+    assert [line.split("│")[-2].strip() for line in printed.splitlines() if line.startswith("│ late")] == [
+        "50.00",
+        "NO",
+    ]
