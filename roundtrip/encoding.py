@@ -1,5 +1,6 @@
 """Encodings: what compiler options say of a mapping, decoded by our copy of the compiler's algorithm."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,6 +30,7 @@ class Encoding:
       kept_reads: `[A]` whether a read is served from HBM.
       flags: the settings of the flags.
       own_order: `order` is the compiler's own, which takes no option.
+      cross: inputs to prefetch across programs; none for the compiler's own choice.
     """
 
     order: NDArray[np.int64]
@@ -37,14 +39,17 @@ class Encoding:
     kept_reads: NDArray[np.bool_]
     flags: Flags
     own_order: bool = False
+    cross: tuple[int, ...] = ()
 
     @property
     def kind(self) -> str:
-        """The parts that take an option: `order`, `starts`, `keeps`, `flags`, joined by `+`; `default` without any."""
+        """The parts that take an option: `order`, `starts`, `keeps`, `cross`, `flags`, joined by `+`; `default` without
+        any."""
         told = {
             "order": not self.own_order,
             "starts": bool((self.starts >= 0).any()),
             "keeps": bool(self.kept_buffers.any() or self.kept_reads.any()),
+            "cross": any(not self.kept_buffers[buffer] for buffer in self.cross),
             "flags": self.flags != Flags(),
         }
         return "+".join(what for what, is_told in told.items() if is_told) or DEFAULT
@@ -60,6 +65,8 @@ class Codec:
         carries from trip to trip.
       may_keep: `[A]` whether a read may be kept in HBM while its buffer is not. The compiler also keeps the results
         of the same instruction that are as large, and ends with an error if one is written in place.
+      crossable: inputs that may be prefetched across programs. Those as large as an output are not: it may be their new
+        value, which the previous execution has not written when it would prefetch it.
     """
 
     def __init__(self, judge: Judge, seed: int) -> None:
@@ -71,6 +78,9 @@ class Codec:
         self.major[evaluator.major] = True
         self.keepable = self.major.copy()
         self.keepable[program.access_buffer[program.loop[program.access_instruction] >= 0]] = False
+        crossable = self.decoder(Flags()).crossable()
+        returned = np.isin(program.size[crossable], program.size[program.is_output])
+        self.crossable: NDArray[np.int64] = crossable[~returned & self.major[crossable]]
         self._read, self._result = _alike(program)
         self.may_keep: NDArray[np.bool_] = (program.access_kind == OPERAND) & self.keepable[program.access_buffer]
         written = program.definition[program.access_buffer[self._result]]
@@ -104,6 +114,12 @@ class Codec:
         """Returns those buffers of an order that are worth naming."""
         return order[self.major[order]]
 
+    def across(self, inputs: Sequence[int]) -> tuple[int, ...]:
+        """Returns those of some inputs that an option can have prefetched across programs; none if they are what the
+        compiler prefetches anyway."""
+        own = self.decoder(Flags()).cross.tolist()
+        return () if list(inputs) == own else tuple(buffer for buffer in inputs if buffer in self.crossable)
+
     def keeps(self, mapping: Mapping) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
         """Returns what a mapping has in HBM: `[N]` buffers, `[A]` reads, and those that entail no result in HBM.
 
@@ -131,21 +147,25 @@ class Codec:
             priority,
             encoding.starts if (encoding.starts >= 0).any() else None,
             encoding.kept_reads if encoding.kept_reads.any() else None,
+            self._across(encoding, self._kept(encoding)),
         )
 
     def options(self, encoding: Encoding) -> CompilerOptions:
         """Returns an encoding as compiler options."""
         program = self.program
         kept = self._kept(encoding)
-        placed = encoding.order[~kept[encoding.order]]
-        order = {} if encoding.own_order else order_option(program, placed.tolist())
+        placed = [] if encoding.own_order else encoding.order[~kept[encoding.order]].tolist()
         reads = encoding.kept_reads & ~kept[program.access_buffer]
         return {
             **flag_options(encoding.flags),
-            **order,
+            **order_option(program, placed, self._across(encoding, kept)),
             **prefetch_option(program, encoding.starts),
             **keep_option(program, np.flatnonzero(kept).tolist(), np.flatnonzero(reads).tolist()),
         }
+
+    def _across(self, encoding: Encoding, kept: NDArray[np.bool_]) -> list[int]:
+        """Returns the inputs to prefetch across programs, without those that stay in HBM."""
+        return [buffer for buffer in encoding.cross if not kept[buffer]]
 
     def _kept(self, encoding: Encoding) -> NDArray[np.bool_]:
         """Returns `[N]` the buffers that stay in HBM, those that a kept read entails among them."""

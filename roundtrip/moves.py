@@ -19,7 +19,12 @@ from .wanted import Wanted
 # changes what is kept in HBM.
 _RANDOM, _KEEPS = 0.5, 0.4
 # Random moves and their shares.
-_MOVES = (("swap", 0.25), ("first", 0.15), ("last", 0.1), ("wanted starts", 0.15), ("start", 0.1), ("keep", 0.25))
+_MOVES = (
+    *(("swap", 0.25), ("first", 0.15), ("last", 0.1), ("wanted starts", 0.15), ("start", 0.1), ("keep", 0.25)),
+    ("cross", 0.05),
+)
+# Share of the moves `cross` that leave the choice to the compiler.
+_NONE_ACROSS = 0.2
 # Half of the random picks are from this share of the buffers, those that move most bytes.
 _TOP = 0.3
 
@@ -88,6 +93,8 @@ class Moves:
             return self._started_at_random(encoding)
         if move == "keep":
             return self._kept_at_random(encoding)
+        if move == "cross":
+            return self._crossed_at_random(encoding)
         order = self._told(encoding)
         if not len(order):
             return encoding
@@ -134,6 +141,13 @@ class Moves:
         if len(reads):
             kept[self._draw.choice(reads, self._some(len(reads)), replace=False)] ^= True
         return replace(encoding, kept_reads=kept)
+
+    def _crossed_at_random(self, encoding: Encoding) -> Encoding:
+        crossable = self._codec.crossable
+        if not len(crossable) or self._draw.random() < _NONE_ACROSS:
+            return replace(encoding, cross=())
+        cross = self._codec.across([int(self._draw.choice(crossable))])
+        return replace(encoding, cross=cross, flags=replace(encoding.flags, cross_program=True))
 
     def _pick(self) -> int:
         """Returns a random buffer; those that move most bytes are more likely."""

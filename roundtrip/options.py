@@ -27,6 +27,7 @@ SLICES = "xla_tpu_sliced_prefetch_max_slices"
 # The dump of the options that the compiler took.
 ENVIRONMENT = "*.tpu_comp_env.txt"
 _DEFAULT_OVERLAP = 2.0
+_ACROSS = " apply_to_cross_program_prefetches: true"
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}]|[^\s{}":]+')
 
 
@@ -46,7 +47,7 @@ def flag_options(flags: Flags) -> CompilerOptions:
     return found
 
 
-def order_option(program: Program, order: Sequence[int]) -> CompilerOptions:
+def order_option(program: Program, order: Sequence[int], cross: Sequence[int] = ()) -> CompilerOptions:
     """Returns the option that places buffers in an order; buffers that it does not name are placed after them.
 
     All values of a buffer get its number, because the compiler places them together when it comes to the first.
@@ -54,12 +55,14 @@ def order_option(program: Program, order: Sequence[int]) -> CompilerOptions:
     Args:
       program: the program.
       order: buffers, first to last.
+      cross: inputs to prefetch across programs, whatever the compiler would choose, the first ones first.
     """
-    values = _values(program, order)
+    order = [buffer for buffer in order if buffer not in cross]
+    values = _values(program, [*cross, *order])
     overrides = [
         f"overrides {{ hlo_position_matcher {{ {position} }} "
-        f"override_options {{ assign_value: {place - len(order)} }} }}"
-        for place, buffer in enumerate(order)
+        f"override_options {{ assign_value: {place - len(values)} }}{_ACROSS if buffer in cross else ''} }}"
+        for place, buffer in enumerate([*cross, *order])
         for position in values[buffer]
     ]
     return {ORDER: " ".join(overrides)} if overrides else {}

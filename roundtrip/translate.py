@@ -166,7 +166,8 @@ class _Search:
                 for tried in found[begin:end]:
                     if over():
                         return
-                    encoding = replace(tried.encoding, flags=flags)
+                    cross = tried.encoding.cross if flags.cross_program else ()
+                    encoding = replace(tried.encoding, flags=flags, cross=cross)
                     if encoding.own_order:
                         encoding = replace(encoding, order=self._codec.decoder(flags).order())
                     self._try(encoding)

@@ -19,6 +19,7 @@ class Wanted:
       starts: `[A]` the instruction after which the prefetch for an access starts, or -1.
       kept_buffers: `[N]` whether a buffer stays in HBM.
       kept_reads: `[A]` whether a read of another buffer is served from HBM.
+      cross: the input to prefetch across programs, if it may be, and is not the compiler's own choice.
       reads_alone: `[A]` those of `kept_reads` that keep no result in HBM which the mapping has in fast memory.
     """
 
@@ -27,7 +28,9 @@ class Wanted:
         self._codec, self.mapping = codec, mapping
         self.starts = prefetch_starts(codec.program, mapping)
         self.kept_buffers, self.kept_reads, self.reads_alone = codec.keeps(mapping)
-        self._crossing = bool((mapping.copies[:, COPY_FIELDS.index("direction")] == CROSS_PROGRAM).any())
+        across = mapping.copies[mapping.copies[:, COPY_FIELDS.index("direction")] == CROSS_PROGRAM, 0]
+        self._crossing = len(across) > 0
+        self.cross = codec.across(across[:1].tolist())
 
     def settings(self) -> list[Flags]:
         """Returns all settings of the flags, the likeliest first: a large program has time for few."""
@@ -37,7 +40,8 @@ class Wanted:
         return sorted((Flags(*chosen) for chosen in grid), key=lambda flags: _changed(flags, likely))
 
     def encodings(self, flags: Flags) -> Iterator[Encoding]:
-        """Yields every order, with and without starts, and with nothing, buffers, or reads too kept in HBM."""
+        """Yields every order, with and without starts, with nothing, buffers, or reads too kept in HBM, and with the
+        inputs prefetched across programs that the mapping has, or the compiler."""
         no_start = np.full(len(self.starts), -1)
         no_buffer, no_read = np.zeros_like(self.kept_buffers), np.zeros_like(self.kept_reads)
         keeps = (
@@ -46,10 +50,11 @@ class Wanted:
             (self.kept_buffers, self.reads_alone),
             (self.kept_buffers, self.kept_reads),
         )
+        crosses = dict.fromkeys((self.cross if flags.cross_program else (), ()))
         for number, order in enumerate(self._orders(self._codec.decoder(flags).order())):
             for starts in (no_start, self.starts):
-                for kept_buffers, kept_reads in keeps:
-                    yield Encoding(order, starts, kept_buffers, kept_reads, flags, own_order=number == 0)
+                for (kept_buffers, kept_reads), cross in itertools.product(keeps, crosses):
+                    yield Encoding(order, starts, kept_buffers, kept_reads, flags, number == 0, cross)
 
     def _orders(self, own: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
         """Yields the compiler's own order, and three orders that put the buffers that the mapping keeps fast first.

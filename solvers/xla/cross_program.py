@@ -32,18 +32,34 @@ def candidates(program: Program, problem: Problem) -> NDArray[np.int64]:
     results = program.access_kind == RESULT
     np.add.at(written, program.access_instruction[results], program.access_bytes[results])
     found = []
-    for buffer in np.flatnonzero((program.definition < 0) & program.fast_allowed & ~program.is_output).tolist():
-        row = problem.buffer[buffer]
-        value = problem.value[row["first_value"]]
-        size = int(program.size[buffer])
-        mine = program.access_instruction[(program.access_buffer == buffer) & (program.access_kind == OPERAND)]
-        copied = any(program.opcodes[t] == "copy" for t in mine)
-        several = row["end_value"] - row["first_value"] != 1
-        if several or len(mine) == 0 or size > problem.limit.fast_bytes or copied:
+    for buffer in possible(program, problem).tolist():
+        mine = _readers(program, buffer)
+        if any(program.opcodes[t] == "copy" for t in mine):
             continue
+        value = problem.value[problem.buffer[buffer]["first_value"]]
         users = problem.use[value["first_use"] : value["end_use"]]
-        found.append((-size, -float(written[mine].sum()), int(users["time"].max()), buffer))
+        found.append((-int(program.size[buffer]), -float(written[mine].sum()), int(users["time"].max()), buffer))
     return np.array([buffer for *_, buffer in sorted(found)], np.int64)
+
+
+def possible(program: Program, problem: Problem) -> NDArray[np.int64]:
+    """Returns the inputs that XLA can prefetch across programs, whatever they look like, in ascending order.
+
+    They fit into fast memory and are read, and nothing is written to them.
+    """
+    inputs = (program.definition < 0) & program.fast_allowed & ~program.is_output
+    fit_in = program.size <= int(problem.limit.fast_bytes)
+    single = problem.buffer["end_value"] - problem.buffer["first_value"] == 1
+    return np.array(
+        [b for b in np.flatnonzero(inputs & fit_in & single).tolist() if len(_readers(program, b))], np.int64
+    )
+
+
+def _readers(program: Program, buffer: int) -> NDArray[np.int64]:
+    mine: NDArray[np.int64] = program.access_instruction[
+        (program.access_buffer == buffer) & (program.access_kind == OPERAND)
+    ]
+    return mine
 
 
 @routine

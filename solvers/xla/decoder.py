@@ -1,5 +1,6 @@
 """XLA's assignment as a function from an order of buffers and preferred prefetch times to a mapping."""
 
+from collections.abc import Sequence
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -26,6 +27,10 @@ class Decoder:
     """XLA's memory space assignment for one program.
 
     The tables that do not depend on the order are built once; a decode then takes some milliseconds.
+
+    Attributes:
+      program, target, options: as given.
+      cross: inputs that it prefetches across programs where nothing else is asked for.
     """
 
     def __init__(self, program: Program, target: Target | None = None, options: Options | None = None) -> None:
@@ -43,7 +48,7 @@ class Decoder:
         if self.options.loop_optimiser:
             loop_optimiser.optimise(program, self.target, self.options, self.problem, self._accesses)
         self._order = BufferOrder(program, self.target, self.options, self.problem)
-        self._cross = cross_program.candidates(program, self.problem)[: self.options.cross_program]
+        self.cross = cross_program.candidates(program, self.problem)[: self.options.cross_program]
         self._factor = 1
         self._writer = Writer(program, self.problem, self._accesses)
         self._of_access = np.full(program.num_accesses, -1, np.int64)
@@ -54,6 +59,7 @@ class Decoder:
         priority: ArrayLike | None = None,
         wanted_start: ArrayLike | None = None,
         in_hbm: NDArray[np.bool_] | None = None,
+        cross: Sequence[int] = (),
     ) -> Mapping:
         """Returns a legal mapping.
 
@@ -66,12 +72,18 @@ class Decoder:
             bandwidth. None: no preferences.
           in_hbm: `[A]` whether an access must be served from HBM (`keep_in_default_memory` of
             `xla_tpu_msa_tensor_overrides`); of accesses that are served together, one suffices. None: no access.
+          cross: inputs to prefetch across programs before the compiler's own choice, the first ones first
+            (`apply_to_cross_program_prefetches` of `xla_tpu_msa_sort_order_overrides`), of `crossable`.
         """
-        order = self._order.buffers(None if priority is None else np.asarray(priority), self._cross)
+        chosen = self.cross
+        if len(cross):
+            rest = self.cross[~np.isin(self.cross, cross)]
+            chosen = np.concatenate([np.asarray(cross, np.int64), rest])[: self.options.cross_program]
+        order = self._order.buffers(None if priority is None else np.asarray(priority), chosen)
         preferred_time = (
             self.problem.preferred_time if wanted_start is None else self._preferred_times(np.asarray(wanted_start))
         )
-        wishes = Wishes(order=order, cross=self._cross, preferred_time=preferred_time, in_hbm=self._uses_in_hbm(in_hbm))
+        wishes = Wishes(order=order, cross=chosen, preferred_time=preferred_time, in_hbm=self._uses_in_hbm(in_hbm))
         mapping = self._assign(wishes)
         while mapping is None:
             if self._factor >= _MOST_GROWTH:
@@ -92,9 +104,13 @@ class Decoder:
         idle.append(state)
         return mapping
 
+    def crossable(self) -> NDArray[np.int64]:
+        """Returns the inputs that can be prefetched across programs."""
+        return cross_program.possible(self.program, self.problem)
+
     def order(self) -> NDArray[np.int64]:
         """Returns the buffers to place, in XLA's own order."""
-        return self._order.buffers(None, self._cross)
+        return self._order.buffers(None, self.cross)
 
     def _uses_in_hbm(self, in_hbm: NDArray[np.bool_] | None) -> NDArray[np.int8]:
         found = np.zeros(len(self.problem.use), np.int8)
