@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ...env.program.mapping import Mapping as ProgramMapping
+    from ...env.program.program import Program
     from ...roundtrip.confirm import Confirmation
 
 # Words for the steps of `tune`.
@@ -56,6 +57,10 @@ def report(
         "gain": gains(default, promised, confirmed),
         "realised": realised(program, wanted, confirmation.mapping),
         "realised_by_default": realised(program, wanted, confirmation.default),
+        "across": {
+            name: _prefetched_across(program, mapping)
+            for name, mapping in (("default", confirmation.default), ("confirmed", confirmation.mapping))
+        },
         "decoded_as_foreseen": None if foreseen is None else realised(program, foreseen, confirmation.mapping),
         "kept": None if kept is None else kept.candidate.kind,
         "untold": None if confirmation.untold is None else confirmation.untold.candidate.kind,
@@ -124,6 +129,13 @@ def show(result: dict[str, Any]) -> None:
     show_table(latencies_of(result))
     for line in lines_of(result):
         show_line(line)
+
+
+def _prefetched_across(program: "Program", mapping: "ProgramMapping") -> list[str]:
+    """Returns the names of the inputs that a mapping has prefetched across programs."""
+    from ...env.program.mapping import CROSS_PROGRAM
+
+    return [program.buffer_names[row[0]] for row in mapping.copies.tolist() if row[1] == CROSS_PROGRAM]
 
 
 def missing_line(result: dict[str, Any]) -> str | None:
@@ -201,6 +213,13 @@ def lines_of(result: dict[str, Any]) -> Iterator[str]:
         yield "XLA's default stays: nothing that was tried is better, and the options say nothing"
     else:
         yield f"against {compared}: {result['verdict']}"
+        across = result["across"]
+        chosen = [name for name in across["confirmed"] if name not in across["default"]]
+        if chosen:
+            yield (
+                f"the previous execution prefetches {', '.join(chosen)}. The cost models count that as free; it is, if "
+                "the input is in HBM before that execution ends (docs/round-trip.md#across-programs)"
+            )
     if result.get("flags_us") is not None:
         yield f"against XLA's best flags: {verdict(result['flags_us'], result['confirmed_us'])}"
 

@@ -8,10 +8,11 @@ from programs import make_program
 
 from mallocmuzero.env.physics.objective import make_judge
 from mallocmuzero.env.program.compiler_flags import ORDER
+from mallocmuzero.env.program.mapping import CROSS_PROGRAM
 from mallocmuzero.env.program.program import OPERAND, Program
 from mallocmuzero.env.workloads import load
 from mallocmuzero.roundtrip.encoding import Codec
-from mallocmuzero.roundtrip.options import KEEPS
+from mallocmuzero.roundtrip.options import KEEPS, order_option
 from mallocmuzero.solvers.order.individual import Flags, Individual
 
 
@@ -63,6 +64,39 @@ def test_a_kept_buffer_has_no_fast_access_and_a_kept_read_is_one_of_them() -> No
         text = codec.options(encoding)[KEEPS]
         assert text.count("hlo_operand_filter") == (0 if buffer in program.access_buffer[entailed] else 1)
         assert text.count("hlo_position_matcher") >= len(entailed)
+
+
+def test_an_input_is_prefetched_across_programs_unless_it_stays_in_hbm() -> None:
+    codec = Codec(make_judge(load("tiny")), 0)
+    program = codec.program
+    (own,) = codec.decoder(Flags()).cross.tolist()
+    assert codec.across([own]) == ()  # that takes no option
+    (chosen,) = codec.across([int(codec.crossable[0])])
+    encoding = replace(codec.default(), cross=(chosen,))
+    assert encoding.kind == "cross"
+    copies = codec.decode(encoding).copies
+    assert copies[copies[:, 1] == CROSS_PROGRAM, 0].tolist() == [chosen]
+    assert codec.options(encoding) == order_option(program, [], [chosen])
+    kept = codec.default().kept_buffers.copy()
+    kept[chosen] = True
+    encoding = replace(encoding, kept_buffers=kept)
+    assert encoding.kind == "keeps"
+    assert not codec.decode(encoding).access_fast[program.access_buffer == chosen].any()
+    assert ORDER not in codec.options(encoding)
+
+
+def test_what_may_be_the_new_value_of_an_output_is_not_prefetched_across_programs() -> None:
+    program = make_program(
+        [("a", 1.0, ["w", "x"], ["y"]), ("b", 1.0, ["y", "w"], ["new"])],
+        {
+            "w": {"size": 24, "input": True},
+            "x": {"size": 8, "input": True},
+            "y": 24,
+            "new": {"size": 24, "output": True},
+        },
+    )
+    codec = Codec(make_judge(program, "msa"), 0)
+    assert [program.buffer_names[buffer] for buffer in codec.crossable] == ["x"]
 
 
 def test_no_read_is_kept_beside_a_result_in_place() -> None:

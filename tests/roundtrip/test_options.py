@@ -48,6 +48,15 @@ def test_an_order_names_every_value_of_a_buffer() -> None:
     assert order_option(program, []) == {}
 
 
+def test_inputs_to_prefetch_across_programs_come_first() -> None:
+    program = small_program()
+    overrides = order_option(program, [2, 1, 0], [0])[ORDER].split("overrides {")[1:]
+    across = ["apply_to_cross_program_prefetches: true" in override for override in overrides]
+    assert across == [True] + [False] * (len(overrides) - 1)
+    assert "assign_value: -3" in overrides[0]
+    assert order_option(program, [2, 1])[ORDER].split("overrides {")[1:] == overrides[1:]  # it is named once
+
+
 def test_a_start_names_the_use_and_the_instruction_before() -> None:
     program = small_program()
     wanted = np.full(program.num_accesses, -1)

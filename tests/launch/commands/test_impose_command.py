@@ -17,6 +17,7 @@ from mallocmuzero.env.capture import worker
 from mallocmuzero.env.capture.capture import capture
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.program.compiler_flags import ORDER
+from mallocmuzero.env.program.mapping import CROSS_PROGRAM
 from mallocmuzero.env.program.mapping_file import write_mapping
 from mallocmuzero.env.program.program_file import read_module, write_program
 from mallocmuzero.env.workloads import MODELS_PARENT, load
@@ -130,6 +131,7 @@ def test_the_real_compiler_does_as_it_is_told(tmp_path: Path) -> None:
     kept = int(order[-1])
     priority[kept] = np.inf
     without = Decoder(tiny).decode(priority)
+    across = int(np.setdiff1d(Decoder(tiny).crossable(), Decoder(tiny).cross)[0])
     options = order_option(tiny, order.tolist())
     # From the module in the program file, and from the source: the same.
     for source in (find_source(tiny, program_path("tiny")), find_source(tiny)):
@@ -139,6 +141,8 @@ def test_the_real_compiler_does_as_it_is_told(tmp_path: Path) -> None:
             found = compiler.compile(tiny, {**options, **keep_option(tiny, [kept], [])}, quick=True)
             assert realised(tiny, without, found.mapping)["bytes"] > 0.99
             assert not found.mapping.access_fast[tiny.access_buffer == kept].any()
+            found = compiler.compile(tiny, order_option(tiny, [], [across]), quick=True)
+            assert found.mapping.copies[found.mapping.copies[:, 1] == CROSS_PROGRAM, 0].tolist() == [across]
             dropped = {"xla_tpu_msa_tensor_overrides": "overrides { nonsense { } }"}
             with pytest.raises(UserError, match="dropped the option"):
                 compiler.compile(tiny, dropped, quick=True)

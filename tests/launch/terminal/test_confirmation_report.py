@@ -11,6 +11,26 @@ def test_no_gain_is_told_without_the_other_models_word() -> None:
     assert verdict(before, {"msa": 100.0, "cycles": None}) == ("msa sees no change; cycles are not known")
 
 
+def test_an_input_that_the_compiler_would_not_prefetch_across_programs_is_named() -> None:
+    figures: dict[str, Any] = {"msa": 100.0, "cycles": 100.0}
+    result: dict[str, Any] = {
+        "production_missing": None,
+        "realised": {},
+        "realised_by_default": {},
+        "across": {"default": ["w"], "confirmed": ["x"]},
+        "candidates": [],
+        "printed_us": {"default": None, "confirmed": None},
+        "untold": None,
+        "kept": "cross",
+        "default_us": figures,
+        "confirmed_us": figures,
+        "verdict": "",
+    }
+    assert "the previous execution prefetches x." in "\n".join(lines_of(result))
+    result["across"]["confirmed"] = ["w"]
+    assert "previous execution" not in "\n".join(lines_of(result))
+
+
 def test_where_time_was_short_it_says_how_many_minutes_to_give() -> None:
     figures: dict[str, Any] = {"msa": 100.0, "cycles": 100.0}
     result: dict[str, Any] = {

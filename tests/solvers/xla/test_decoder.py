@@ -260,6 +260,24 @@ def test_cross_program_prefetch() -> None:
     assert len(run(program, NO_PREFETCH).copies) == 0
 
 
+def test_the_input_that_is_prefetched_across_programs_can_be_chosen() -> None:
+    program = make_program(
+        [("a", 1.0, ["p"], ["x"]), ("b", 1.0, ["x", "q"], ["y"]), ("c", 1.0, ["y", "r"], ["z"])],
+        {"p": INPUT, "q": {"size": 8, "input": True}, "r": {"size": 4, "input": True}, "x": 24, "y": 24, "z": OUTPUT},
+    )
+    decoder = Decoder(program, options=dataclasses.replace(NO_PREFETCH, cross_program=1))
+
+    def across(**how: Any) -> list[str]:
+        copies = decoder.decode(**how).copies
+        return [program.buffer_names[buffer] for buffer in copies[copies[:, 1] == ACROSS, 0]]
+
+    assert across() == ["p"]
+    assert [program.buffer_names[buffer] for buffer in decoder.crossable()] == ["p", "q", "r"]
+    for name in ("q", "r"):
+        assert across(cross=[program.buffer_names.index(name)]) == [name]
+    assert not run(program, NO_PREFETCH, cross=[1]).copies[:, 1].any()  # where none is allowed, none is chosen
+
+
 def test_a_cross_program_prefetch_is_freed_where_memory_is_short() -> None:
     # The first instruction uses it; the program then needs the memory.
     chain = [(f"negate.{i}", 0.24, [f"n{i - 1}"] if i else ["p0"], [f"n{i}"]) for i in range(12)]
