@@ -13,7 +13,7 @@ model of the compiler: the compiler, asked afterwards, may follow one kind and n
 import itertools
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -50,6 +50,7 @@ class Translation:
       options: the encoding as compiler options.
       mapping: the mapping that our own decoder makes of it.
       judged_s: seconds of that mapping under the judge's objective.
+      score_s: the same, those with cycles in doubt more: less is better.
       decodes: number of encodings that the whole search tried.
     """
 
@@ -57,7 +58,17 @@ class Translation:
     options: CompilerOptions
     mapping: Mapping
     judged_s: float
+    score_s: float
     decodes: int
+
+
+def best_of_each_kind(translations: Iterable[Translation]) -> list[Translation]:
+    """Returns the best translation of each kind, best first; of equally good ones that with the fewest parts."""
+    best: dict[str, Translation] = {}
+    for found in translations:
+        if found.kind not in best or found.score_s < best[found.kind].score_s:
+            best[found.kind] = found
+    return sorted(best.values(), key=lambda found: (found.score_s, found.kind.count("+")))
 
 
 def translate(
@@ -123,14 +134,17 @@ class _Search:
         if not self._over(self._until, self._limit):
             self._search_orders(_ORDERS_END - _SETTINGS_END, seconds)
         self._anneal()
-        # Of equally good encodings the one with the fewest parts comes first.
-        found = sorted(self._kinds.values(), key=lambda tried: (tried.score[0], tried.encoding.kind.count("+")))
-        return [
+        return best_of_each_kind(
             Translation(
-                tried.encoding.kind, self._codec.options(tried.encoding), tried.mapping, tried.judged_s, self._decodes
+                tried.encoding.kind,
+                self._codec.options(tried.encoding),
+                tried.mapping,
+                tried.judged_s,
+                tried.score[0],
+                self._decodes,
             )
-            for tried in found
-        ]
+            for tried in self._kinds.values()
+        )
 
     def _over(self, until: float, decodes: int | None) -> bool:
         return self._clock() >= until or (decodes is not None and self._decodes >= decodes)

@@ -18,18 +18,18 @@ from ..env.program.program_file import read_module, write_program
 from ..env.storage.destination import check_destination
 from ..env.suggestion import unknown
 from ..solvers.common.budget import Budget
-from ..solvers.solve import DEFAULT_SOLVER, SOLVERS, Solvers, solve
+from ..solvers.solve import DEFAULT_SOLVER, SOLVERS, Solution, Solvers, solve
 from ..solvers.stand_in import why_missing, with_stand_in
 from .candidates import grid_candidates, translated_candidates
 from .captured import captured
 from .confirm import Confirmation, confirm
 from .real_compiler import real_compiler
 from .source import Source, find_source
-from .translate import translate
+from .translate_workers import translate_with_workers
 
 # Shares of the time: for capturing, of all; for the compiler's answers, at most, of what is left then; for solving, of
-# what remains beside the answers. The rest is for translating.
-_CAPTURE, _ANSWERS, _SOLVE = 0.4, 0.5, 0.65
+# what remains beside the answers. The rest is for translating, which gains from more time where solving hardly does.
+_CAPTURE, _ANSWERS, _SOLVE = 0.4, 0.5, 0.35
 # ... and for the compiler's answers at most, if the best options would otherwise not be compiled to the end.
 _ANSWERS_WITH_CYCLES = 0.9
 _CANDIDATES = 4
@@ -37,6 +37,10 @@ _CANDIDATES = 4
 _LONGER = 1.3
 # Until memory is assigned a compilation takes at most about this share of the time to the end; often it is a tenth.
 _ASSIGNMENT_SHARE = 0.25
+
+
+# Maps a program under an objective within a budget.
+Search = Callable[[Program, str, Budget], Solution]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +85,8 @@ def tune(
     solvers: Solvers = SOLVERS,
     objective: str | None = None,
     seed: int = 0,
+    workers: int = 1,
+    search: Search | None = None,
     program_output: Path | None = None,
     module: bytes | None = None,
     progress: Callable[[str], None] = print,
@@ -103,6 +109,8 @@ def tune(
       solvers: the solvers by name.
       objective: the objective that decides, one of `OBJECTIVES`; None for `robust`.
       seed: of solver and translation.
+      workers: processes that translate.
+      search: maps the program; None for the solver, in this process.
       program_output: path for the program file, with the cycles that all compilations showed; None for no file.
       module: the function, lowered already; see `capture`.
       progress: takes one line at a time.
@@ -167,15 +175,13 @@ def tune(
         _say_judge(judge, progress, missing)
         search_s = max(0.0, until - clock() - kept.all_s)
         progress(f"mapping it with {solver}")
-        solution = solve(
-            program,
-            solver,
-            objective=search_objective,
-            budget=Budget(_SOLVE * search_s),
-            seed=seed,
-            repack=True,
-            solvers=solvers,
-        )
+        budget = Budget(_SOLVE * search_s)
+        if search is not None:
+            solution = search(program, search_objective, budget)
+        else:
+            solution = solve(
+                program, solver, objective=search_objective, budget=budget, seed=seed, repack=True, solvers=solvers
+            )
         done("solve")
         assert judge.production_s is not None
         ratio = solution.judged_s / judge.production_s
@@ -184,8 +190,9 @@ def tune(
             f"{solver}: {_us(program, solution.mapping)}, {ratio:.2%} of {name} ({judge.objective}), after "
             f"{solution.evaluations:,} games, {seconds['solve']:.0f} s"
         )
-        translations = translate(
-            judge, solution.mapping, max(0.0, until - clock() - kept.all_s), seed=seed, clock=clock
+        translate_s = max(0.0, until - clock() - kept.all_s)
+        translations = translate_with_workers(
+            judge, solution.mapping, translate_s, seed=seed, workers=workers, clock=clock
         )
         progress(f"{translations[0].decodes:,} sets of options decoded")
         done("translate")

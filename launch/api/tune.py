@@ -13,8 +13,10 @@ if TYPE_CHECKING:
 
     from ...env.program.mapping import Mapping
     from ...env.program.program import Program
+    from ...roundtrip.tune import Search
     from ...roundtrip.tune import Tuned as Outcome
-    from ...solvers.solve import Solvers
+    from ...solvers.common.budget import Budget
+    from ...solvers.solve import Solution, Solvers
 
 MINUTES = 10.0
 SOLVER = "guided"
@@ -86,6 +88,7 @@ def tune(
     solver: str = SOLVER,
     objective: str | None = None,
     seed: int = 0,
+    workers: int = 1,
     python: str | Path | None = None,
     output: str | Path | None = None,
     program_output: str | Path | None = None,
@@ -104,6 +107,7 @@ def tune(
       objective: `robust`, `msa` or `cycles`; None for `robust`. Unless it is `msa`, options are kept only if the
         compiler has told their cycles.
       seed: of solver and translation.
+      workers: processes that search and translate at once, each with a seed of its own.
       python: interpreter with jax and libtpu; None for one that is made once, and kept.
       output: file for the options, .json; None for none.
       program_output: file for the program, .json.gz; None for none.
@@ -130,6 +134,8 @@ def tune(
 
     if seed < 0:
         raise UserError(f"--seed {seed}: give 0 or more")
+    if workers < 1:
+        raise UserError(f"--workers {workers} would search with nobody; give 1 or more")
     if not minutes > 0:
         raise UserError(f"--minutes {minutes:g}: there is no time; give more than 0")
     if objective is not None:
@@ -155,6 +161,8 @@ def tune(
         solvers=solvers,
         objective=objective,
         seed=seed,
+        workers=workers,
+        search=None if workers == 1 else _search(solver, seed, workers),
         program_output=None if program_output is None else Path(program_output),
         module=module,
         progress=progress,
@@ -165,6 +173,7 @@ def tune(
         "solver": solver,
         "seed": seed,
         "minutes": minutes,
+        "workers": workers,
         "program_file": None if program_output is None else str(program_output),
     }
     tuned = _tuned(outcome, given)
@@ -178,6 +187,17 @@ def _solvers() -> "Solvers":
     from ..run.guided import learned_solvers
 
     return {**learned_solvers(), **SOLVERS}
+
+
+def _search(solver: str, seed: int, workers: int) -> "Search":
+    """Returns what maps a program in several processes."""
+    from ..run.workers import Request, solve_with_workers
+
+    def search(program: "Program", objective: str, budget: "Budget") -> "Solution":
+        request = Request(solver, objective, budget, seed, policy=None, placebo=None, repack=True)
+        return solve_with_workers(program, request, workers)
+
+    return search
 
 
 def _tuned(outcome: "Outcome", given: dict[str, Any]) -> Tuned:

@@ -46,6 +46,13 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the translation; by default 0")
     parser.add_argument(
+        "--workers",
+        type=int,
+        default=1,
+        metavar="N",
+        help="processes that translate at once, best no more than cores; 1 by default",
+    )
+    parser.add_argument(
         "--objective", metavar="O", help="robust, msa or cycles; by default robust if the program has cycles, else msa"
     )
     parser.add_argument(
@@ -87,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ...roundtrip.confirm import confirm
     from ...roundtrip.real_compiler import real_compiler
     from ...roundtrip.source import find_source, program_path
-    from ...roundtrip.translate import translate
+    from ...roundtrip.translate_workers import translate_with_workers
     from ...solvers.solve import SOLVERS
     from ..start.solving import DECODES, compile_solvers
     from ..terminal.compiling import Compiling
@@ -97,6 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
         ("--seed", arguments.seed, 0),
         ("--seconds", arguments.seconds, 0),
         ("--candidates", arguments.candidates, 1),
+        ("--workers", arguments.workers, 1),
     ):
         if not value >= least:
             raise UserError(f"{option} {value}: give {least} or more")
@@ -122,7 +130,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(f"{arguments.mapping}: is not legal: {violations[0].message}; see `mallocmuzero verify`")
     python = arguments.python or managed_python(say)
     judge = make_judge(program, arguments.objective)
-    translations = translate(judge, mapping, arguments.seconds, seed=arguments.seed)
+    translations = translate_with_workers(
+        judge, mapping, arguments.seconds, seed=arguments.seed, workers=arguments.workers
+    )
     say(f"{translations[0].decodes:,} sets of options decoded")
     with real_compiler(
         source,

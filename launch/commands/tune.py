@@ -38,6 +38,13 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "told their cycles",
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of solver and translation; by default 0")
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=1,
+        metavar="N",
+        help="processes that search and translate at once, best no more than cores; 1 by default",
+    )
     parser.add_argument("--program-output", type=Path, metavar="FILE", help="also write the program, .json.gz")
     add_json_option(parser)
     parser.set_defaults(run=run)
@@ -56,6 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
         solver=arguments.solver,
         objective=arguments.objective,
         seed=arguments.seed,
+        workers=arguments.workers,
         python=arguments.python,
         output=arguments.output,
         program_output=arguments.program_output,

@@ -174,7 +174,11 @@ def _tuning(path: Path, document: dict[str, Any], given: str | None) -> Subject:
     parts = ["mallocmuzero"]
     if function is not None:
         parts += ["tune", str(function), "--target", str(document.get("target"))]
-        parts += [f"--{key} {document[key]}" for key in ("minutes", "solver", "objective", "seed") if key in document]
+        parts += [
+            f"--{key} {document[key]}"
+            for key in ("minutes", "solver", "objective", "seed", "workers")
+            if key in document
+        ]
     else:
         parts += ["impose", name, "MAPPING", f"--objective {document.get('objective')}"]
     versions = document.get("versions") or {}

@@ -87,7 +87,7 @@ def test_a_quick_round_trip_from_the_source_keeps_what_the_compiler_wrote(tmp_pa
     status, printed, errors = call(
         *("impose", str(program_file), str(mapping), "--python", str(python), "--folder", str(folder)),
         *("--quick", "--keep", str(keep), "--candidates", "2", "--seconds", "0", "--seed", "3", "--objective", "msa"),
-        *("--time-limit", "100", "-o", str(options), "--json", "-"),
+        *("--time-limit", "100", "--workers", "2", "-o", str(options), "--json", "-"),
     )
     assert status == 0, errors
     result = json.loads(printed)

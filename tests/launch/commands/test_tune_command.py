@@ -33,7 +33,18 @@ def step():
 def test_all_in_one(tmp_path: Path) -> None:
     options, figures, program = (tmp_path / name for name in ("options.json", "report.json", "program.json.gz"))
     python = str(recorded(tmp_path, WITH_CYCLES))
-    arguments = ["--target", "v5e", "--minutes", "0.3", "--solver", "order-search", "--python", python]
+    arguments = [
+        "--target",
+        "v5e",
+        "--workers",
+        "2",
+        "--minutes",
+        "0.3",
+        "--solver",
+        "order-search",
+        "--python",
+        python,
+    ]
     status, printed, errors = call(
         *("tune", "models:my_step", *arguments, "-o", str(options)),
         *("--json", str(figures), "--program-output", str(program)),
@@ -43,6 +54,7 @@ def test_all_in_one(tmp_path: Path) -> None:
     result = json.loads(figures.read_text(encoding="utf-8"))
     assert json.loads(options.read_text(encoding="utf-8")) == result["options"] == {}
     assert result["confirmed_us"] == result["default_us"]
+    assert result["workers"] == 2
     assert set(result["seconds"]) == {"capture", "solve", "translate", "confirm", "candidates", "to_the_end"}
     seconds = result["seconds"]
     assert seconds["candidates"] + seconds["to_the_end"] <= seconds["confirm"]
