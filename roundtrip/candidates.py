@@ -12,6 +12,9 @@ from .encoding import DEFAULT
 from .options import KEEPS
 from .translate import Translation
 
+# Mappings that differ in a smaller share of the accesses are nearly alike.
+_NEARLY = 0.005
+
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
@@ -35,8 +38,9 @@ def translated_candidates(translations: Sequence[Translation], most: int | None 
 
     Args:
       translations: those of `translate`.
-      most: how many to return at most; None for all. One of them keeps nothing in HBM, if there is one: a compiler of
-        another version may refuse to.
+      most: how many to return at most; None for all. Those that serve nearly the same bytes as a better one come only
+        where there are no others: if the decoder errs in one, it errs in all. One of those returned keeps nothing in
+        HBM, if there is one: a compiler of another version may refuse to.
     """
     (default_s,) = [found.judged_s for found in translations if found.kind == DEFAULT]
     candidates: list[Candidate] = []
@@ -44,11 +48,28 @@ def translated_candidates(translations: Sequence[Translation], most: int | None 
         seen = [other.foreseen for other in candidates if other.foreseen is not None]
         if found.judged_s < default_s and not any(_alike(found.mapping, other) for other in seen):
             candidates.append(Candidate(found.kind, found.options, found.mapping))
+    if most is not None:
+        candidates = _diverse(candidates, most)
     chosen, others = candidates[:most], candidates[most:] if most else []
     free = [candidate for candidate in others if KEEPS not in candidate.options]
     if free and len(chosen) > 1 and all(KEEPS in candidate.options for candidate in chosen):
         chosen[-1] = free[0]
     return chosen
+
+
+def _diverse(candidates: Sequence[Candidate], most: int) -> list[Candidate]:
+    """Returns the candidates with `most` to the front that differ from each other, in their order; then the others."""
+    ahead: list[Candidate] = []
+    for candidate in candidates:
+        if len(ahead) < most and not any(_nearly_alike(candidate, other) for other in ahead):
+            ahead.append(candidate)
+    return [*ahead, *(candidate for candidate in candidates if candidate not in ahead)]
+
+
+def _nearly_alike(one: Candidate, other: Candidate) -> bool:
+    assert one.foreseen is not None
+    assert other.foreseen is not None
+    return float(np.mean(one.foreseen.access_fast != other.foreseen.access_fast)) < _NEARLY
 
 
 def grid_candidates(judge: Judge) -> list[Candidate]:
