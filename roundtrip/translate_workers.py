@@ -11,14 +11,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from ..env.errors import UserError
 from ..env.physics.objective import Judge
 from ..env.program.mapping import Mapping
 from ..env.program.mapping_file import read_mapping, write_mapping
 from ..env.program.program import Program
 from ..env.program.program_file import write_program
+from ..solvers.common.seeds import worker_seeds
 from . import translate_worker
 from .translate import Translation, best_of_each_kind, translate
 from .translate_worker import MAPPING, PROGRAM, REQUEST, found_file, result_file
@@ -50,8 +49,8 @@ def translate_with_workers(
         folder = Path(name)
         write_program(judge.program, folder / PROGRAM)
         write_mapping(mapping, judge.program, folder / MAPPING)
-        derived = np.random.SeedSequence(seed).generate_state(workers).tolist()
-        fields = {"objective": judge.objective, "until": time.time() + seconds, "seeds": derived}
+        seeds = worker_seeds(seed, workers)
+        fields = {"objective": judge.objective, "until": time.time() + seconds, "seeds": seeds}
         (folder / REQUEST).write_text(json.dumps(fields), encoding="utf-8")
         with _started(folder, range(1, workers)) as processes:
             until = time.monotonic() + seconds + _GRACE_S

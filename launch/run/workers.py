@@ -18,14 +18,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ...env.errors import UserError
 from ...env.program.mapping_file import read_mapping
 from ...env.program.program import Program
 from ...env.program.program_file import write_program
 from ...env.verifier.verify import verify
 from ...solvers.common.budget import Budget, Progress, Status
+from ...solvers.common.seeds import worker_seeds
 from ...solvers.solve import Solution
 from . import solve_worker
 from .solve_worker import ERROR, PROGRAM, REQUEST, RESULT, STATUS, mapping_file
@@ -52,13 +51,6 @@ class Request(NamedTuple):
     policy: str | None
     placebo: str | None
     repack: bool
-
-
-def worker_seeds(seed: int, workers: int) -> list[int]:
-    """Returns a seed for each worker: `seed` itself for the first, and for the others numbers that no neighbouring
-    seed leads to."""
-    derived = [int(np.random.SeedSequence([seed, number]).generate_state(1)[0]) for number in range(1, workers)]
-    return [seed, *derived]
 
 
 def solve_with_workers(

@@ -13,8 +13,9 @@ from launch_cases import call
 import mallocmuzero
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.workloads import load
-from mallocmuzero.launch.run.workers import Request, solve_with_workers, worker_seeds
+from mallocmuzero.launch.run.workers import Request, solve_with_workers
 from mallocmuzero.solvers.common.budget import Budget, Status
+from mallocmuzero.solvers.common.seeds import worker_seeds
 from mallocmuzero.solvers.solve import solve
 
 PROGRAM = "resnet50-b32-v4"
@@ -22,12 +23,6 @@ PROGRAM = "resnet50-b32-v4"
 
 def request(seed: int = 0, games: int = 300, solver: str = "restarts") -> Request:
     return Request(solver, "msa", Budget(None, games), seed, None, None, False)
-
-
-def test_the_first_worker_has_the_seed_itself_and_neighbours_share_none() -> None:
-    assert worker_seeds(5, 3)[0] == 5
-    assert worker_seeds(5, 3)[:2] == worker_seeds(5, 2)
-    assert len({seed for first in range(20) for seed in worker_seeds(first, 8)}) == 20 * 8
 
 
 def test_the_best_worker_wins_and_equal_seeds_repeat() -> None:
