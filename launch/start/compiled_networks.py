@@ -40,6 +40,15 @@ _SETTINGS = {
 _keeping = False
 
 
+def _version(text: str) -> tuple[int, int]:
+    major, minor, *_ = text.split(".")
+    return int(major), int(minor)
+
+
+# Whether this version of JAX takes back what it has written.
+KEEPS = _version(jax.__version__) < _REFUSES
+
+
 @contextlib.contextmanager
 def keeping_networks() -> Iterator[None]:
     """Loads what JAX compiles while the context lasts, where it has been compiled before, and keeps what is new.
@@ -49,7 +58,7 @@ def keeping_networks() -> Iterator[None]:
     """
     global _keeping
     given = getattr(jax.config, _FOLDER) or not getattr(jax.config, _ENABLED)
-    if given or _keeping or _version(jax.__version__) >= _REFUSES:
+    if given or _keeping or not KEEPS:
         yield
         return
     try:
@@ -76,11 +85,6 @@ def networks_folder() -> Path:
     features = binding.get_host_cpu_features().flatten()
     made_by = (sys.version, jax.__version__, jaxlib.version.__version__, binding.get_host_cpu_name(), features)
     return cache_folder() / "networks" / hashlib.sha256("\n".join(made_by).encode()).hexdigest()[:16]
-
-
-def _version(text: str) -> tuple[int, int]:
-    major, minor, *_ = text.split(".")
-    return int(major), int(minor)
 
 
 def _open(folder: Path) -> Path:

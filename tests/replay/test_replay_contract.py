@@ -1,11 +1,11 @@
 """The promises of both replays. The Reverb half is skipped where Reverb cannot be installed (Python 3.12 and later)."""
 
 import dataclasses
-import importlib.util
 import threading
 
 import numpy as np
 import pytest
+from installed import REVERB
 from replay_cases import FREE, PACED, SPEC, contents, episode, expected, play
 
 from mallocmuzero.env.errors import FormatError, UserError
@@ -15,7 +15,7 @@ from mallocmuzero.replay.reverb.client import ReverbReplay
 from mallocmuzero.replay.reverb.server import ReplayServer
 from mallocmuzero.replay.reverb.table import TABLE
 
-needs_reverb = pytest.mark.skipif(importlib.util.find_spec("reverb") is None, reason="Reverb is not installed")
+needs_reverb = pytest.mark.skipif(not REVERB, reason="Reverb is not installed")
 
 
 class LocalCase:

@@ -1,6 +1,5 @@
 """A Ray cluster of several nodes: a job is submitted to it, a node is lost, the job is stopped and the run goes on."""
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -14,6 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
+from installed import CLUSTER
 from launch_cases import SETTINGS, WORKLOAD, counters, last_checkpoint, metric_lines, moves_so_far, started
 from ray_nodes_process import ray_nodes
 
@@ -22,7 +22,7 @@ from mallocmuzero.launch.config.ray import RayConfig
 from mallocmuzero.launch.ray.nodes import await_nodes, capacity_warnings, check_alike, versions
 
 needs_cluster = pytest.mark.skipif(
-    importlib.util.find_spec("ray") is None or importlib.util.find_spec("reverb") is None,
+    not CLUSTER,
     reason="needs mallocmuzero[cluster]",
 )
 DEPLOY = Path(__file__).parents[3] / "deploy"

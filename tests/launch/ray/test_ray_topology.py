@@ -3,7 +3,6 @@
 The measurement of faults (`benchmarks/faults`) starts it, watches it from outside and resumes it.
 """
 
-import importlib.util
 import os
 import random
 import signal
@@ -14,6 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
+from installed import CLUSTER
 from launch_cases import counters, last_checkpoint, metric_lines, started
 from listening import listening
 
@@ -48,7 +48,7 @@ def later(run_dir: Path, step: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.skipif(
-    importlib.util.find_spec("ray") is None or importlib.util.find_spec("reverb") is None or sys.platform != "linux",
+    not CLUSTER or sys.platform != "linux",
     reason="needs mallocmuzero[cluster] on Linux",
 )
 def test_a_run_outlives_faults_is_interrupted_resumed_and_loses_its_replay(

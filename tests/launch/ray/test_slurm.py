@@ -1,6 +1,5 @@
 """The SLURM file run for real, but for SLURM: `srun` and `scontrol` are stand-ins that run everything here."""
 
-import importlib.util
 import json
 import os
 import shutil
@@ -15,10 +14,11 @@ from pathlib import Path
 
 import psutil
 import pytest
+from installed import CLUSTER
 from launch_cases import SETTINGS, WORKLOAD, counters, last_checkpoint, moves_so_far
 
 pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("ray") is None or importlib.util.find_spec("reverb") is None or not shutil.which("bash"),
+    not CLUSTER or not shutil.which("bash"),
     reason="needs mallocmuzero[cluster] and bash",
 )
 ROOT = Path(__file__).parents[3]

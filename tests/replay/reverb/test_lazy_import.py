@@ -1,10 +1,10 @@
 """What importing Reverb loads and leaves behind, in a process of its own."""
 
-import importlib.util
 import subprocess
 import sys
 
 import pytest
+from installed import REVERB
 
 _PROGRAM = """
 import gc
@@ -23,9 +23,7 @@ print(looked < 100, gc.isenabled())
 """
 
 
-@pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in ("reverb", "keras")), reason="needs mallocmuzero[cluster]"
-)
+@pytest.mark.skipif(not REVERB, reason="needs mallocmuzero[cluster]")
 def test_keras_is_not_loaded_but_there_and_garbage_waits_meanwhile() -> None:
     said = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=True)
     assert said.stdout.splitlines() == ["False True", "True True"], said.stderr

@@ -1,7 +1,6 @@
 """The life of a replay server, and what its clients see when it ends."""
 
 import contextlib
-import importlib.util
 import os
 import signal
 import socket
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from installed import REVERB
 from replay_cases import FREE, SPEC, contents, episode, expected, play
 
 from mallocmuzero.env.errors import FormatError, UserError
@@ -23,7 +23,7 @@ from mallocmuzero.replay.reverb import priorities as reverb_updater
 from mallocmuzero.replay.reverb.client import ReverbReplay
 from mallocmuzero.replay.reverb.server import ReplayServer
 
-needs_reverb = pytest.mark.skipif(importlib.util.find_spec("reverb") is None, reason="Reverb is not installed")
+needs_reverb = pytest.mark.skipif(not REVERB, reason="Reverb is not installed")
 CASES = Path(__file__).parents[2] / "cases"
 
 

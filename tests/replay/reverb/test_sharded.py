@@ -1,12 +1,12 @@
 """Several Reverb servers as one replay."""
 
 import dataclasses
-import importlib.util
 import os
 import signal
 
 import numpy as np
 import pytest
+from installed import REVERB
 from replay_cases import FREE, PACED, SPEC, contents, episode, expected, play
 
 from mallocmuzero.env.errors import FormatError, UserError
@@ -17,7 +17,7 @@ from mallocmuzero.replay.reverb.client import ReverbReplay
 from mallocmuzero.replay.reverb.servers import ReplayServers
 from mallocmuzero.replay.reverb.sharded import ShardedReplay, open_replay
 
-needs_reverb = pytest.mark.skipif(importlib.util.find_spec("reverb") is None, reason="Reverb is not installed")
+needs_reverb = pytest.mark.skipif(not REVERB, reason="Reverb is not installed")
 TWO = dataclasses.replace(FREE, servers=2, min_size=2)
 PACED_TWO = dataclasses.replace(PACED, servers=2, error_buffer=40.0)
 
