@@ -18,6 +18,7 @@ from .beam import beam
 from .cem import cem
 from .common.budget import Budget, Progress
 from .common.fill import gather
+from .common.plan_exchange import PlanExchange
 from .common.task import Task
 from .greedy import greedy
 from .restarts import random_play, random_restarts
@@ -108,6 +109,7 @@ def solve(
     stop: Callable[[], bool] | None = None,
     repack: bool = False,
     solvers: Solvers = SOLVERS,
+    exchange: PlanExchange | None = None,
 ) -> Solution:
     """Maps a program with a solver. The best mapping so far is kept when the budget ends, on `stop` and on Ctrl-C.
 
@@ -122,6 +124,7 @@ def solve(
       stop: called as often; the solver stops when it returns True.
       repack: pack the final mapping anew and fill the free memory that this gathers, if that makes it better.
       solvers: the solvers by name.
+      exchange: plans of other processes that solve the same program, for solvers that race; None if there are none.
 
     Raises:
       UserError: the solver or the objective is not known, or the program lacks data that the objective needs.
@@ -134,7 +137,9 @@ def solve(
     # A collection would traverse all objects of the libraries, for a tenth of a second or more.
     gc.freeze()
     try:
-        task = Task(program, target, objective, Budget() if budget is None else budget, seed, progress, stop)
+        task = Task(
+            program, target, objective, Budget() if budget is None else budget, seed, progress, stop, None, exchange
+        )
         try:
             solvers[solver](task)
             ended = task.spent < 1.0

@@ -34,6 +34,7 @@ def run(folder: Path, number: int) -> None:
     from ...env.program.mapping_file import write_mapping
     from ...env.program.program_file import read_program
     from ...solvers.common.budget import Budget, Status
+    from ...solvers.common.plan_exchange import PlanExchange
     from ...solvers.solve import SOLVERS, solve
     from .guided import learned_solvers
 
@@ -66,16 +67,21 @@ def run(folder: Path, number: int) -> None:
             },
         )
 
+    budget = Budget(**request["budget"])
+    # Which plans are there when depends on the clock: what has to repeat goes without.
+    together = request["together"] and budget.seconds is not None
+    exchange = PlanExchange(folder, number, len(request["seeds"])) if together else None
     solution = solve(
         program,
         request["solver"],
         objective=request["objective"],
-        budget=Budget(**request["budget"]),
+        budget=budget,
         seed=request["seeds"][number],
         progress=report,
         stop=stopped.is_set,
         repack=request["repack"],
         solvers={**SOLVERS, **learned_solvers(request["policy"], request["placebo"])},
+        exchange=exchange,
     )
     write_mapping(solution.mapping, program, mapping_file(folder, number))
     fields = ("judged_s", "objective", "evaluations", "seconds", "stopped", "ended")

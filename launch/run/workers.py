@@ -1,7 +1,8 @@
 """Runs a solver in several processes at once, each with a seed of its own and the whole budget, and keeps the best.
 
-The processes share nothing: each reads the program from a file and writes its mapping to one. So results repeat
-whenever those of a single process do, however the machine divides its cores.
+Each process reads the program from a file and writes its mapping to one. With a limit of seconds, solvers that race
+also show each other their best plans (`solvers/common/plan_exchange.py`). With a limit of games alone the processes
+share nothing, so results repeat however the machine divides its cores.
 """
 
 import contextlib
@@ -42,6 +43,7 @@ class Request(NamedTuple):
       solver, objective, policy, placebo, repack: see `mallocmuzero.solve`.
       budget: of each worker.
       seed: of the first worker; the others' are derived from it.
+      together: whether workers see each other's plans, where they have a limit of seconds.
     """
 
     solver: str
@@ -51,6 +53,7 @@ class Request(NamedTuple):
     policy: str | None
     placebo: str | None
     repack: bool
+    together: bool = True
 
 
 def solve_with_workers(

@@ -1,7 +1,8 @@
 """A race of walks: several walks cool side by side, take over what the others found, and leave one by one.
 
 One walk alone ends where its luck leads it. So the best is crossed with all others after every round, and goes on from
-the result; then the worst leaves, and the others share its time.
+the result; then the worst leaves, and the others share its time. Where other processes race on the same program, the
+best is also crossed with theirs, and the last walk at two more moments.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,6 +20,8 @@ _CROSS_SHARE = 0.04
 _PATIENT = ((0.2, 4), (0.4, 3), (0.6, 2), (1.0, 1))
 # ... or sooner where the budget allows fewer games per access than this, by the first ones: depth then counts for more.
 _HASTY, _HASTY_GAMES_PER_ACCESS = ((0.08, 3), (0.2, 2), (1.0, 1)), 0.3
+# Further rounds of the last walk, to take over what other processes have found.
+_SHARED = (0.75, 0.9)
 
 
 class Walker(Protocol):
@@ -77,14 +80,17 @@ def race(task: Task, starts: Sequence[tuple[Plan, PlanTables]], begin: Callable[
         scales.append(walks[-1].scale)
     games_left = (task.evaluations - played) * (1.0 - task.spent) / max(task.spent - begun, 1e-9)
     hasty = games_left < _HASTY_GAMES_PER_ACCESS * len(task.free)
-    for end, most in _HASTY if hasty else _PATIENT:
+    rounds = list(_HASTY if hasty else _PATIENT)
+    if task.exchange is not None:
+        rounds[-1:-1] = [(end, 1) for end in _SHARED]
+    for end, most in rounds:
         kept = np.argsort([walk.best_s for walk in walks], kind="stable")[:most]
         walks, scales = [walks[k] for k in kept], [scales[k] for k in kept]
         _round(task, walks, scales, begun, begun + (1.0 - begun) * end, by)
         if task.done:
             return
         best = int(np.argmin([walk.best_s for walk in walks]))
-        if len(walks) > 1:
+        if len(walks) > 1 or task.exchange is not None:
             walks[best] = _crossed(task, walks, best, begin)
 
 
@@ -106,11 +112,15 @@ def _round(task: Task, walks: Sequence[Walker], scales: Sequence[float], begun: 
 
 
 def _crossed(task: Task, walks: Sequence[Walker], best: int, begin: Callable[[Plan], Walker]) -> Walker:
-    """Returns a walk from the best plan, crossed with those of the others; the walk itself if that gains nothing."""
+    """Returns a walk from the best plan, crossed with those of the others and of other processes; the walk itself if
+    that gains nothing."""
     walk = walks[best]
     others = sorted((other for other in walks if other is not walk), key=lambda other: other.best_s)
-    task.doing = f"crossing {len(walks)} plans"
     task.use(walk.plan_tables)
     plans = [other.best_plan for other in others]
+    if task.exchange is not None:
+        task.exchange.offer(walk.best_plan, walk.best_s)
+        plans += task.exchange.plans()
+    task.doing = f"crossing {1 + len(plans)} plans"
     plan, seconds = cross(task, walk.best_plan, walk.best_s, plans, min(1.0, task.spent + _CROSS_SHARE))
     return walk if task.done or not seconds < walk.best_s else begin(plan)

@@ -20,6 +20,7 @@ from ...env.program.program import Program
 from ...env.program.target import Target
 from .budget import CLOCKS, Budget, Progress, Status
 from .fill import fill
+from .plan_exchange import PlanExchange
 
 # At most a tenth of a second between looks at the clock, and a hundredth of a short budget.
 _SECONDS_PER_LOOK, _SHARE_PER_LOOK = 0.1, 0.01
@@ -70,6 +71,7 @@ class Task:
       best_s: judged seconds of the best offer.
       best_plan: its plan; None if there is none.
       doing: the present phase, for the progress display.
+      exchange: plans of others who search the same program; None if nobody does.
       moves_made: `[A]` the moves of the last game played by `play`.
     """
 
@@ -83,6 +85,7 @@ class Task:
         progress: Progress | None = None,
         stop: Callable[[], bool] | None = None,
         game: MallocGame | None = None,
+        exchange: PlanExchange | None = None,
     ) -> None:
         """Starts the clock. `stop` may ask for an early end; `game` may bring rules of its own."""
         self._now = CLOCKS[budget.clock]
@@ -102,6 +105,7 @@ class Task:
         self.doing = ""
         self._mapping: Mapping | None = None
         self._progress, self._stop = progress, stop
+        self.exchange = exchange
         self.moves_made = np.zeros(len(self.tables.access), np.int8)
 
     @property

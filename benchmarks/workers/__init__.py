@@ -1,0 +1,1 @@
+"""What several cores are worth to `solve`: workers together, and apart."""
