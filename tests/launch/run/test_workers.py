@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,14 @@ from launch_cases import call
 
 import mallocmuzero
 from mallocmuzero.env.errors import UserError
+from mallocmuzero.env.program.program_file import write_program
 from mallocmuzero.env.workloads import load
+from mallocmuzero.launch.run import solve_worker
+from mallocmuzero.launch.run.solve_worker import PROGRAM as PROGRAM_FILE
+from mallocmuzero.launch.run.solve_worker import REQUEST, RESULT
 from mallocmuzero.launch.run.workers import Request, solve_with_workers
 from mallocmuzero.solvers.common.budget import Budget, Status
+from mallocmuzero.solvers.common.plan_exchange import PlanExchange
 from mallocmuzero.solvers.common.seeds import worker_seeds
 from mallocmuzero.solvers.solve import solve
 
@@ -38,6 +44,25 @@ def test_the_best_worker_wins_and_equal_seeds_repeat() -> None:
         assert solution.mapping.origin == best.mapping.origin
         assert solution.evaluations == sum(each.evaluations for each in alone)
         assert (solution.seed, solution.stopped) == (3, False)
+
+
+@pytest.mark.parametrize(
+    ("budget", "together", "shown"),
+    [(Budget(1.0), True, True), (Budget(1.0), False, False), (Budget(None, 300), True, False)],
+)
+def test_workers_show_their_plans_where_they_need_not_repeat(
+    tmp_path: Path, budget: Budget, together: bool, shown: bool
+) -> None:
+    program = load(PROGRAM)
+    write_program(program, tmp_path / PROGRAM_FILE)
+    fields = {**request(solver="anneal")._asdict(), "budget": asdict(budget), "together": together, "seeds": [0, 1]}
+    (tmp_path / REQUEST).write_text(json.dumps(fields), encoding="utf-8")
+    worker = [sys.executable, "-m", solve_worker.__name__, str(tmp_path), "0"]
+    with subprocess.Popen(worker, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        results = [json.loads(line) for line in process.stdout]
+    assert RESULT in results[-1]
+    assert [plan.shape for plan in PlanExchange(tmp_path, 1, 2).plans()] == [(program.num_accesses,)] * shown
 
 
 def test_a_stop_keeps_the_best_mapping_and_progress_sums_the_workers() -> None:

@@ -1,11 +1,14 @@
 """A race of walks: some leave, the best is what the task keeps, equal seeds repeat, and the budget holds."""
 
+from pathlib import Path
+
 import pytest
 from guided_cases import make_task, plan_of
 
 from mallocmuzero.env.game.moves import COPY, DROP
 from mallocmuzero.env.game.plan import Plan
 from mallocmuzero.solvers.anneal import SEARCH
+from mallocmuzero.solvers.common.plan_exchange import PlanExchange
 from mallocmuzero.solvers.common.race import Cooling, race
 from mallocmuzero.solvers.common.task import Task
 from mallocmuzero.solvers.common.walk import Walk
@@ -25,8 +28,9 @@ class Counted(Walk):
         super().step(games, temperature)
 
 
-def raced(games: int, walks: int) -> tuple[Task, list[Counted]]:
+def raced(games: int, walks: int, exchange: PlanExchange | None = None) -> tuple[Task, list[Counted]]:
     task, begun = make_task(games, PROGRAM), []
+    task.exchange = exchange
 
     def begin(plan: Plan) -> Counted:
         begun.append(Counted(task, plan))
@@ -65,3 +69,16 @@ def test_equal_seeds_repeat() -> None:
     one, other = (raced(3000, 4)[0] for _ in range(2))
     assert one.best_s == other.best_s
     assert one.evaluations == other.evaluations
+
+
+def test_what_another_process_has_found_is_taken_over_and_what_is_found_is_shown(tmp_path: Path) -> None:
+    alone, _ = raced(300, 2)
+    found, _ = raced(12000, 4)
+    assert found.best_plan is not None
+    assert found.best_s < alone.best_s
+    mine, other = (PlanExchange(tmp_path, number, 2) for number in range(2))
+    other.offer(found.best_plan, found.best_s)
+    together, _ = raced(300, 2, mine)
+    assert together.best_s < alone.best_s
+    (shown,) = other.plans()
+    assert make_task(1, PROGRAM).play(shown) >= together.best_s
