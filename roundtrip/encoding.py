@@ -1,7 +1,8 @@
 """Encodings: what compiler options say of a mapping, decoded by our copy of the compiler's algorithm."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +54,24 @@ class Encoding:
             "flags": self.flags != Flags(),
         }
         return "+".join(what for what, is_told in told.items() if is_told) or DEFAULT
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Returns the fields as arrays, for `from_arrays`."""
+        return {**vars(self), "flags": np.array(astuple(self.flags)), "cross": np.array(self.cross, np.int64)}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> "Encoding":
+        """Returns the encoding whose `arrays` these are."""
+        bandwidth, loop_optimiser, cross_program, slices, overlap = arrays["flags"].tolist()
+        return cls(
+            order=arrays["order"],
+            starts=arrays["starts"],
+            kept_buffers=arrays["kept_buffers"],
+            kept_reads=arrays["kept_reads"],
+            flags=Flags(bandwidth, bool(loop_optimiser), bool(cross_program), bool(slices), overlap),
+            own_order=bool(arrays["own_order"]),
+            cross=tuple(arrays["cross"].tolist()),
+        )
 
 
 class Codec:

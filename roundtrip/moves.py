@@ -2,7 +2,8 @@
 
 Towards a mapping by squeaky wheel optimization (Joslin and Clements 1999): a buffer that is in fast memory in the
 mapping and not in the decoding moves to the front, and the opposite to the back, or stays in HBM. One of them is moved,
-or many at once, up to all: a long program has thousands and decodes a few times a second.
+or many at once, up to all: a long program has thousands and decodes a few dozen times a second. Most moves of many take
+the buffers that are used alike, such as one of every layer.
 """
 
 from dataclasses import replace
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..env.program.mapping import Mapping
 from ..env.program.program import OPERAND
+from .alike import alike_buffers
 from .encoding import Codec, Encoding
 from .wanted import Wanted
 
@@ -27,6 +29,9 @@ _MOVES = (
 _NONE_ACROSS = 0.2
 # Half of the random picks are from this share of the buffers, those that move most bytes.
 _TOP = 0.3
+# Share of moves of many that take, of a few kinds of buffers that are used alike, all: what suits one layer suits most.
+# So many kinds are a few.
+_ALIKE, _FEW = 0.8, 4
 
 
 class Moves:
@@ -41,6 +46,7 @@ class Moves:
         worth[~codec.major] = -1.0
         self._by_worth = np.argsort(-worth, kind="stable")[: int(codec.major.sum())]
         self._reads = np.flatnonzero((program.access_kind == OPERAND) & codec.major[program.access_buffer])
+        self._alike = alike_buffers(program)
         self._names, shares = zip(*_MOVES, strict=True)
         self._shares = np.cumsum(shares) / sum(shares)
 
@@ -67,7 +73,7 @@ class Moves:
         if not len(wrong):
             return self._at_random(encoding)
         share = np.abs(missed[order[wrong]])
-        places = self._draw.choice(wrong, self._some(len(wrong)), replace=False, p=share / share.sum())
+        places = self._some_of(wrong, order[wrong], share / share.sum())
         key = np.arange(len(order), dtype=np.float64)
         way = self._draw.random() ** 3  # mostly a short one
         forward = missed[order[places]] > 0.0
@@ -76,7 +82,7 @@ class Moves:
 
     def _kept_as_wanted(self, encoding: Encoding, unlike: NDArray[np.int64]) -> Encoding:
         wanted = self._wanted
-        chosen = self._draw.choice(unlike, self._some(len(unlike)), replace=False)
+        chosen = self._some_of(unlike, self._codec.program.access_buffer[unlike])
         buffers = self._codec.program.access_buffer[chosen]
         kept_buffers, kept_reads = encoding.kept_buffers.copy(), encoding.kept_reads.copy()
         kept_buffers[buffers] = wanted.kept_buffers[buffers]
@@ -113,7 +119,7 @@ class Moves:
         if not len(wanted):
             return self._started_at_random(encoding)
         starts = encoding.starts.copy()
-        chosen = self._draw.choice(wanted, self._some(len(wanted)), replace=False)
+        chosen = self._some_of(wanted, self._codec.program.access_buffer[wanted])
         starts[chosen] = np.where(starts[chosen] >= 0, -1, self._wanted.starts[chosen])
         return replace(encoding, starts=starts)
 
@@ -134,12 +140,12 @@ class Moves:
             kept = encoding.kept_buffers.copy()
             buffers = np.flatnonzero(self._codec.keepable if self._draw.random() < 0.5 else kept)
             if len(buffers):
-                kept[self._draw.choice(buffers, self._some(len(buffers)), replace=False)] ^= True
+                kept[self._some_of(buffers, buffers)] ^= True
             return replace(encoding, kept_buffers=kept)
         kept = encoding.kept_reads.copy()
         reads = np.flatnonzero(self._codec.may_keep if self._draw.random() < 0.5 else kept)
         if len(reads):
-            kept[self._draw.choice(reads, self._some(len(reads)), replace=False)] ^= True
+            kept[self._some_of(reads, self._codec.program.access_buffer[reads])] ^= True
         return replace(encoding, kept_reads=kept)
 
     def _crossed_at_random(self, encoding: Encoding) -> Encoding:
@@ -148,6 +154,16 @@ class Moves:
             return replace(encoding, cross=())
         cross = self._codec.across([int(self._draw.choice(crossable))])
         return replace(encoding, cross=cross, flags=replace(encoding.flags, cross_program=True))
+
+    def _some_of(
+        self, among: NDArray[np.int64], buffers: NDArray[np.integer], p: NDArray[np.float64] | None = None
+    ) -> NDArray[np.int64]:
+        """Draws some of `among[M]`, by the chances `p[M]` if given; or a few, with all whose `buffers[M]` are alike."""
+        if self._draw.random() >= _ALIKE:
+            return self._draw.choice(among, self._some(len(among)), replace=False, p=p)
+        drawn = self._draw.choice(len(among), self._some(min(len(among), _FEW)), replace=False, p=p)
+        kinds = self._alike[buffers]
+        return among[np.isin(kinds, kinds[drawn])]
 
     def _pick(self) -> int:
         """Returns a random buffer; those that move most bytes are more likely."""

@@ -24,6 +24,7 @@ from ..env.physics.objective import Judge
 from ..env.program.compiler_flags import CompilerOptions
 from ..env.program.mapping import Mapping
 from ..solvers.common.budget import PROCESSOR, WALL, Budget
+from ..solvers.common.exchange import Exchange
 from ..solvers.common.task import Task
 from ..solvers.order.solver import found_orders
 from .encoding import Codec, Encoding
@@ -39,6 +40,8 @@ _BATCHES = (3, 9)
 _DOUBT = 0.01
 # First and last temperature of the annealing, as shares of the latency.
 _HOT, _COLD = 1e-4, 1e-6
+# Shares of the annealing at which a process goes on from the best that any has found.
+_SHARED = (0.0, 0.4, 0.7, 0.9)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +82,7 @@ def translate(
     seed: int = 0,
     clock: Callable[[], float] = time.monotonic,
     decodes: int | None = None,
+    exchange: Exchange | None = None,
 ) -> list[Translation]:
     """Searches for the options that bring about most of the gain that a mapping promises.
 
@@ -89,11 +93,12 @@ def translate(
       seed: of the random moves.
       clock: returns seconds.
       decodes: limit of decodings; a search that this limit ends repeats exactly with its seed. None for no limit.
+      exchange: other processes that translate the same mapping with as much time; None if there are none.
 
     Returns:
       The best of each kind, best first, those with cycles in doubt later. The kind `default` is among them.
     """
-    return _Search(judge, mapping, clock() + seconds, seed, clock, decodes).run(seconds)
+    return _Search(judge, mapping, clock() + seconds, seed, clock, decodes, exchange).run(seconds)
 
 
 class _Tried(NamedTuple):
@@ -116,22 +121,25 @@ class _Search:
         seed: int,
         clock: Callable[[], float],
         decodes: int | None,
+        exchange: Exchange | None = None,
     ) -> None:
         self._judge, self._program, self._fast = judge, judge.program, mapping.access_fast
         self._until, self._clock, self._limit = until, clock, decodes
         self._seed, self._draw = seed, np.random.default_rng(seed)
         self._codec = Codec(judge, seed)
         self._wanted = Wanted(self._codec, mapping)
+        self._exchange = exchange
         self._decodes = 0
         self._kinds: dict[str, _Tried] = {}
 
     def run(self, seconds: float) -> list[Translation]:
         """Tries first encodings, then other orders, then anneals from the best; returns the best of each kind."""
+        begun = self._clock()
         self._try(self._codec.default())
         settings_until = self._until - (1.0 - _SETTINGS_END) * seconds
         settings_decodes = None if self._limit is None else int(_SETTINGS_END * self._limit)
         self._settings(lambda: self._over(settings_until, settings_decodes))
-        if not self._over(self._until, self._limit):
+        if not self._over(self._until, self._limit) and self._affords_orders(begun, seconds):
             self._search_orders(_ORDERS_END - _SETTINGS_END, seconds)
         self._anneal()
         return best_of_each_kind(
@@ -167,7 +175,8 @@ class _Search:
         return tried
 
     def _settings(self, over: Callable[[], bool]) -> None:
-        """Tries every order, with and without starts and keeps, and then the best of these first under all settings."""
+        """Tries every order, with and without starts and keeps, and then the best of these first under all settings, of
+        which several processes take turns."""
         likely, *others = self._wanted.settings()
         found = []
         for encoding in self._wanted.encodings(likely):
@@ -175,16 +184,25 @@ class _Search:
                 return
             found.append(self._try(encoding))
         found.sort(key=lambda tried: tried.score)
+        turn = itertools.cycle([True] if self._exchange is None else self._exchange.turns())
         for begin, end in itertools.pairwise((0, *_BATCHES, len(found))):
             for flags in others:
                 for tried in found[begin:end]:
                     if over():
                         return
+                    if not next(turn):
+                        continue
                     cross = tried.encoding.cross if flags.cross_program else ()
                     encoding = replace(tried.encoding, flags=flags, cross=cross)
                     if encoding.own_order:
                         encoding = replace(encoding, order=self._codec.decoder(flags).order())
                     self._try(encoding)
+
+    def _affords_orders(self, begun: float, seconds: float) -> bool:
+        """Returns whether the whole time allows more decodes than there are buffers to order; fewer are all needed for
+        moves towards the mapping."""
+        allowed: float = self._decodes * seconds / max(self._clock() - begun, 1e-9)
+        return (allowed if self._limit is None else self._limit) > np.count_nonzero(self._codec.major)
 
     def _search_orders(self, share: float, seconds: float) -> None:
         """Tries what `order-search` finds in a share of the search. It knows nothing of the mapping."""
@@ -202,12 +220,26 @@ class _Search:
         moves = Moves(self._codec, self._wanted, self._draw)
         begin, decoded = self._clock(), self._decodes
         current = min(self._kinds.values(), key=lambda tried: tried.score)
+        shared = [] if self._exchange is None else list(_SHARED)
         while not self._over(self._until, self._limit):
             passed = (self._clock() - begin) / max(self._until - begin, 1e-9)
             if self._limit is not None:
                 passed = max(passed, (self._decodes - decoded) / max(self._limit - decoded, 1))
+            if shared and passed >= shared[0]:
+                shared.pop(0)
+                current = self._best_of_all(current)
             temperature = _HOT * (_COLD / _HOT) ** passed * current.score[0]
             tried = self._try(moves.moved(current.encoding, current.mapping))
             worse = tried.score[0] - current.score[0]
             if tried.score <= current.score or 0.0 < worse < -temperature * math.log(1.0 - self._draw.random()):
                 current = tried
+
+    def _best_of_all(self, current: _Tried) -> _Tried:
+        """Shows the best to the other processes; returns the best of theirs if it is better, else `current`."""
+        assert self._exchange is not None
+        best = min(self._kinds.values(), key=lambda tried: tried.score)
+        self._exchange.offer(best.score[0], **best.encoding.arrays())
+        finds = self._exchange.finds()
+        if not finds or finds[0][0] >= best.score[0]:
+            return current
+        return self._try(Encoding.from_arrays(finds[0][1]))

@@ -13,6 +13,7 @@ from ..env.compiled.cache import keep_compiled_code_by_source
 from ..env.physics.objective import make_judge
 from ..env.program.mapping_file import read_mapping, write_mapping
 from ..env.program.program_file import read_program
+from ..solvers.common.exchange import Exchange
 from .translate import translate
 
 # Names of the files in FOLDER.
@@ -35,7 +36,8 @@ def run(folder: Path, number: int) -> None:
     program = read_program(folder / PROGRAM)
     judge = make_judge(program, request["objective"])
     mapping = read_mapping(folder / MAPPING, program)
-    found = translate(judge, mapping, request["until"] - time.time(), seed=request["seeds"][number])
+    seeds, exchange = request["seeds"], Exchange(folder, number, len(request["seeds"]))
+    found = translate(judge, mapping, request["until"] - time.time(), seed=seeds[number], exchange=exchange)
     listed = []
     for place, one in enumerate(found):
         write_mapping(one.mapping, program, found_file(folder, number, place))

@@ -1,4 +1,7 @@
-"""Translates a mapping in several processes at once, each with a seed of its own, and keeps the best of each kind."""
+"""Translates a mapping in several processes at once, each with a seed of its own, and keeps the best of each kind.
+
+They take turns at the settings of the flags, and go on from the best that any has found.
+"""
 
 import json
 import os
@@ -17,6 +20,7 @@ from ..env.program.mapping import Mapping
 from ..env.program.mapping_file import read_mapping, write_mapping
 from ..env.program.program import Program
 from ..env.program.program_file import write_program
+from ..solvers.common.exchange import Exchange
 from ..solvers.common.seeds import worker_seeds
 from . import translate_worker
 from .translate import Translation, best_of_each_kind, translate
@@ -54,7 +58,8 @@ def translate_with_workers(
         (folder / REQUEST).write_text(json.dumps(fields), encoding="utf-8")
         with _started(folder, range(1, workers)) as processes:
             until = time.monotonic() + seconds + _GRACE_S
-            lists = [translate(judge, mapping, seconds, seed=seed, clock=clock)]
+            exchange = Exchange(folder, 0, workers)
+            lists = [translate(judge, mapping, seconds, seed=seed, clock=clock, exchange=exchange)]
             for number, process in processes.items():
                 _wait(process, max(0.0, until - time.monotonic()), f"worker {number + 1} of {workers}")
                 lists.append(_read(folder, number, judge.program))

@@ -17,8 +17,8 @@ from .anneal import anneal
 from .beam import beam
 from .cem import cem
 from .common.budget import Budget, Progress
+from .common.exchange import Exchange
 from .common.fill import gather
-from .common.plan_exchange import PlanExchange
 from .common.task import Task
 from .greedy import greedy
 from .restarts import random_play, random_restarts
@@ -109,7 +109,7 @@ def solve(
     stop: Callable[[], bool] | None = None,
     repack: bool = False,
     solvers: Solvers = SOLVERS,
-    exchange: PlanExchange | None = None,
+    exchange: Exchange | None = None,
 ) -> Solution:
     """Maps a program with a solver. The best mapping so far is kept when the budget ends, on `stop` and on Ctrl-C.
 

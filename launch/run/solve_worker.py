@@ -34,7 +34,7 @@ def run(folder: Path, number: int) -> None:
     from ...env.program.mapping_file import write_mapping
     from ...env.program.program_file import read_program
     from ...solvers.common.budget import Budget, Status
-    from ...solvers.common.plan_exchange import PlanExchange
+    from ...solvers.common.exchange import Exchange
     from ...solvers.solve import SOLVERS, solve
     from .guided import learned_solvers
 
@@ -70,7 +70,7 @@ def run(folder: Path, number: int) -> None:
     budget = Budget(**request["budget"])
     # Which plans are there when depends on the clock: what has to repeat goes without.
     together = request["together"] and budget.seconds is not None
-    exchange = PlanExchange(folder, number, len(request["seeds"])) if together else None
+    exchange = Exchange(folder, number, len(request["seeds"])) if together else None
     solution = solve(
         program,
         request["solver"],

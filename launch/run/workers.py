@@ -1,7 +1,7 @@
 """Runs a solver in several processes at once, each with a seed of its own and the whole budget, and keeps the best.
 
 Each process reads the program from a file and writes its mapping to one. With a limit of seconds, solvers that race
-also show each other their best plans (`solvers/common/plan_exchange.py`). With a limit of games alone the processes
+also show each other their best plans (`solvers/common/exchange.py`). With a limit of games alone the processes
 share nothing, so results repeat however the machine divides its cores.
 """
 

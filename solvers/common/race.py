@@ -119,8 +119,8 @@ def _crossed(task: Task, walks: Sequence[Walker], best: int, begin: Callable[[Pl
     task.use(walk.plan_tables)
     plans = [other.best_plan for other in others]
     if task.exchange is not None:
-        task.exchange.offer(walk.best_plan, walk.best_s)
-        plans += task.exchange.plans()
+        task.exchange.offer(walk.best_s, plan=walk.best_plan)
+        plans += [find["plan"] for _, find in task.exchange.finds()]
     task.doing = f"crossing {1 + len(plans)} plans"
     plan, seconds = cross(task, walk.best_plan, walk.best_s, plans, min(1.0, task.spent + _CROSS_SHARE))
     return walk if task.done or not seconds < walk.best_s else begin(plan)

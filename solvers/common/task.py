@@ -19,8 +19,8 @@ from ...env.program.mapping import Mapping
 from ...env.program.program import Program
 from ...env.program.target import Target
 from .budget import CLOCKS, Budget, Progress, Status
+from .exchange import Exchange
 from .fill import fill
-from .plan_exchange import PlanExchange
 
 # At most a tenth of a second between looks at the clock, and a hundredth of a short budget.
 _SECONDS_PER_LOOK, _SHARE_PER_LOOK = 0.1, 0.01
@@ -85,7 +85,7 @@ class Task:
         progress: Progress | None = None,
         stop: Callable[[], bool] | None = None,
         game: MallocGame | None = None,
-        exchange: PlanExchange | None = None,
+        exchange: Exchange | None = None,
     ) -> None:
         """Starts the clock. `stop` may ask for an early end; `game` may bring rules of its own."""
         self._now = CLOCKS[budget.clock]

@@ -1,6 +1,7 @@
 """Encodings: what they are called, what they decode to, and what they are as options."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from mallocmuzero.env.program.compiler_flags import ORDER
 from mallocmuzero.env.program.mapping import CROSS_PROGRAM
 from mallocmuzero.env.program.program import OPERAND, Program
 from mallocmuzero.env.workloads import load
-from mallocmuzero.roundtrip.encoding import Codec
+from mallocmuzero.roundtrip.encoding import Codec, Encoding
 from mallocmuzero.roundtrip.options import KEEPS, order_option
 from mallocmuzero.solvers.order.individual import Flags, Individual
 
@@ -35,6 +36,20 @@ def test_the_parts_that_take_an_option_are_named() -> None:
     options = codec.options(everything)
     assert ORDER not in options  # a buffer that stays in HBM needs no place
     assert KEEPS in options
+
+
+def test_an_encoding_survives_as_arrays(tmp_path: Path) -> None:
+    codec = Codec(make_judge(load("tiny")), 0)
+    default = codec.default()
+    crossed = replace(default, own_order=False, flags=Flags(0.35, False, True, False, 2.0), cross=(3,))
+    for encoding in (default, replace(crossed, kept_buffers=~default.kept_buffers, starts=default.starts + 2)):
+        np.savez(tmp_path / "encoding.npz", **encoding.arrays())
+        with np.load(tmp_path / "encoding.npz") as arrays:
+            again = Encoding.from_arrays(dict(arrays))
+        assert (again.kind, again.flags, again.cross) == (encoding.kind, encoding.flags, encoding.cross)
+        assert again.own_order is encoding.own_order
+        for name in ("order", "starts", "kept_buffers", "kept_reads"):
+            assert np.array_equal(getattr(again, name), getattr(encoding, name))
 
 
 def test_a_kept_buffer_has_no_fast_access_and_a_kept_read_is_one_of_them() -> None:

@@ -1,5 +1,7 @@
 """Translating in several processes: the best of all is kept, and a worker that dies is an error."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,9 @@ from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.env.workloads import load
 from mallocmuzero.roundtrip import translate_workers
 from mallocmuzero.roundtrip.encoding import DEFAULT
+from mallocmuzero.roundtrip.translate import translate
 from mallocmuzero.roundtrip.translate_workers import translate_with_workers
+from mallocmuzero.solvers.common.exchange import Exchange
 from mallocmuzero.solvers.xla.decoder import Decoder
 
 
@@ -27,6 +31,19 @@ def test_the_best_of_all_workers_is_kept() -> None:
     for one in found:
         assert judge.judge(one.mapping) == pytest.approx(one.judged_s, rel=1e-12)
         assert not verify(tiny, tiny.target, one.mapping)
+
+
+def test_a_process_goes_on_from_the_best_that_any_has_found(tmp_path: Path) -> None:
+    program = load("alexnet-train-b128")
+    judge = make_judge(program)
+    assert program.production is not None
+    alone = translate(judge, program.production, np.inf, decodes=60)
+    long = translate(judge, program.production, np.inf, decodes=3000, exchange=Exchange(tmp_path, 1, 2))
+    assert long[0].score_s < alone[0].score_s
+    ((shown_s, _),) = Exchange(tmp_path, 0, 2).finds()
+    assert shown_s >= long[0].score_s
+    together = translate(judge, program.production, np.inf, decodes=60, exchange=Exchange(tmp_path, 0, 2))
+    assert together[0].score_s <= shown_s < alone[0].score_s
 
 
 def test_a_worker_that_dies_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

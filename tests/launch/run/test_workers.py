@@ -20,7 +20,7 @@ from mallocmuzero.launch.run.solve_worker import PROGRAM as PROGRAM_FILE
 from mallocmuzero.launch.run.solve_worker import REQUEST, RESULT
 from mallocmuzero.launch.run.workers import Request, solve_with_workers
 from mallocmuzero.solvers.common.budget import Budget, Status
-from mallocmuzero.solvers.common.plan_exchange import PlanExchange
+from mallocmuzero.solvers.common.exchange import Exchange
 from mallocmuzero.solvers.common.seeds import worker_seeds
 from mallocmuzero.solvers.solve import solve
 
@@ -62,7 +62,7 @@ def test_workers_show_their_plans_where_they_need_not_repeat(
         assert process.stdout is not None
         results = [json.loads(line) for line in process.stdout]
     assert RESULT in results[-1]
-    assert [plan.shape for plan in PlanExchange(tmp_path, 1, 2).plans()] == [(program.num_accesses,)] * shown
+    assert [find["plan"].shape for _, find in Exchange(tmp_path, 1, 2).finds()] == [(program.num_accesses,)] * shown
 
 
 def test_a_stop_keeps_the_best_mapping_and_progress_sums_the_workers() -> None:

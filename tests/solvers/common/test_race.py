@@ -8,7 +8,7 @@ from guided_cases import make_task, plan_of
 from mallocmuzero.env.game.moves import COPY, DROP
 from mallocmuzero.env.game.plan import Plan
 from mallocmuzero.solvers.anneal import SEARCH
-from mallocmuzero.solvers.common.plan_exchange import PlanExchange
+from mallocmuzero.solvers.common.exchange import Exchange
 from mallocmuzero.solvers.common.race import Cooling, race
 from mallocmuzero.solvers.common.task import Task
 from mallocmuzero.solvers.common.walk import Walk
@@ -28,7 +28,7 @@ class Counted(Walk):
         super().step(games, temperature)
 
 
-def raced(games: int, walks: int, exchange: PlanExchange | None = None) -> tuple[Task, list[Counted]]:
+def raced(games: int, walks: int, exchange: Exchange | None = None) -> tuple[Task, list[Counted]]:
     task, begun = make_task(games, PROGRAM), []
     task.exchange = exchange
 
@@ -76,9 +76,9 @@ def test_what_another_process_has_found_is_taken_over_and_what_is_found_is_shown
     found, _ = raced(12000, 4)
     assert found.best_plan is not None
     assert found.best_s < alone.best_s
-    mine, other = (PlanExchange(tmp_path, number, 2) for number in range(2))
-    other.offer(found.best_plan, found.best_s)
+    mine, other = (Exchange(tmp_path, number, 2) for number in range(2))
+    other.offer(found.best_s, plan=found.best_plan)
     together, _ = raced(300, 2, mine)
     assert together.best_s < alone.best_s
-    (shown,) = other.plans()
-    assert make_task(1, PROGRAM).play(shown) >= together.best_s
+    ((_, shown),) = other.finds()
+    assert make_task(1, PROGRAM).play(shown["plan"]) >= together.best_s
