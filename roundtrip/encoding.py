@@ -14,6 +14,7 @@ from ..env.program.program import OPERAND, RESULT, Program
 from ..solvers.common.budget import Budget
 from ..solvers.common.task import Task
 from ..solvers.order.individual import Evaluator, Flags, Individual
+from ..solvers.xla.typical_size import fitted_typical_bytes
 from .options import flag_options, keep_option, order_option, prefetch_option
 
 # The kind without options.
@@ -91,7 +92,8 @@ class Codec:
     def __init__(self, judge: Judge, seed: int) -> None:
         """Prepares the judge's program."""
         self.program = program = judge.program
-        evaluator = Evaluator(Task(program, judge.target, judge.objective, Budget(None, 0), seed))
+        task = Task(program, judge.target, judge.objective, Budget(None, 0), seed)
+        evaluator = Evaluator(task, fitted_typical_bytes(program, judge.target))
         self.decoder = evaluator.decoder
         self.major: NDArray[np.bool_] = np.zeros(program.num_buffers, bool)
         self.major[evaluator.major] = True

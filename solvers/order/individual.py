@@ -67,9 +67,9 @@ class Evaluator:
       uses: for each buffer the accesses that read it.
     """
 
-    def __init__(self, task: Task) -> None:
-        """Ranks the buffers of the task's program; decodes nothing yet."""
-        self._task = task
+    def __init__(self, task: Task, typical_bytes: int | None = None) -> None:
+        """Ranks the buffers of the task's program; decodes nothing yet. `typical_bytes`: see `Options`."""
+        self._task, self._typical_bytes = task, typical_bytes
         self._judge = task.game.judge
         self._decoders: dict[Flags, Decoder] = {}
         self._before: list[Best] = []  # the best before each offer not verified yet
@@ -106,6 +106,7 @@ class Evaluator:
                 cross_program=options.cross_program if flags.cross_program else 0,
                 max_slices=options.max_slices if flags.slices else 1,
                 preferred_overlap=options.preferred_overlap * flags.overlap,
+                typical_bytes=self._typical_bytes,
             )
             self._decoders[flags] = Decoder(self._judge.program, self._judge.target, options)
         return self._decoders[flags]

@@ -1,0 +1,48 @@
+"""The typical size of a program, found by the compiler's own mapping.
+
+XLA picks the starts of all copies by the seconds that a buffer of one typical size takes (`module_facts.py`). Its log
+names that size, a program file does not. The right size is the one with which our copy of the algorithm makes the
+copies that the compiler made.
+"""
+
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from ...env.program.mapping import Mapping
+from ...env.program.program import Program
+from ...env.program.target import Target
+from .decoder import Decoder
+from .module_facts import LOGGED, typical_bytes
+from .options import KEPT, production
+
+# Sizes that are tried, at most: those of accesses, evenly by their number. Smaller ones are never typical.
+_TRIED, _SMALLEST = 24, 0.3
+
+
+@lru_cache(maxsize=KEPT)
+def fitted_typical_bytes(program: Program, target: Target) -> int:
+    """Returns the logged typical size; else the one that explains most of the compiler's copies; else a guess.
+
+    It decodes the program some twenty times.
+    """
+    guess = typical_bytes(program)
+    if program.sha256[:12] in LOGGED or program.production is None or not len(program.production.copies):
+        return guess
+    sizes = program.access_bytes[program.fast_allowed[program.access_buffer]]
+    tried = np.unique(np.quantile(sizes, np.linspace(_SMALLEST, 1.0, _TRIED), method="nearest").astype(np.int64))
+    made = _copies(program.production)
+    best, best_share = guess, -1.0
+    for size in (guess, *tried[tried > 0].tolist()):
+        options = replace(production(target), typical_bytes=size)
+        found = _copies(Decoder(program, target, options).decode())
+        share = len(found & made) / max(1, len(found | made))
+        if share > best_share:
+            best, best_share = int(size), share
+    return best
+
+
+def _copies(mapping: Mapping) -> set[tuple[int, ...]]:
+    """Returns buffer, direction, start and end of each copy."""
+    return set(map(tuple, mapping.copies[:, :4].tolist()))
