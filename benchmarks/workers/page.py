@@ -17,7 +17,7 @@ from .measure import RESULTS, key_of
 PAGE = ROOT / "docs" / "results" / "workers.md"
 MAKER = "benchmarks/workers/page.py"
 # The tables of the page, by their number of workers.
-TABLES = {"two": 2, "sixteen": 16}
+TABLES = {"sixteen": 16}
 # A number of workers, and whether they work together.
 Way = tuple[int, bool]
 

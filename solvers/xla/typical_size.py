@@ -1,8 +1,8 @@
 """The typical size of a program, found by the compiler's own mapping.
 
 XLA picks the starts of all copies by the seconds that a buffer of one typical size takes (`module_facts.py`). Its log
-names that size, a program file does not. The right size is the one with which our copy of the algorithm makes the
-copies that the compiler made.
+names that size, a program file does not. With the right size our copy of the algorithm makes the copies that the
+compiler made.
 """
 
 from dataclasses import replace
@@ -23,23 +23,26 @@ _TRIED, _SMALLEST = 24, 0.3
 
 @lru_cache(maxsize=KEPT)
 def fitted_typical_bytes(program: Program, target: Target) -> int:
-    """Returns the logged typical size; else the one that explains most of the compiler's copies; else a guess.
+    """Returns the logged typical size; else the one that explains most of the compiler's mapping; else a guess.
 
-    It decodes the program some twenty times.
+    What counts is the share of the copies that both have, plus the share of the bytes that both serve from the same
+    memory. It decodes the program some twenty times.
     """
     guess = typical_bytes(program)
     if program.sha256[:12] in LOGGED or program.production is None or not len(program.production.copies):
         return guess
     sizes = program.access_bytes[program.fast_allowed[program.access_buffer]]
     tried = np.unique(np.quantile(sizes, np.linspace(_SMALLEST, 1.0, _TRIED), method="nearest").astype(np.int64))
-    made = _copies(program.production)
-    best, best_share = guess, -1.0
+    made, moved = _copies(program.production), program.access_bytes
+    best, best_score = guess, -1.0
     for size in (guess, *tried[tried > 0].tolist()):
         options = replace(production(target), typical_bytes=size)
-        found = _copies(Decoder(program, target, options).decode())
-        share = len(found & made) / max(1, len(found | made))
-        if share > best_share:
-            best, best_share = int(size), share
+        mapping = Decoder(program, target, options).decode()
+        found = _copies(mapping)
+        alike = mapping.access_fast == program.production.access_fast
+        score = len(found & made) / max(1, len(found | made)) + moved[alike].sum() / moved.sum()
+        if score > best_score:
+            best, best_score = int(size), float(score)
     return best
 
 
