@@ -10,8 +10,6 @@ best of several seeds is kept. Seconds are wall time. A record that is there is 
 
 import argparse
 import os
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from mallocmuzero.env import workloads
@@ -26,29 +24,17 @@ from ..common.job_pool import one_thread
 from ..common.json_lines import ROOT, Record, append, keyed_by, read_runs
 from ..common.versions import GUIDED as SUBJECT
 from ..common.versions import versions_of
-from ..solvers.references import is_contended
+from ..solvers.references import is_contended, programs_of
 
 RESULTS = ROOT / "docs" / "results" / "workers.jsonl"
 key_of = keyed_by("program", "objective", "workers", "together", "seconds", "seed", "versions", "machine")
-CONTENDED = "contended"
-
-
-def named(names: list[str]) -> Iterator[str]:
-    """Yields programs; a split stands for its programs, `contended` for those on which the bound leaves 1 %."""
-    for name in names:
-        if name in workloads.SPLITS:
-            yield from workloads.names_of(name)
-        elif name == CONTENDED:
-            yield from (each for each in workloads.names() if is_contended(load(each)))
-        else:
-            yield name
 
 
 def main() -> None:
     """Measures what is missing."""
     one_thread()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--programs", nargs="+", default=[CONTENDED])
+    parser.add_argument("--programs", nargs="+", default=["contended"])
     parser.add_argument("--workers", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--seeds", type=int, default=1)
@@ -61,7 +47,7 @@ def main() -> None:
         raise SystemExit(f"--workers {max(arguments.workers)} need as many cores, and here are {cores}")
     warm_up({**SOLVERS, **learned_solvers()}[GUIDED])
     done = {key for key, _ in read_runs([arguments.results], key_of)}
-    for name in named(arguments.programs):
+    for name in programs_of(arguments.programs, lambda name: is_contended(load(name))):
         program = load(name)
         judge = make_judge(program, arguments.objective)
         for seed in range(arguments.seeds):
@@ -79,8 +65,9 @@ def main() -> None:
                     }
                     if key_of(record) in done:
                         continue
-                    budget = replace(Budget(), seconds=arguments.seconds)
-                    request = Request(GUIDED, judge.objective, budget, seed, None, None, True, together)
+                    request = Request(
+                        GUIDED, judge.objective, Budget(arguments.seconds), seed, None, None, True, together
+                    )
                     solution = solve_with_workers(program, request, workers)
                     record |= {
                         "judged_s": solution.judged_s,
