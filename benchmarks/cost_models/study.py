@@ -83,7 +83,7 @@ def study(program: Program) -> Study:
     least[replaced[replaced >= 0]] = 0.0
     clock = program.target.clock_hz
     msa, cycles = access_benefits(program)
-    may = program.fast_allowed[program.access_buffer]
+    may = program.access_allowed
     buffers = [np.bincount(program.access_buffer, weights=b, minlength=program.num_buffers) for b in (msa, cycles)]
     somewhere = program.fast_allowed & ((buffers[0] > 0) | (buffers[1] != 0))
     against = msa[may & (cycles < -NOTHING * np.abs(cycles).max(initial=0.0))]

@@ -30,7 +30,7 @@ from ..policy.problems import problems
 from .ranking import Outcomes
 
 RESULTS = ROOT / "docs" / "results" / "learning.jsonl"
-key_of = keyed_by("program", "share", "objective", "count", "seed", "placebo", "policy", "versions")
+key_of = keyed_by("program", "program_sha256", "share", "objective", "count", "seed", "placebo", "policy", "versions")
 _NAME = re.compile(r"(\d+)-(\d+)\.policy")
 _RANKING_S = 600.0
 
@@ -75,6 +75,7 @@ def main() -> None:
             for placebo, score in players(path, seed, count == most):
                 record: Record = {
                     **problem._asdict(),
+                    "program_sha256": problem.program_sha256,
                     "count": count,
                     "seed": seed,
                     "placebo": placebo,

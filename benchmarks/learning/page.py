@@ -15,8 +15,7 @@ from mallocmuzero.env import workloads
 from ..common.json_lines import ROOT, Record
 from ..common.marked_page import below_each_other, fill_marks
 from ..common.page_command import write_page
-from ..common.versions import is_current
-from ..policy.page import interval
+from ..policy.page import interval, is_of_today
 from .measure import RESULTS, key_of
 
 PAGE = ROOT / "docs" / "results" / "learning.md"
@@ -86,7 +85,7 @@ def _mean_log(runs: Sequence[Record]) -> float:
 
 def render(page: str, records: Sequence[Record], path: Path = PAGE) -> str:
     """Returns the page with its table made from the present version's records."""
-    current = [record for record in records if is_current(record)]
+    current = [record for record in records if is_of_today(record)]
     tables = (table(current, objective) for objective in ("msa", "robust"))
     lines = below_each_other(tables, "No runs of the present version yet.")
     return fill_marks(page, [("programs", lines)], MAKER, path)

@@ -24,7 +24,9 @@ from .players import instant_players, timed_players
 from .problems import Problem, long_problems, problems
 
 RESULTS = ROOT / "docs" / "results" / "policy.jsonl"
-key_of = keyed_by("program", "share", "times", "objective", "seconds", "player", "seed", "policy", "versions")
+key_of = keyed_by(
+    "program", "program_sha256", "share", "times", "objective", "seconds", "player", "seed", "policy", "versions"
+)
 # Far more than any player that ends by itself takes.
 _UNLIMITED_S = 600.0
 
@@ -95,6 +97,7 @@ def main() -> None:
                         continue
                     record: Record = {
                         **problem._asdict(),
+                        "program_sha256": problem.program_sha256,
                         "seconds": seconds,
                         "player": name,
                         "seed": seed,

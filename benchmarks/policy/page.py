@@ -70,6 +70,11 @@ def problem_of(record: Record) -> Problem:
     return Problem(record["program"], record["share"], record["times"], record["objective"])
 
 
+def is_of_today(record: Record) -> bool:
+    """Returns whether a record is of the present versions, and of the program that is committed."""
+    return is_current(record) and record["program_sha256"] == problem_of(record).program_sha256
+
+
 def by_problem(records: Sequence[Record]) -> dict[Problem, dict[str, list[Record]]]:
     """Returns the records by problem and player."""
     found: dict[Problem, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
@@ -185,7 +190,7 @@ def table(records: Sequence[Record], seconds: float, objective: str, kind: str) 
 def render(page: str, records: Sequence[Record]) -> str:
     """Returns the page with its tables made from the present version's records of the shipped policy."""
     shipped = fingerprint(None)
-    current = [record for record in records if is_current(record) and record["policy"] == shipped]
+    current = [record for record in records if is_of_today(record) and record["policy"] == shipped]
     tables = []
     for name, seconds, kind in _TABLES:
         made = (table(current, seconds, objective, kind) for objective in ("msa", "robust"))

@@ -26,6 +26,11 @@ class Problem(NamedTuple):
         share = "" if self.share == 1.0 else f"@{self.share:g}"
         return f"{self.program}{share}" + ("" if self.times == 1 else f" x{self.times}")
 
+    @property
+    def program_sha256(self) -> str:
+        """The first digits of the committed program's hash: what was measured of an earlier one does not count."""
+        return workloads.workload(self.program).sha256[:12]
+
     @lru_cache(maxsize=2)  # noqa: B019 - problems are few, and live as long as the process
     def load(self) -> Program:
         """Returns the program; the last ones are kept, since several players play them in turn."""

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from ..common.json_lines import ROOT, Record
 from ..common.marked_page import below_each_other, fill_marks
 from ..common.page_command import write_page
-from ..common.versions import is_current
 from .measure import fingerprint, key_of
-from .page import PAGE, compare, problem_of, with_room
+from .page import PAGE, compare, is_of_today, problem_of, with_room
 from .players import TRAINED
 
 RESULTS = ROOT / "docs" / "results" / "training-seeds.jsonl"
@@ -59,7 +58,7 @@ def table(records: Sequence[Record], objective: str) -> list[str]:
 
 def render(page: str, records: Sequence[Record]) -> str:
     """Returns the page with its table made from the present version's records."""
-    current = [record for record in records if is_current(record)]
+    current = [record for record in records if is_of_today(record)]
     tables = (table(current, objective) for objective in ("msa", "robust"))
     lines = below_each_other(tables, "No runs of the present version yet.")
     return fill_marks(page, [("training seeds", lines)], MAKER, PAGE)

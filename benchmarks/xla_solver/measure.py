@@ -109,12 +109,12 @@ def summary(title: str, rows: list[dict[str, object]]) -> str:
     """Returns the summary of some rows in one line."""
     off = {m: [abs(float(row[m])) for row in rows if m in row] for m in ("msa", "cycles")}  # type: ignore[arg-type]
     same = sum(row["stays"] == 1.0 for row in rows)
+    cycles = f"; in `cycles` {100 * fmean(off['cycles']):.2f} % in the mean" if off["cycles"] else ""
     return (
         f"{title}: {len(rows)} programs; bytes alike {100 * fmean(float(r['bytes']) for r in rows):.2f} %, "  # type: ignore[arg-type]
         f"uses {100 * fmean(float(r['uses']) for r in rows):.2f} %; all stays the same in {same}; "  # type: ignore[arg-type]
         f"|latency difference| under `msa` {100 * fmean(off['msa']):.2f} % in the mean, "
-        f"{100 * median(off['msa']):.2f} % in the median, {100 * max(off['msa']):.2f} % at most; "
-        f"in `cycles` {100 * fmean(off['cycles']):.2f} % in the mean."
+        f"{100 * median(off['msa']):.2f} % in the median, {100 * max(off['msa']):.2f} % at most{cycles}."
     )
 
 

@@ -81,7 +81,7 @@ class BufferPlanner:
                         plan.copies.append([PREFETCH, start, t, earliest])
                 if not wanted and in_hbm is None:  # a write-back must have come before
                     assert stay is not None
-                    if touch.writes:
+                    if touch.writes and touch.may_be_fast:
                         wanted = True  # in place, and no other memory holds the value
                     else:
                         in_hbm = self._write_back(buffer, plan, stay, written, t, self._stretches.get((buffer, t)))
@@ -111,7 +111,7 @@ class BufferPlanner:
                     return None
                 stretch = self._stretches.get((buffer, touch.instruction))
                 if touch.instruction not in fast:
-                    return None if touch.writes else touch.instruction
+                    return None if touch.writes and touch.may_be_fast else touch.instruction
                 if stretch is not None and self._at(stretch.kept) < 0.5:
                     start = self._issue(buffer, touch.instruction, stretch)
                     return start if start > t else None

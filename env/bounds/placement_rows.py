@@ -134,7 +134,7 @@ class _Builder:
         read_by: list[int] = []  # replaceable instructions that read the value
         for touch in history:
             t = touch.instruction
-            column = linear.column(0, 1, integer=True)
+            column = linear.column(0, float(touch.may_be_fast), integer=True)
             self._placement.fast[t, buffer] = column
             here = Expression.of(column)
             instead = Expression.of(self._placement.replaced[t]) if t in self._pairs else nothing

@@ -222,7 +222,7 @@ def least_latency(program: Program, target: Target, model: str, runs: NDArray[np
     if model == CYCLES:
         run_s = least_cycles(program) * cycle_s(program, target)
     else:
-        run_s, _ = instruction_times(program, target, program.fast_allowed[program.access_buffer], model)
+        run_s, _ = instruction_times(program, target, program.access_allowed, model)
     return float((run_s * runs) @ program.weight)
 
 

@@ -18,6 +18,7 @@ class Touch:
       buffer, instruction: the buffer and the instruction.
       reads, writes: the instruction has it as an operand, as a result.
       accesses: numbers of the accesses.
+      may_be_fast: fast memory can serve them.
     """
 
     buffer: int
@@ -25,6 +26,7 @@ class Touch:
     reads: bool
     writes: bool
     accesses: tuple[int, ...]
+    may_be_fast: bool
 
 
 def touches(program: Program) -> list[list[Touch]]:
@@ -33,7 +35,7 @@ def touches(program: Program) -> list[list[Touch]]:
     columns = (program.access_instruction, program.access_buffer)
     for access, (t, buffer) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
         grouped[buffer].setdefault(t, []).append(access)
-    kind = program.access_kind.tolist()
+    kind, allowed = program.access_kind.tolist(), program.access_allowed.tolist()
     return [
         [
             Touch(
@@ -42,6 +44,7 @@ def touches(program: Program) -> list[list[Touch]]:
                 any(kind[a] == OPERAND for a in accesses),
                 any(kind[a] != OPERAND for a in accesses),
                 tuple(accesses),
+                all(allowed[a] for a in accesses),
             )
             for t, accesses in sorted(by_instruction.items())
         ]

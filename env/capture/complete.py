@@ -1,9 +1,11 @@
-"""Completes the program files of earlier captures: adds the lowered module, and which copies keep their layout."""
+"""Completes the program files of earlier captures: the module, kept layouts, results that always go to HBM."""
 
 from dataclasses import replace
 from pathlib import Path
 
 from ..errors import FormatError, UserError
+from ..program.mapping import Mapping
+from ..program.program import Program
 from ..program.program_file import read_module, read_program, write_program
 from ..verifier.verify import verify
 from .assemble import Assembly, same_problem
@@ -12,10 +14,21 @@ from .compiler import ASSIGNMENT, LOWERING, Compiler
 from .worker import MODULE_FILE
 
 
-def complete(path: Path, function: str, topology: str, python: Path, working_folder: Path | None = None) -> list[str]:
-    """Adds what a program file of an earlier capture lacks: the lowered module, and which copies keep their layout.
+def complete(
+    path: Path,
+    function: str,
+    topology: str,
+    python: Path,
+    working_folder: Path | None = None,
+    *,
+    with_module: bool = True,
+) -> list[str]:
+    """Adds what a program file of an earlier capture lacks.
 
-    The module is compiled until memory is assigned, and must give the file's program. Nothing else of the file changes.
+    That is the lowered module, which copies keep their layout, and which results always go to HBM. The module is
+    compiled until memory is assigned, and must give the file's program. Nothing else of the file changes. If there are
+    results that always go to HBM, the program is another problem than before: it has another hash, which its mappings
+    carry too.
 
     Args:
       path: the program file.
@@ -23,13 +36,14 @@ def complete(path: Path, function: str, topology: str, python: Path, working_fol
       topology: the topology that it was compiled for.
       python: interpreter with jax, libtpu and, unless the file has the module, the packages that the function needs.
       working_folder: searched first for the function's module; None for the current folder.
+      with_module: add the module where it is missing.
 
     Returns:
       The additions, in words; empty if the file lacks nothing.
 
     Raises:
       UserError: the function cannot be traced or compiled, compiles to another program, its module is too large, or a
-        mapping in the file replaces a copy that does not keep its layout.
+        mapping in the file breaks a rule that it adds.
       FormatError: the file is no program file, or capture does not understand the compiler's output.
     """
     program = read_program(path)
@@ -37,11 +51,14 @@ def complete(path: Path, function: str, topology: str, python: Path, working_fol
         module = read_module(path)
     except FormatError:  # The message recommends this function: a damaged module is made anew.
         module = None
-    added = [] if module is not None else ["the lowered module"]
+    added = [] if module is not None or not with_module else ["the lowered module"]
     if program.keeps_layout is None:
         added.append("which copies keep their layout")
+    if program.hbm_results is None:
+        added.append("which results always go to HBM")
     if not added:
         return added
+    given_module = module
     given = program.provenance.get("compiler_options") or {}
     options = {key: str(value) for key, value in given.items()} if isinstance(given, dict) else {}
     with work_folder(None) as folder:
@@ -64,9 +81,19 @@ def complete(path: Path, function: str, topology: str, python: Path, working_fol
             f"{path}: {function} compiles to another program (other code, other versions of jax or libtpu); "
             "capture it again"
         )
-    program = replace(program, keeps_layout=compiled.keeps_layout)
+    program = _with_mappings(replace(program, keeps_layout=compiled.keeps_layout, hbm_results=compiled.hbm_results))
     for mapping in (program.production, *(variant.mapping for variant in program.variants)):
         if mapping is not None and verify(program, program.target, mapping):
-            raise UserError(f"{path}: holds a mapping that replaces what does not keep its layout; capture it again")
-    write_program(program, path, module)
+            raise UserError(f"{path}: holds a mapping that breaks a rule which was not known; capture it again")
+    write_program(program, path, module if with_module else given_module)
     return added
+
+
+def _with_mappings(program: Program) -> Program:
+    """Returns a program whose mappings are of its own problem, which has changed."""
+
+    def own(mapping: Mapping | None) -> Mapping | None:
+        return None if mapping is None else replace(mapping, program_sha256=program.sha256)
+
+    variants = tuple(replace(variant, mapping=own(variant.mapping)) for variant in program.variants)
+    return replace(program, production=own(program.production), variants=variants)

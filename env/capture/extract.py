@@ -264,6 +264,7 @@ class _Builder:
             fast_allowed=np.array(self.allowed, bool),
             keeps_layout=np.array([self._keeps_layout(name) for name in self.names], bool),
             held_since=self._held_since(),
+            hbm_results=self._hbm_results(),
             **names,
         )
         return Extraction(
@@ -283,6 +284,14 @@ class _Builder:
         since = np.full(len(self.accesses), -1, np.int32)
         since[list(self.held_since)] = list(self.held_since.values())
         return since
+
+    def _hbm_results(self) -> NDArray[np.bool_]:
+        written = np.zeros(len(self.accesses), bool)
+        for position in self.log.written_to_hbm & self.result_of.keys():
+            access = self.result_of[position]
+            _, buffer, kind, *_ = self.accesses[access]
+            written[access] = kind == RESULT and self.allowed[buffer]
+        return written
 
     def _kernels(self) -> Iterator[tuple[int, bool]]:
         for index, name in enumerate(self.names):

@@ -54,6 +54,7 @@ class CompilerLog:
       operand_bytes, output_bytes: bytes that an instruction accesses of one array.
       buffer_size: bytes of the values that MSA may place.
       scoped: bytes of fast memory that an instruction reserves for itself, by time.
+      written_to_hbm: values that their instruction always writes to HBM.
       skipped: reason by value that MSA does not place.
       alias_groups: values that MSA placed as one.
       allocations: in the order of the log.
@@ -73,6 +74,7 @@ class CompilerLog:
     output_bytes: dict[Position, float] = field(default_factory=dict)
     buffer_size: dict[Position, int] = field(default_factory=dict)
     scoped: dict[int, int] = field(default_factory=dict)
+    written_to_hbm: set[Position] = field(default_factory=set)
     skipped: dict[Position, str] = field(default_factory=dict)
     alias_groups: list[set[Position]] = field(default_factory=list)
     allocations: list[Allocation] = field(default_factory=list)
@@ -181,6 +183,10 @@ class _Reader:
             self._joint = self._list = []
         elif text.startswith("Joint-processed allocation values"):
             self._group = self._list = []
+        elif text.startswith("Adding required assignment: <") and text.endswith(" at def"):
+            position = _position(text)
+            if position:
+                log.written_to_hbm.add(position)
         elif text.startswith("Skip <"):
             position = _position(text)
             if position:

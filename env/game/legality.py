@@ -35,6 +35,7 @@ def legal_moves(tables: Tables, state: State, options: Options, named: int, any_
     tied_to = tables.access[access].tied_to
     resident = state.buffer[owner].resident == 1
     legal = options.legal
+    in_hbm = tables.access[access].in_hbm == 1
     legal[:] = 0
     options.offset = -1
     options.cross_offset = -1
@@ -45,19 +46,19 @@ def legal_moves(tables: Tables, state: State, options: Options, named: int, any_
         if tied_to >= 0:
             legal[NO_COPY if state.access_fast[tied_to] else DROP] = True
         else:
-            legal[NO_COPY] = resident
+            legal[NO_COPY] = resident and not in_hbm
             legal[DROP] = state.buffer[owner].valid <= t
             if resident:
-                if not legal[DROP] and tables.buffer[owner].trivial == 0:
+                if not legal[DROP] and (in_hbm or tables.buffer[owner].trivial == 0):
                     wait = seconds_until_out(tables, state, owner, t)
                     if wait < np.inf:
                         legal[DROP] = True
                         options.stall_s = wait
-                legal[COPY] = tables.access[access].carried == READ_LATER
+                legal[COPY] = tables.access[access].carried == READ_LATER and not in_hbm
                 beside = tables.access[access].beside
                 if beside >= 0 and state.access_fast[beside]:
                     legal[DROP] = False  # a running collective reads it there
-            elif tables.buffer[owner].played and legal[DROP]:
+            elif tables.buffer[owner].played and legal[DROP] and not in_hbm:
                 gain = np.inf if any_wait else tables.rates.patience * tables.access[access].ahead
                 legal[COPY] = _plan_prefetch(tables, state, options, named, gain, access)
                 if tables.buffer[owner].cross and state.now.cross < 0 and state.buffer[owner].touched < 0:
@@ -67,15 +68,17 @@ def legal_moves(tables: Tables, state: State, options: Options, named: int, any_
         legal[DROP] = True  # written in place over an operand that was read from HBM, or carried in HBM
     else:
         legal[DROP] = tied_to < 0
-        if tables.buffer[owner].played:
+        if tables.buffer[owner].played and not in_hbm:
             fits = resident
             if not fits:
                 gain = np.inf if any_wait else tables.rates.patience * tables.access[access].ahead
                 fits = _plan_result(tables, state, options, named, gain, access)
             following = tables.access[access].next
             again = following >= 0 and tables.access[following].instruction == t
-            # The last result of an output must reach HBM; a result that is overwritten within its instruction need not.
+            # The last result of an output must reach HBM, as must one that is read there whatever the plan; a result
+            # that is overwritten within its instruction need not.
             must_reach = tables.buffer[owner].is_output and access == tables.buffer[owner].last_result
+            must_reach = must_reach or tables.access[access].needed == 1
             wanted = must_reach or (following >= 0 and tables.access[following].kind == OPERAND)
             legal[NO_COPY] = fits and not must_reach
             legal[COPY] = fits and wanted and not again and tables.instruction[t].writes_back

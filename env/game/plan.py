@@ -68,6 +68,7 @@ def choose(tables: Tables, state: State, options: Options, preference: int) -> i
         resident = state.buffer[owner].resident == 1
         readable = state.buffer[owner].valid <= tables.access[access].instruction
         leaves = preference == DROP or (preference == NO_COPY and not resident)
+        leaves = leaves or tables.access[access].in_hbm == 1
         beside = tables.access[access].beside
         if free and beside >= 0 and state.access_fast[beside]:
             return NO_COPY  # a running collective reads it there

@@ -30,7 +30,10 @@ def _record(whole: str, real: str = "") -> np.dtype[np.void]:
 # alone        the same without collectives
 # beside       the access with which a running collective has taken hold of its buffer to read it, or -1
 # carried      0, or of a loop that also writes the buffer: CARRIED; READ_LATER if its value is read after the loop;
-#              WRITTEN_OUT if its value must reach HBM
+#              WRITTEN_OUT if its value must reach HBM, for the program's end or for an access that is `in_hbm`
+# in_hbm       it is served from HBM whatever the plan: its instruction always writes the buffer there, or one of the
+#              accesses that `tied_to` ties together is of such an instruction
+# needed       HBM must hold the value after it before the next result, since an access on the way reads it there
 # hint         the offset to take where it is free, or -1
 # since        the hinted `start` of its prefetch, or NEVER
 # out          the hinted due instruction of the write-back that follows it, or NEVER
@@ -40,7 +43,7 @@ def _record(whole: str, real: str = "") -> np.dtype[np.void]:
 # saving_s     seconds saved by the completion of the cycle table
 # once         executions of its prefetch per execution of its instruction: 1, or less if it runs before a loop
 ACCESS = _record(
-    "buffer kind instruction next tied_to beside key due earliest until alone carried hint since out",
+    "buffer kind instruction next tied_to beside key due earliest until alone carried in_hbm needed hint since out",
     "bytes benefit ahead saving_s once",
 )
 HINTS = "hint", "since", "out"

@@ -154,12 +154,18 @@ def _build(program: Program, target: Target, clock: Clock, max_window: int, triv
     access["carried"] = carried
     first_access = _chain(program, held_over, access, buffer)
     beside = _hold(program, access)
+    _bar(program, access)
+    stays = access["in_hbm"] == 1
+    access["benefit"][stays] = largest[stays] = 0.0
+    _look_ahead(access)
 
     _mark_read_later(program, access, buffer, instruction)
     reserved = target.align(int(program.reserved.max(initial=0)))
     free = target.fast_bytes - reserved
     used = buffer["last"] >= 0
-    buffer["played"] = program.fast_allowed & used & (program.size > 0) & (buffer["aligned"] <= free)
+    may = np.zeros(buffers, bool)
+    may[program.access_buffer[~stays]] = True
+    buffer["played"] = program.fast_allowed & used & may & (program.size > 0) & (buffer["aligned"] <= free)
     live = np.zeros(steps + 1)
     played = np.flatnonzero(buffer["played"])
     np.add.at(live, access["due"][first_access[played]], buffer["aligned"][played])
@@ -348,14 +354,34 @@ def _chain(
             elif since[index] >= 0:
                 tied[index] = since[index] if tied[since[index]] < 0 else tied[since[index]]
         last[owner] = index
-    ahead: list[float] = access["benefit"].tolist()
-    for index in range(accesses - 1, -1, -1):
-        if following[index] >= 0:
-            ahead[index] += ahead[following[index]]
-    access["next"], access["tied_to"], access["ahead"], buffer["last"] = following, tied, ahead, last
+    access["next"], access["tied_to"], buffer["last"] = following, tied, last
     results = np.flatnonzero(program.access_kind == RESULT)
     buffer["last_result"][program.access_buffer[results]] = results  # the last one stands
     return np.array(first, np.int64)
+
+
+def _look_ahead(access: Rows) -> None:
+    ahead: list[float] = access["benefit"].tolist()
+    following = access["next"].tolist()
+    for index in range(len(ahead) - 1, -1, -1):
+        if following[index] >= 0:
+            ahead[index] += ahead[following[index]]
+    access["ahead"] = ahead
+
+
+def _bar(program: Program, access: Rows) -> None:
+    """Fills `in_hbm` and `needed`."""
+    if program.hbm_results is None:
+        return
+    root = np.where(access["tied_to"] >= 0, access["tied_to"], np.arange(len(access)))
+    decided_by = np.zeros(len(access), bool)
+    decided_by[root[~program.access_allowed]] = True
+    access["in_hbm"] = decided_by[root]
+    needed = np.zeros(program.num_buffers, bool)
+    for index in range(len(access) - 1, -1, -1):
+        owner = access["buffer"][index]
+        access["needed"][index] = needed[owner]
+        needed[owner] = access["kind"][index] == OPERAND and (needed[owner] or access["in_hbm"][index])
 
 
 def _mark_read_later(program: Program, access: Rows, buffer: Rows, instruction: Rows) -> None:
@@ -364,7 +390,7 @@ def _mark_read_later(program: Program, access: Rows, buffer: Rows, instruction: 
         owner, until, following = access["buffer"][index], access["until"][index], access["next"][index]
         if following >= 0 and access["instruction"][following] <= until:
             access["carried"][index] = access["carried"][following]
-        elif program.is_output[owner] and buffer["last_result"][owner] <= index:
+        elif access["needed"][index] or (program.is_output[owner] and buffer["last_result"][owner] <= index):
             access["carried"][index] = WRITTEN_OUT
             instruction["writes_out"][until] = 1
         elif following >= 0 and access["kind"][following] == OPERAND:

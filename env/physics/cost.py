@@ -107,4 +107,4 @@ def floor_latency(program: Program, target: Target, model: str = MSA) -> float:
     """
     if model == CYCLES:
         return float(least_cycles(program) @ program.weight) * cycle_s(program, target)
-    return latency_without_copies(program, target, program.fast_allowed[program.access_buffer], model)
+    return latency_without_copies(program, target, program.access_allowed, model)

@@ -119,7 +119,7 @@ def marginal_cycles(program: Program) -> tuple[NDArray[np.float64], NDArray[np.f
 
     nothing = np.zeros(program.num_accesses, bool)
     alone = instruction_cycles(program, nothing)[0][at] - toggled(nothing)
-    fast = program.fast_allowed[program.access_buffer]
+    fast = program.access_allowed
     with_all = instruction_cycles(program, fast)[0][at]
     last = np.where(fast, toggled(fast) - with_all, with_all - toggled(fast))
     return alone, last

@@ -62,6 +62,9 @@ class Program:
       held_since: `[A]` of an operand with which a running collective lets its buffer go, the access with which it took
         hold of it, an operand that it reads or a result that it writes; -1 for all other accesses. None: no collective
         runs beside other instructions.
+      hbm_results: `[A]` the instruction always writes this result to HBM, though its buffer may be in fast memory (XLA:
+        `is_position_allowed_in_alternate_mem_fn`). So do most on v5p, where two cores act as one. None if that is not
+        known; then none does.
       conditional: `[L]` the loop is all branches of a conditional, and those directly inside it are its branches, of
         which one runs. Each begins with an instruction that does nothing, and all count as one pass. None: no
         conditional.
@@ -99,6 +102,7 @@ class Program:
     keeps_layout: NDArray[np.bool_] | None = None
     variants: tuple[Variant, ...] = ()
     held_since: NDArray[np.int32] | None = None
+    hbm_results: NDArray[np.bool_] | None = None
     conditional: NDArray[np.bool_] | None = None
     provenance: dict[str, Any] = field(default_factory=dict)
 
@@ -134,6 +138,19 @@ class Program:
             return np.zeros((0, 2), np.int64)
         last = {int(self.held_since[a]): int(a) for a in np.flatnonzero(self.held_since >= 0)}
         return np.array(sorted(last.items()), np.int64).reshape(-1, 2)
+
+    @cached_property
+    def access_allowed(self) -> NDArray[np.bool_]:
+        """`[A]` the access may be served from fast memory, as far as its buffer and its instruction go.
+
+        What an instruction writes in place over a buffer goes to the memory in which it reads the buffer, so a result
+        that goes to HBM holds the operand there too.
+        """
+        allowed = self.fast_allowed[self.access_buffer]
+        if self.hbm_results is None:
+            return allowed
+        touch = self.access_instruction.astype(np.int64) * self.num_buffers + self.access_buffer
+        return allowed & ~np.isin(touch, touch[self.hbm_results])
 
     @property
     def loop_kinds(self) -> list[str]:
@@ -174,7 +191,7 @@ def replaced_pair(program: Program, instruction: int) -> tuple[int, int] | None:
     """Returns source and result buffer of a synchronous copy that an asynchronous one may replace, or None.
 
     It is a `copy` or `slice` of one buffer to another that writes as many bytes as it reads, and keeps the layout where
-    that is known.
+    that is known. That its own result goes to HBM does not matter: the copy writes where it likes.
     """
     if program.keeps_layout is not None and not program.keeps_layout[instruction]:
         return None
@@ -225,9 +242,16 @@ def problem_dict(program: Program) -> dict[str, Any]:
     if program.held_since is not None:
         held = np.flatnonzero(program.held_since >= 0)
         sections["held"] = {"access": held.tolist(), "since": program.held_since[held].tolist()}
+    if program.hbm_results is not None and program.hbm_results.any():
+        sections["hbm_results"] = hbm_results_fields(program)
     if program.conditional is not None:
         sections["conditionals"] = {"loop": np.flatnonzero(program.conditional).tolist()}
     return sections
+
+
+def hbm_results_fields(program: Program) -> dict[str, list[int]]:
+    """Returns the section of a program file that lists the results which always go to HBM; empty if not known."""
+    return {"access": [] if program.hbm_results is None else np.flatnonzero(program.hbm_results).tolist()}
 
 
 def _plain(values: Any) -> list[Any]:

@@ -12,7 +12,7 @@ from .cycle_table import parse_table, table_fields
 from .document import Document, read_document, write_document
 from .mapping_file import mapping_fields, parse_mapping
 from .packed_module import pack_module, unpack_module
-from .program import PROBLEM_FIELDS, REPLACEABLE_OPCODES, Program, problem_dict
+from .program import PROBLEM_FIELDS, REPLACEABLE_OPCODES, RESULT, Program, hbm_results_fields, problem_dict
 from .program_checks import check_columns
 from .target import Target
 from .variant import Variant
@@ -24,7 +24,9 @@ PROGRAM_VERSION = 2
 HELD_VERSION = 3
 # Of a program with conditionals, whether or not it has what version 3 has.
 CONDITIONAL_VERSION = 4
-_VERSIONS = (1, PROGRAM_VERSION, HELD_VERSION, CONDITIONAL_VERSION)
+# Of a program some of whose results always go to HBM, whether or not it has what versions 3 and 4 have.
+HBM_RESULTS_VERSION = 5
+_VERSIONS = (1, PROGRAM_VERSION, HELD_VERSION, CONDITIONAL_VERSION, HBM_RESULTS_VERSION)
 
 # Types of the columns, by attribute of `Program`; `int32` where there is none.
 _COLUMN_TYPES: dict[str, type] = {
@@ -57,6 +59,7 @@ def write_program(program: Program, path: str | os.PathLike[str], module: bytes 
         "production": None if program.production is None else mapping_fields(program.production),
         "compiler": program.compiler,
         "cycles": None if program.cycles is None else table_fields(program.cycles),
+        **({} if program.hbm_results is None else {"hbm_results": hbm_results_fields(program)}),
         "keeps_layout": None if program.keeps_layout is None else np.flatnonzero(program.keeps_layout).tolist(),
         "variants": [_variant_fields(variant) for variant in program.variants],
         "provenance": program.provenance,
@@ -89,6 +92,7 @@ def read_program(path: str | os.PathLike[str]) -> Program:
         compiler=document.get("compiler", dict),
         provenance=document.get("provenance", dict),
         held_since=_parse_held(document, len(columns["access_buffer"])) if "held" in fields else None,
+        hbm_results=_parse_hbm_results(document, columns["access_kind"]) if "hbm_results" in fields else None,
         conditional=_parse_conditional(document, len(columns["loop_trips"])) if "conditionals" in fields else None,
         **columns,
     )
@@ -160,7 +164,19 @@ def _parse_held(document: Document, accesses: int) -> NDArray[np.int32]:
     return since
 
 
+def _parse_hbm_results(document: Document, kinds: NDArray[np.int8]) -> NDArray[np.bool_]:
+    column = document.column(document.get("hbm_results", dict), "hbm_results", "access", np.int64)
+    results = np.zeros(len(kinds), bool)
+    for index, access in enumerate(column.tolist()):
+        if not 0 <= access < len(kinds) or kinds[access] != RESULT:
+            raise document.error(f"hbm_results.access[{index}]", f"is {access}, which is no result of the program")
+        results[access] = True
+    return results
+
+
 def _version(program: Program) -> int:
+    if program.hbm_results is not None and program.hbm_results.any():
+        return HBM_RESULTS_VERSION
     if program.conditional is not None:
         return CONDITIONAL_VERSION
     return PROGRAM_VERSION if program.held_since is None else HELD_VERSION

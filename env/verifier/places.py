@@ -1,4 +1,4 @@
-"""Checks where residencies lie in fast memory: alignment, capacity, overlaps, bytes that instructions reserve.
+"""Checks what lies in fast memory, and where: alignment, capacity, overlaps, bytes that instructions reserve.
 
 Residencies are arrays `[R, 7]`: rows of `Mapping.residencies`, then the number of the row.
 """
@@ -41,6 +41,16 @@ def check_places(program: Program, target: Target, residencies: NDArray[np.int64
             start[row],
             buffer[row],
         )
+
+
+def check_results(program: Program, access_fast: NDArray[np.bool_], report: Report) -> None:
+    """Reports results in fast memory that their instructions always write to HBM."""
+    if program.hbm_results is None:
+        return
+    for access in np.flatnonzero(program.hbm_results & access_fast).tolist():
+        t, buffer = int(program.access_instruction[access]), int(program.access_buffer[access])
+        words = f"{report.instruction(t)} writes {report.buffer(buffer)} to fast memory, and can only write it to HBM."
+        report.add(Kind.HBM_RESULT, words, t, buffer)
 
 
 def check_overlaps(residencies: NDArray[np.int64], report: Report) -> None:

@@ -28,6 +28,7 @@ def fill(judge: Judge, mapping: Mapping) -> Mapping:
     untouched[mapping.copies[:, 6]] = False
     aligned = -(-program.size // target.alignment) * target.alignment
     wanted = untouched & program.fast_allowed & ~program.is_output & (program.definition >= 0) & (weight > 0)
+    wanted[program.access_buffer[~program.access_allowed]] = False
     wanted &= (first >= 0) & (program.size > 0) & ~_in_loops(program, first, last)
     replaced = np.unique(mapping.copies[mapping.copies[:, 7] >= 0, 7])
     wanted[program.access_buffer[np.isin(program.access_instruction, replaced)]] = False

@@ -10,7 +10,7 @@ from ...env.compiled.struct import new_record
 from ...env.program.program import RESULT, Program
 from ...env.program.target import Target
 from .cost_analysis import bandwidths, gains
-from .module_facts import born_fast, slice_sizes, typical_bytes
+from .module_facts import slice_sizes, typical_bytes
 from .options import KEPT, Options
 from .problem import BUFFER, LIMIT, M_FREE, NEVER, SCALE, USE, VALUE, WRITTEN, Accesses, Problem
 from .schedule import Times, depth, schedule
@@ -125,7 +125,6 @@ class _Rows:
         self._program, self._end = program, times.end
         self._at = program.schedule_index.astype(np.int64)
         self._saved = gains(program, target)
-        self._born_fast = born_fast(program)
         outer = np.arange(len(program.loop_parent) + 1)  # the outermost loop around each loop
         for loop, parent in enumerate(program.loop_parent):
             outer[loop] = outer[parent] if parent >= 0 else loop
@@ -218,7 +217,7 @@ class _Rows:
         at_end = following is None and bool(program.is_output[buffer])
         if at_end and time < self._end:
             self._uses.append((self._end, self._end, 0, -1, 1, M_FREE, self._end, -1, 0.0))
-        at_start = not written or (at_end and time >= self._end) or not self._born_fast[written].all()
+        at_start = not written or (at_end and time >= self._end) or not program.access_allowed[written].all()
         moved = int(program.access_bytes[written[0]]) if written else 0
         self._values.append((buffer, time, first, len(self._uses), int(at_start), moved))
         self._value_access.append(written[0] if written and not by_loop else -1)

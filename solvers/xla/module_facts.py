@@ -7,10 +7,9 @@ from collections import defaultdict
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...env.program.mapping import CROSS_PROGRAM, PREFETCH
-from ...env.program.program import RESULT, Program
+from ...env.program.program import Program
 from .options import KEPT, Options
 
 # Typical sizes in bytes, as the compiler logs them, by the first digits of `Program.sha256`. XLA picks the starts of
@@ -21,7 +20,7 @@ LOGGED: dict[str, int] = {
     "99cb87e67aa1": 25165824,  # tiny
     "84bfa46a886f": 51380224,  # resnet50-b128
     "9ae2f9714987": 12845056,  # resnet50-b32-v4
-    "d1765c51caca": 6422528,  # resnet101-b32-v5p
+    "71e935223725": 6422528,  # resnet101-b32-v5p
     "d84c12ed877b": 12845056,  # resnet18-train-b64
     "f91166d76ab5": 2097152,  # unet-b2
     "443a7fc18aac": 2097152,  # unet-train-b2
@@ -30,8 +29,8 @@ LOGGED: dict[str, int] = {
     "ca3eb84ff330": 6291456,  # gpt2-b4-s512
     "cb4941bef805": 5767168,  # llama-prefill-b2-s1024
     "880c1af0891f": 5767168,  # llama-decode-b16
-    "25a10a90e1b2": 5767168,  # llama-decode-b4-s2048-v5p
-    "c53e60d18aa2": 4194304,  # llama-train-b2-s512-v5p
+    "881713e18f8d": 5767168,  # llama-decode-b4-s2048-v5p
+    "9d091ab222da": 4194304,  # llama-train-b2-s512-v5p
     "454e5297b40a": 19660800,  # vit-b32
     "4cfbab6c2a48": 4915200,  # vit-b8-v6e
     "4ad5f50183b6": 39321600,  # mixer-b64
@@ -39,7 +38,7 @@ LOGGED: dict[str, int] = {
     "ee4486352c43": 9830400,  # mixer-train-b16-v6e
     "336b7d759bb8": 2097152,  # t5-small-train-b8
     "fe62f6b73e33": 9240576,  # whisper-tiny-train-b4
-    "f7c908fdfb9e": 12582912,  # whisper-base-b8-v5p
+    "b2bdf19db2e0": 12582912,  # whisper-base-b8-v5p
     "2a195a258834": 5120000,  # dlrm-b2048
     "515c7ae1a230": 4194304,  # dlrm-train-b2048
     "139d4bb3d853": 5120000,  # dlrm-train-b8192-v4
@@ -51,7 +50,7 @@ LOGGED: dict[str, int] = {
     "df7f879c575b": 8388608,  # lstm-train-b64-s32
     "2b14b007a292": 16777216,  # lstm-b128-s64-v4
     "7c8c703a77d7": 8388608,  # graph-network-train
-    "3d4758695f82": 16777216,  # graph-network-v5p
+    "45e36974c2cb": 16777216,  # graph-network-v5p
     "3500f71dcdaa": 67108864,  # alphatensor-b64-v6e
     "d71e3efb2b29": 16777216,  # strassen-8192
     "7db1d65bdad4": 4194304,  # strassen-4096-v4
@@ -91,22 +90,6 @@ def slice_sizes(program: Program, options: Options) -> list[tuple[int, ...]]:
         size = size_of[buffer]
         sizes[buffer] = _sizes(size, options, known.get(size), buffer in whole)
     return sizes
-
-
-def born_fast(program: Program) -> NDArray[np.bool_]:
-    """Returns `[A]` whether a result may be written to fast memory.
-
-    On v5p, with two cores in one, that depends on the kind of operation, which a program file does not hold. There, a
-    result that no mapping in the file has in fast memory counts as not allowed.
-    """
-    allowed = program.fast_allowed[program.access_buffer]
-    if program.target.name != "v5p" or program.production is None:
-        return allowed
-    seen = program.production.access_fast.copy()
-    for variant in program.variants:
-        if variant.mapping is not None:
-            seen |= variant.mapping.access_fast
-    return allowed & (seen | (program.access_kind != RESULT))
 
 
 def _sizes(size: int, options: Options, seen: tuple[int, ...] | None, whole: bool) -> tuple[int, ...]:

@@ -165,8 +165,8 @@ def programs(draw: st.DrawFn, max_instructions: int = 10, loops: bool = True) ->
 
     They have chains, fan-out, operands read twice, in-place updates, overwritten buffers, several results, program
     inputs (also ones updated in place), outputs, buffers that must not or cannot live in fast memory, scoped
-    reservations, up to two loops, nested or not, when `loops`, and collectives that run beside other instructions. A
-    value that is born in a loop stays in it.
+    reservations, up to two loops, nested or not, when `loops`, collectives that run beside other instructions, and
+    results that always go to HBM. A value that is born in a loop stays in it.
     """
     sizes = st.sampled_from([4, 8, 16, 20, 32, 64, 200])
     allowed = st.sampled_from([True, True, True, True, False])
@@ -230,7 +230,13 @@ def programs(draw: st.DrawFn, max_instructions: int = 10, loops: bool = True) ->
         max_write_backs=draw(st.sampled_from([1, 2, 40])),
     )
     holds = [(f"fusion.{start}", name, f"fusion.{done}") for name in (read, wrote)] if runs else []
-    return make_program(instructions, buffers, target, nest, reserved, holds)
+    program = make_program(instructions, buffers, target, nest, reserved, holds)
+    results = np.flatnonzero(program.access_kind == RESULT).tolist()
+    if not results or not draw(st.sampled_from([True, False, False])):
+        return program
+    to_hbm = np.zeros(program.num_accesses, bool)
+    to_hbm[draw(st.lists(st.sampled_from(results), min_size=1, unique=True))] = True
+    return dataclasses.replace(program, hbm_results=to_hbm)
 
 
 def make_cycles(

@@ -5,7 +5,8 @@ each, until the manifest has N programs. What is done is not done again, so the 
 `--no-loops` it passes over the seeds whose program may have a loop, for a later run to take. With `--again` it also
 tries the seeds once more whose program could not be captured, e.g. with a newer reading of loops. With `--cycles N`
 programs get a cycle table, the smallest first, until N have one. That takes `--passes` compilations to the end, and one
-more: each prices operands in other memories.
+more: each prices operands in other memories. With `--complete` the files of earlier captures get what they lack, and
+nothing else is done.
 """
 
 import argparse
@@ -17,7 +18,7 @@ from pathlib import Path
 from ...capture.environment import managed_python
 from ...errors import UserError
 from ..models.generated.drawing import draw
-from .make import PASSES, add_cycles, make
+from .make import PASSES, add_cycles, complete_file, make
 from .manifest import Manifest, read_manifest
 
 
@@ -35,6 +36,9 @@ def main(arguments: list[str] | None = None) -> int:
         default=PASSES,
         metavar="N",
         help=f"compilations for a cycle table, besides the default one; by default {PASSES}",
+    )
+    parser.add_argument(
+        "--complete", action="store_true", help="only add to the files of earlier captures what they lack"
     )
     parser.add_argument("--no-loops", action="store_true", help="pass over seeds whose program may have a loop")
     parser.add_argument(
@@ -55,6 +59,12 @@ def main(arguments: list[str] | None = None) -> int:
     except UserError as error:
         print(f"corpus: {error}", file=sys.stderr)
         return 2
+    if options.complete:
+        for seed in sorted(manifest.programs):
+            added = complete_file(manifest, seed, python)
+            if added:
+                say(f"seed {seed}: {added}")
+        return 0
     if options.again:
         for seed in [seed for seed, entry in manifest.left_out.items() if not entry["final"]]:
             say(f"seed {seed}: {make(manifest, seed, python, options.time_limit)}")

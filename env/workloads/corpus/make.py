@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from ...capture.capture import capture
+from ...capture.complete import complete
 from ...errors import FormatError, UserError
 from ...program.live import live_pressure
 from ...program.program import Program
+from ...program.program_file import read_program
+from ...program.target import find_target
 from ...storage.atomic import write_atomically
 from .. import MODELS_PARENT, corpus_workload
 from ..models.generated.architecture import Architecture
@@ -68,6 +71,31 @@ def add_cycles(manifest: Manifest, seed: int, python: Path, time_limit_s: float,
         return f"stays without cycles: {_TEMPORARY.sub('', str(error))}"
     manifest.add(entry)
     return f"{entry['name']}: cycles"
+
+
+def complete_file(manifest: Manifest, seed: int, python: Path) -> str:
+    """Adds what the program file of a seed lacks; returns it in words, or what went wrong, or nothing.
+
+    Args:
+      manifest: has the program; its entry gets the hash, which may change.
+      seed: of the architecture.
+      python: interpreter with jax and libtpu.
+    """
+    entry = manifest.programs[seed]
+    workload = corpus_workload(entry)
+    try:
+        topology = find_target(workload.target)[1]
+        added = complete(
+            workload.path, workload.reference, topology, python, working_folder=MODELS_PARENT, with_module=False
+        )
+    except (UserError, FormatError) as error:
+        return f"stays as it is: {_TEMPORARY.sub('', str(error))}"
+    if not added:
+        return ""
+    program = read_program(workload.path)
+    manifest.add({**entry, "sha256": program.sha256})
+    results = 0 if program.hbm_results is None else int(program.hbm_results.sum())
+    return f"{' and '.join(added)} ({results})"
 
 
 def _captured(drawn: Architecture, python: Path, time_limit_s: float, passes: int = 0) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from benchmarks.learning.measure import key_of, policies
 from benchmarks.learning.page import PAGE, render, table
 from benchmarks.learning.ranking import top_share
 from benchmarks.learning.train import COUNTS, subset
+from mallocmuzero.env import workloads
 from mallocmuzero.env.errors import UserError
 
 
@@ -19,6 +20,7 @@ def record(
 ) -> dict[str, Any]:
     return {
         "program": program,
+        "program_sha256": workloads.workload(program).sha256[:12],
         "share": 1.0,
         "times": 1,
         "objective": "msa",

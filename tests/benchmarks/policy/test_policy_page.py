@@ -34,6 +34,7 @@ def record(
 ) -> dict[str, Any]:
     return {
         **Problem(program, 1.0, times, "msa")._asdict(),
+        "program_sha256": Problem(program, 1.0, times, "msa").program_sha256,
         "player": player,
         "seconds": seconds,
         "seed": seed,

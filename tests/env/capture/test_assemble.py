@@ -56,6 +56,22 @@ def test_a_transposing_copy_does_not_keep_its_layout(folder: Path):
     assert program.compiler["inexpressible"]["violation: replaces"] == 1
 
 
+def test_the_log_names_the_results_that_always_go_to_hbm(folder: Path):
+    known = assembled(folder).hbm_results
+    assert known is not None
+    assert not known.any()
+    with (folder / "log.txt").open("a", encoding="utf-8") as log:
+        log.write("I0101 00:00:00.000000 1 algorithm.cc:8386] Adding required assignment: <7 slice.4> at 5 at def\n")
+        log.write("I0101 00:00:00.000000 1 algorithm.cc:8386] Adding required assignment: <8 tuple{}> at 9 at def\n")
+    program = assembled(folder)
+    assert program.hbm_results is not None
+    (access,) = np.flatnonzero(program.hbm_results).tolist()
+    assert program.access_kind[access] == RESULT
+    assert program.instruction_names[program.access_instruction[access]] == "slice.4"
+    assert program.sha256 != assembled(SMALL).sha256
+    assert program.production is not None, "the copy that replaces `slice.4` may write to fast memory"
+
+
 def test_missing_dump(folder: Path):
     (folder / "compiled.txt").unlink()
     with pytest.raises(FormatError, match=r"has 0 files `compiled\.txt`"):

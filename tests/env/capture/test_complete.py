@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from compiler_cases import recorded, requests
 
@@ -20,13 +21,14 @@ def test_an_older_file_is_completed(tmp_path: Path):
     program = capture("models:my_step", "v5e", output, python=python, progress=lambda line: None)
     whole = output.read_bytes()
     assert program.keeps_layout is not None
-    write_program(replace(program, keeps_layout=None), output)
+    write_program(replace(program, keeps_layout=None, hbm_results=None), output)
     assert read_module(output) is None
     assert read_program(output).keeps_layout is None
     (tmp_path / "requests.txt").unlink()
     assert complete(output, "models:my_step", "v5e:1x1", python) == [
         "the lowered module",
         "which copies keep their layout",
+        "which results always go to HBM",
     ]
     assert output.read_bytes() == whole
     assert [request["through"] for request in requests(tmp_path)] == [LOWERING, ASSIGNMENT]
@@ -37,6 +39,12 @@ def test_an_older_file_is_completed(tmp_path: Path):
     assert complete(output, "models:my_step", "v5e:1x1", python) == ["which copies keep their layout"]
     assert output.read_bytes() == whole
     assert [request["through"] for request in requests(tmp_path)] == [ASSIGNMENT]
+    write_program(replace(program, hbm_results=None), output)
+    assert complete(output, "models:my_step", "v5e:1x1", python, with_module=False) == [
+        "which results always go to HBM"
+    ]
+    assert read_module(output) is None
+    output.write_bytes(whole)
     # One that was damaged is made anew, as the message about it says.
     document = json.loads(gzip.decompress(whole))
     document["module"]["sha256"] = "0" * 64
@@ -52,3 +60,20 @@ def test_an_older_file_is_completed(tmp_path: Path):
     with pytest.raises(UserError, match="models:my_step compiles to another program"):
         complete(other, "models:my_step", "v5e:1x1", python)
     assert other.read_bytes() == before
+
+
+def test_results_that_always_go_to_hbm_make_it_another_problem(tmp_path: Path):
+    output, line = tmp_path / "small.json.gz", "algorithm.cc:8386] Adding required assignment: <7 slice.4> at 5 at def"
+    log = f'Path(made, "log.txt").open("a").write("I0101 00:00:00.000000 1 {line}\\n")'
+    program = capture("models:my_step", "v5e", output, python=recorded(tmp_path), progress=lambda line: None)
+    assert program.production is not None
+    write_program(replace(program, hbm_results=None), output)
+    assert complete(output, "models:my_step", "v5e:1x1", recorded(tmp_path, log), with_module=False) == [
+        "which results always go to HBM"
+    ]
+    again = read_program(output)
+    assert again.hbm_results is not None
+    assert again.hbm_results.sum() == 1
+    assert again.sha256 != program.sha256
+    assert again.production is not None
+    assert np.array_equal(again.production.copies, program.production.copies)

@@ -1,5 +1,7 @@
 """mallocGame: every line of play ends in a mapping that verifies, and its rewards sum to what the simulator saves."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,11 +14,11 @@ from mallocmuzero.env.game.game import MallocGame, play_line
 from mallocmuzero.env.game.moves import COPY, DROP, NO_COPY
 from mallocmuzero.env.game.observation import GRID, GRID_SIZE, OBSERVATION_SIZE
 from mallocmuzero.env.game.records import NEVER
-from mallocmuzero.env.physics.cost import CYCLES, MODELS, MSA, all_hbm_latency, instruction_times
+from mallocmuzero.env.physics.cost import CYCLES, MODELS, MSA, all_hbm_latency, floor_latency, instruction_times
 from mallocmuzero.env.physics.objective import OBJECTIVES
 from mallocmuzero.env.physics.simulator import simulate
 from mallocmuzero.env.program.mapping import PREFETCH, WRITE_BACK
-from mallocmuzero.env.program.program import Program
+from mallocmuzero.env.program.program import RESULT, Program
 from mallocmuzero.env.program.target import Target
 from mallocmuzero.env.verifier.verify import verify
 
@@ -233,6 +235,55 @@ def test_an_output_must_reach_hbm() -> None:
     program = chain()
     game = MallocGame(program, trivial_share=0.0)
     while program.access_buffer[game.access] != program.buffer_names.index("out"):
+        game.step(DROP if game.legal[DROP] else NO_COPY)
+    assert game.legal.tolist() == [False, True, True]
+
+
+def updated_in_hbm() -> Program:
+    """`c` updates `y` in place, and always writes it to HBM; `a` always writes `x` there."""
+    program = make_program(
+        [
+            ("a", 0.1, [], ["x", "y"]),
+            ("b", 0.1, ["x", "y"], ["z"]),
+            ("c", 0.1, ["y", "z"], ["y"]),
+            ("d", 0.1, ["y"], ["out"]),
+        ],
+        {"x": 16, "y": 16, "z": 16, "out": {"size": 16, "output": True}},
+    )
+    names = [(program.instruction_names[t], program.buffer_names[b]) for t, b in _touches(program)]
+    results = program.access_kind == RESULT
+    to_hbm = np.array([name in [("a", "x"), ("c", "y")] for name in names]) & results
+    return dataclasses.replace(program, hbm_results=to_hbm)
+
+
+def _touches(program: Program) -> list[tuple[int, int]]:
+    return list(zip(program.access_instruction.tolist(), program.access_buffer.tolist(), strict=True))
+
+
+def test_results_that_always_go_to_hbm_are_written_there_and_prefetched_later() -> None:
+    program = updated_in_hbm()
+    game = MallocGame(program, trivial_share=0.0)
+    play_by_name(game, {"a result y": COPY, "b operand y": NO_COPY, "b operand x": COPY, "d operand y": COPY})
+    mapping = game.mapping()
+    assert verify(program, program.target, mapping) == []
+    fast = {
+        (program.instruction_names[t], program.buffer_names[b])
+        for (t, b), is_fast in zip(_touches(program), mapping.access_fast.tolist(), strict=True)
+        if is_fast
+    }
+    # What `c` is to read in HBM is written back; the operand that it updates there is not served from fast memory.
+    assert ("a", "y") in fast
+    assert fast.isdisjoint({("a", "x"), ("c", "y")})
+    assert mapping.copies[:, 1].tolist().count(WRITE_BACK) == 1
+    assert floor_latency(program, program.target) < floor_latency(
+        dataclasses.replace(program, hbm_results=program.access_kind == RESULT), program.target
+    )
+
+
+def test_a_value_that_is_read_in_hbm_whatever_the_plan_must_reach_it() -> None:
+    program = updated_in_hbm()
+    game = MallocGame(program, trivial_share=0.0)
+    while program.access_buffer[game.access] != program.buffer_names.index("y"):
         game.step(DROP if game.legal[DROP] else NO_COPY)
     assert game.legal.tolist() == [False, True, True]
 

@@ -66,8 +66,7 @@ def test_what_an_access_saves_is_the_difference_it_makes(program: Program, data:
 
 
 def _allowed(program: Program) -> np.ndarray:
-    allowed: np.ndarray = program.fast_allowed[program.access_buffer].copy()
-    return allowed
+    return program.access_allowed.copy()
 
 
 def test_completion_shares_a_saving_by_bytes_and_interpolates() -> None:

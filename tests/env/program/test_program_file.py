@@ -17,7 +17,7 @@ from programs import programs
 from mallocmuzero.env.errors import FormatError, UserError
 from mallocmuzero.env.program import document
 from mallocmuzero.env.program.cycle_table import build_table
-from mallocmuzero.env.program.program import PROBLEM_FIELDS, Program, all_hbm
+from mallocmuzero.env.program.program import PROBLEM_FIELDS, RESULT, Program, all_hbm
 from mallocmuzero.env.program.program_file import read_program, write_program
 from mallocmuzero.env.program.variant import Variant
 from mallocmuzero.env.storage import atomic
@@ -79,6 +79,11 @@ def test_committed_programs_are_written_as_they_were_read(name: str, tmp_path: P
         (setting("keeps_layout", value={}), "`keeps_layout` is not a list"),
         (setting("keeps_layout", value=[99]), "`keeps_layout[0]` is 99, which is no `copy` or `slice`"),
         (setting("keeps_layout", value=[0]), "`keeps_layout[0]` is 0, which is no `copy` or `slice`"),
+        (setting("hbm_results", value=[1]), "`hbm_results` is not a dict"),
+        (setting("hbm_results", value={}), "`hbm_results.access` is missing"),
+        (setting("hbm_results", value={"access": [99]}), "`hbm_results.access[0]` is 99, which is no result"),
+        (setting("hbm_results", value={"access": [1, 0]}), "`hbm_results.access[1]` is 0, which is no result"),
+        (setting("hbm_results", value={"access": [1]}), "`sha256` does not match the contents"),
         (setting("buffers", "size", 1, value=72), "`sha256` does not match the contents"),
     ],
 )
@@ -105,6 +110,19 @@ def test_kept_layouts_are_read_back_and_may_be_unknown(tmp_path: Path) -> None:
         assert again.sha256 == program.sha256
     change(path, removing("keeps_layout"))
     assert read_program(path).keeps_layout is None
+
+
+def test_results_that_always_go_to_hbm_are_read_back_and_may_be_unknown(tmp_path: Path) -> None:
+    path, program = tmp_path / "program.json.gz", small_program()
+    some = program.access_kind == RESULT
+    for known in (None, np.zeros(program.num_accesses, bool), some):
+        written = replace(program, hbm_results=known)
+        write_program(written, path)
+        again = read_program(path)
+        assert (again.hbm_results is None) == (known is None)
+        assert np.array_equal(again.hbm_results, known)  # type: ignore[arg-type]
+        assert again.sha256 == written.sha256
+        assert (written.sha256 == program.sha256) == (known is not some), "no such result is the same problem"
 
 
 def priced() -> Program:

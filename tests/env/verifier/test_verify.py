@@ -36,6 +36,17 @@ CHAIN = make_program(
     },
     reserved={"c": 40},
 )
+# `b` always writes `y` to HBM.
+TO_HBM = make_program(
+    [
+        ("a", 1.0, ["w"], ["x"]),
+        ("b", 1.0, ["x"], ["y"]),
+        ("c", 1.0, ["y"], ["z"]),
+        ("d", 1.0, ["y", "z"], ["out"]),
+    ],
+    {"w": {"size": 16, "input": True}, "x": 16, "y": 16, "z": 16, "out": {"size": 16, "output": True}},
+    hbm_results=np.array([False, False, False, True, False, False, False, False, False]),
+)
 # `s` is updated in place by every instruction but `read`.
 STATE = make_program(
     [
@@ -220,6 +231,15 @@ CASES = [
         "forbidden in fast memory", CHAIN, Kind.FAST_FORBIDDEN, "d", "slow",
         {"residencies": [("slow", 3, 3, 0)]},
         {"residencies": [("w", 3, 3, 0)]},
+    ),
+    Case(
+        "result that always goes to HBM", TO_HBM, Kind.HBM_RESULT, "b", "y",
+        {"fast": [("b", "y", RESULT), ("c", "y"), ("d", "y")], "residencies": [("y", 1, 3, 48)]},
+        {
+            "fast": [("d", "y")],
+            "residencies": [("y", 3, 3, 48)],
+            "copies": [{"buffer": "y", "start": 2, "end": 3}],
+        },
     ),
     Case(
         "overlap", CHAIN, Kind.OVERLAP, "b", "y",
