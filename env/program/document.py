@@ -78,7 +78,7 @@ class Document:
         if not isinstance(values, list):
             raise self.error(name, "is missing or not a list")
         if dtype is str:
-            if not all(isinstance(value, str) for value in values):
+            if not set(map(type, values)) <= {str}:
                 raise self.error(name, "holds something that is not a string")
             return tuple(values)
         return self.array(name, values, dtype)
@@ -89,14 +89,10 @@ class Document:
         Raises:
           FormatError: an entry is of another type, out of the type's range or not finite.
         """
-        kind: type | tuple[type, ...] = int
-        if dtype is np.bool_:
-            kind = bool
-        elif issubclass(dtype, np.floating):
-            kind = (int, float)
-        for index, value in enumerate(values):
-            if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-                raise self.error(f"{name}[{index}]", f"is {value!r:.40}, which is not a {np.dtype(dtype).name}")
+        kinds = {bool} if dtype is np.bool_ else {int, float} if issubclass(dtype, np.floating) else {int}
+        if not set(map(type, values)) <= kinds:
+            index = next(number for number, value in enumerate(values) if type(value) not in kinds)
+            raise self.error(f"{name}[{index}]", f"is {values[index]!r:.40}, which is not a {np.dtype(dtype).name}")
         if issubclass(dtype, np.integer):
             limits = np.iinfo(dtype)
             if values and not (min(values) >= limits.min and max(values) <= limits.max):

@@ -80,21 +80,21 @@ def _check_conditionals(program: Program, document: Document) -> None:
 
 def _check_definitions(program: Program, document: Document) -> None:
     """Checks that a buffer is defined by its first result, and that no instruction reads it before."""
-    written = program.definition < 0
-    for access, buffer in enumerate(program.access_buffer):
-        if program.access_kind[access] == OPERAND:
+    definition = program.definition.tolist()
+    written = [at < 0 for at in definition]
+    columns = (program.access_buffer, program.access_kind, program.access_instruction)
+    for access, (buffer, kind, at) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+        if kind == OPERAND:
             if not written[buffer]:
                 raise document.error(f"accesses.buffer[{access}]", f"reads buffer {buffer} before anything defines it")
         elif not written[buffer]:
-            if program.definition[buffer] != program.access_instruction[access]:
+            if definition[buffer] != at:
                 raise document.error(
                     f"buffers.definition[{buffer}]", "is not the instruction of the buffer's first result"
                 )
             written[buffer] = True
-    if not np.all(written):
-        raise document.error(
-            f"buffers.definition[{np.flatnonzero(~written)[0]}]", "names an instruction with no such result"
-        )
+    if not all(written):
+        raise document.error(f"buffers.definition[{written.index(False)}]", "names an instruction with no such result")
 
 
 def _check_held(program: Program, document: Document) -> None:

@@ -27,7 +27,8 @@ def load_programs(config: TrainConfig) -> list[Program]:
     Raises:
       UserError: a program cannot be read, lacks what the objective needs, or shares its name with another.
     """
-    programs = [_load_program(name) for name in config.workloads]
+    bases: dict[str, Program] = {}  # several shares of the memory of one program share its arrays
+    programs = [_load_program(name, bases) for name in config.workloads]
     names = [program.name for program in programs]
     for name, program in zip(config.workloads, programs, strict=True):
         if names.count(program.name) > 1:
@@ -51,16 +52,18 @@ def check_playable(config: TrainConfig, programs: Sequence[Program]) -> None:
             raise UserError(f"{name}: leaves nothing to decide, so there is nothing to learn; choose another workload")
 
 
-def _load_program(name: str) -> Program:
-    """Returns a workload; `NAME@SHARE` has that share of its target's fast memory."""
+def _load_program(name: str, bases: dict[str, Program]) -> Program:
+    """Returns a workload; `NAME@SHARE` has that share of its target's fast memory. `bases` keeps what was loaded."""
     base, mark, share = name.rpartition(MARK)
     if not mark or Path(name).exists():
-        return workloads.load(name)
+        base, share = name, "1"
     try:
         value = float(share)
     except ValueError as error:
         raise UserError(f"{name}: {share!r} is no share of fast memory; give NAME{MARK}0.5, say") from error
-    return resize_fast_memory(workloads.load(base), value)
+    if base not in bases:
+        bases[base] = workloads.load(base)
+    return bases[base] if base == name else resize_fast_memory(bases[base], value)
 
 
 def reopen(run: RunDirectory, overrides: Overrides) -> tuple[TrainConfig, list[Program], Resumed | None]:
