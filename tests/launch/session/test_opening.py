@@ -11,7 +11,9 @@ from mallocmuzero.launch.session.opening import load_programs
 
 
 def of(*names: str) -> TrainConfig:
-    return dataclasses.replace(Overrides().resolve(), workloads=names)
+    overrides = Overrides()
+    overrides.add({"workloads": ["tiny"]}, "--workload")
+    return dataclasses.replace(overrides.resolve(), workloads=names)
 
 
 def test_shares_of_one_program_are_problems_of_their_own_and_share_its_arrays() -> None:
