@@ -1,5 +1,6 @@
 """Tables of docs/results/solvers.md: means with intervals, wins and losses, every program, the best solver by class."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -120,21 +121,23 @@ def overview(board: Board) -> list[str]:
     """Returns how much was run, and by which versions."""
     runs = board.runs
     late = max((run["seconds"] / run["budget_s"] for run in runs if run["budget_s"] > 0), default=0.0)
-    machines = sorted({run["machine"] for run in runs})
     lines = [
         f"{len(runs)} runs of {len({run['solver'] for run in runs})} solvers on "
-        f"{len({run['program'] for run in runs})} programs, machines {', '.join(machines)}; "
+        f"{len({run['program'] for run in runs})} programs; "
         f"{sum(not is_current(run) for run in runs)} of them by a solver's earlier version.",
         f"The longest of its budget that a run has taken, as a multiple: {late:.2f}.",
         "",
-        "| budget | programs | solvers | runs | seeds |",
-        "|---:|---:|---:|---:|---:|",
+        "| budget | programs | solvers | runs | seeds | machines |",
+        "|---:|---:|---:|---:|---:|---|",
     ]
     for budget in board.budgets:
         mine = [run for run in runs if float(run["budget_s"]) == budget]
         seeds = len({run["seed"] for run in mine})
         solvers = len({run["solver"] for run in mine})
-        lines.append(f"| {budget:g} s | {len(board.programs(budget))} | {solvers} | {len(mine)} | {seeds} |")
+        machines = ", ".join(f"{name}: {count}" for name, count in sorted(Counter(r["machine"] for r in mine).items()))
+        lines.append(
+            f"| {budget:g} s | {len(board.programs(budget))} | {solvers} | {len(mine)} | {seeds} | {machines} |"
+        )
     return lines
 
 

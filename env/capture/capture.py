@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..errors import FormatError, UserError
 from ..program.compiler_flags import DEFAULT
-from ..program.program import Program
+from ..program.program import RESULT, Program
 from ..program.program_file import read_program, write_program
 from ..program.target import find_target
 from ..storage.atomic import write_atomically
@@ -190,6 +190,9 @@ def _summary(program: Program, output: Path) -> list[str]:
             f"{silent} of {program.compiler['kernels']} kernels tell no cost, so that the compiler counts a cycle for "
             "each: give `pl.pallas_call` a `cost_estimate`"
         )
+    if program.hbm_results is not None and program.hbm_results.any():
+        results = program.fast_allowed[program.access_buffer] & (program.access_kind == RESULT)
+        lines.append(f"{program.hbm_results.sum():,} of {results.sum():,} results always go to HBM")
     if program.production is None:
         lines.append("XLA's mapping is left out: it cannot be told without breaking the rules")
     if program.cycles is not None:

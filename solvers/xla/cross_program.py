@@ -45,9 +45,11 @@ def candidates(program: Program, problem: Problem) -> NDArray[np.int64]:
 def possible(program: Program, problem: Problem) -> NDArray[np.int64]:
     """Returns the inputs that XLA can prefetch across programs, whatever they look like, in ascending order.
 
-    They fit into fast memory and are read, and nothing is written to them.
+    They fit into fast memory and are read, and nothing is written to them. Constants, which are inputs of a program too,
+    are none: told to prefetch one, the compiler dies.
     """
-    inputs = (program.definition < 0) & program.fast_allowed & ~program.is_output
+    constant = np.array([name.partition(".")[0] == "constant" for name in program.buffer_names], bool)
+    inputs = (program.definition < 0) & program.fast_allowed & ~program.is_output & ~constant
     fit_in = program.size <= int(problem.limit.fast_bytes)
     single = problem.buffer["end_value"] - problem.buffer["first_value"] == 1
     return np.array(

@@ -59,6 +59,14 @@ def test_a_working_compiler(tmp_path: Path):
         capture("models:my_step", "v5e", output, python=python, keep=keep, progress=said.append)
 
 
+def test_results_that_always_go_to_hbm_are_counted(tmp_path: Path):
+    line = "I0101 00:00:00.000000 1 algorithm.cc:8386] Adding required assignment: <7 slice.4> at 5 at def"
+    python, said = recorded(tmp_path, f'Path(made, "log.txt").open("a").write("{line}\\n")'), list[str]()
+    program = capture("models:my_step", "v5p", tmp_path / "small.json.gz", python=python, progress=said.append)
+    results = int(np.count_nonzero(program.access_kind == RESULT))
+    assert f"1 of {results} results always go to HBM" in said
+
+
 def test_a_program_that_would_not_read_back_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     whole = Assembly.program
 

@@ -276,6 +276,8 @@ def test_the_input_that_is_prefetched_across_programs_can_be_chosen() -> None:
     for name in ("q", "r"):
         assert across(cross=[program.buffer_names.index(name)]) == [name]
     assert not run(program, NO_PREFETCH, cross=[1]).copies[:, 1].any()  # where none is allowed, none is chosen
+    names = dataclasses.replace(program, buffer_names=("constant.1", "constants.1", *program.buffer_names[2:]))
+    assert [names.buffer_names[buffer] for buffer in Decoder(names).crossable()] == ["constants.1", "r"]
 
 
 def test_a_cross_program_prefetch_is_freed_where_memory_is_short() -> None:
