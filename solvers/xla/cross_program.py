@@ -45,7 +45,7 @@ def candidates(program: Program, problem: Problem) -> NDArray[np.int64]:
 def possible(program: Program, problem: Problem) -> NDArray[np.int64]:
     """Returns the inputs that XLA can prefetch across programs, whatever they look like, in ascending order.
 
-    They fit into fast memory and are read, and nothing is written to them. Constants, which are inputs of a program too,
+    They fit into fast memory and are read, and nothing is written to them. Constants, inputs of a program like others,
     are none: told to prefetch one, the compiler dies.
     """
     constant = np.array([name.partition(".")[0] == "constant" for name in program.buffer_names], bool)
