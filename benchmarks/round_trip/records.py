@@ -10,7 +10,7 @@ from ..common.json_lines import ROOT, Key, Record, keyed_by, read_runs
 from ..solvers.references import is_contended
 
 RESULTS = ROOT / "docs" / "results" / "round-trip.jsonl"
-TARGETS = ("v5e", "v6e")
+TARGETS = ("v4", "v5e", "v5p", "v6e", "tpu7x")
 # Accesses of a long program.
 LONG = 10_000
 
