@@ -1,4 +1,4 @@
-"""Gives mappings of the contended v5e and v6e programs back to the real compiler: latency promised and confirmed.
+"""Gives mappings of the contended programs for one chip back to the real compiler: latency promised and confirmed.
 
     python -m benchmarks.round_trip.measure --python PATH [--programs NAME ...] [--solver guided]
         [--solve-seconds 60] [--translate-seconds 60] [--candidates 4] [--compile-minutes 15] [--minutes M] [--out FILE]
@@ -124,7 +124,7 @@ def main() -> int:
     """Runs what is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", type=Path, required=True, metavar="PATH")
-    parser.add_argument("--programs", nargs="+", metavar="NAME", help="by default all contended v5e and v6e ones")
+    parser.add_argument("--programs", nargs="+", metavar="NAME", help="by default all contended ones for one chip")
     parser.add_argument("--solver", default="guided", choices=list(_solvers()), metavar="NAME")
     parser.add_argument("--solve-seconds", type=float, default=60.0, metavar="S")
     parser.add_argument("--translate-seconds", type=float, default=60.0, metavar="S")

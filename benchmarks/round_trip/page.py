@@ -10,7 +10,7 @@ from statistics import mean
 
 from ..common.json_lines import ROOT, Record
 from ..common.marked_page import fill_marks
-from .records import RESULTS, TARGETS, kind_of, programs, read
+from .records import RESULTS, kind_of, programs, read
 
 PAGE = ROOT / "docs" / "results" / "round-trip.md"
 MODELS = ("msa", "cycles")
@@ -59,7 +59,7 @@ def beats_flags(run: Record) -> bool:
 
 def summary(runs: Sequence[Record], missing: Sequence[str]) -> list[str]:
     """Returns the summary of all runs, and the missing programs."""
-    lines = [f"{len(runs)} of {len(runs) + len(missing)} contended programs for {' and '.join(TARGETS)} have been run."]
+    lines = [f"{len(runs)} of {len(runs) + len(missing)} contended programs for one chip have been run."]
     if runs:
         against = sum(beats_flags(run) for run in runs)
         behind = [run["program"] for run in runs if ratio(run, "confirmed_us") > ratio(run, "flags_us") + _SAME]

@@ -10,7 +10,6 @@ from ..common.json_lines import ROOT, Key, Record, keyed_by, read_runs
 from ..solvers.references import is_contended
 
 RESULTS = ROOT / "docs" / "results" / "round-trip.jsonl"
-TARGETS = ("v4", "v5e", "v5p", "v6e", "tpu7x")
 # Accesses of a long program.
 LONG = 10_000
 
@@ -23,13 +22,12 @@ def read(paths: Iterable[Path]) -> dict[Key, Record]:
 
 
 def programs() -> list[str]:
-    """Returns the contended programs for `TARGETS` that have both cost models, fewest instructions first."""
+    """Returns the contended programs for one chip that have both cost models, fewest instructions first."""
     found = []
     for name in workloads.names():
-        if workloads.workload(name).target in TARGETS:
-            program = workloads.load(name)
-            if program.cycles is not None and is_contended(program):
-                found.append((program.num_instructions, name))
+        program = workloads.load(name)
+        if chips(program) == 1 and program.cycles is not None and is_contended(program):
+            found.append((program.num_instructions, name))
     return [name for _, name in sorted(found)]
 
 
