@@ -123,9 +123,10 @@ def is_constant(tables: Tables, access: int) -> bool:
 
 
 def placeable_accesses(tables: Tables) -> NDArray[np.bool_]:
-    """Returns `[A]` whether the buffer of each access may be placed and is not trivial."""
+    """Returns `[A]` whether an access may be placed: its buffer may and is not trivial, and its instruction lets it."""
     buffer = tables.buffer[tables.access["buffer"]]
-    return np.asarray((buffer["played"] == 1) & (buffer["trivial"] == 0))
+    may = (buffer["played"] == 1) & (buffer["trivial"] == 0) & (tables.access["in_hbm"] == 0)
+    return np.asarray(may)
 
 
 def constant_accesses(tables: Tables) -> NDArray[np.bool_]:
