@@ -72,7 +72,7 @@ def place_cross_program(problem: Problem, state: State, number: int) -> None:
     """
     buffer, limit = problem.buffer[number], problem.limit
     value = problem.value[buffer.first_value]
-    done, gone = problem.use[value.first_use].time, problem.use[value.end_use - 1].time
+    done, gone = problem.use[value.first_use].latest, problem.use[value.end_use - 1].time
     end = limit.end + 1
     offset = fit(problem, state.heap, 0, end, buffer.bytes, -1)
     if offset == NO_OFFSET:

@@ -280,6 +280,18 @@ def test_the_input_that_is_prefetched_across_programs_can_be_chosen() -> None:
     assert [names.buffer_names[buffer] for buffer in Decoder(names).crossable()] == ["constants.1", "r"]
 
 
+def test_an_input_that_a_loop_reads_first_arrives_before_the_loop() -> None:
+    program = make_program(
+        [("a", 1.0, [], ["x"]), ("b", 1.0, ["p", "x"], ["y"]), ("c", 1.0, ["y"], ["x"]), ("d", 1.0, ["x"], ["z"])],
+        {"p": INPUT, "x": 8, "y": 8, "z": OUTPUT},
+        loops=[(1, 2, 3)],
+    )
+    mapping = run(program, dataclasses.replace(NO_PREFETCH, cross_program=1))
+    (copy,) = mapping.copies[mapping.copies[:, 1] == ACROSS].tolist()
+    assert copy[2:4] == [-1, 1]
+    assert mapping.access_fast[program.access_buffer == 0].all()
+
+
 def test_a_cross_program_prefetch_is_freed_where_memory_is_short() -> None:
     # The first instruction uses it; the program then needs the memory.
     chain = [(f"negate.{i}", 0.24, [f"n{i - 1}"] if i else ["p0"], [f"n{i}"]) for i in range(12)]
