@@ -288,7 +288,8 @@ def test_an_input_that_a_loop_reads_first_arrives_before_the_loop() -> None:
     )
     mapping = run(program, dataclasses.replace(NO_PREFETCH, cross_program=1))
     (copy,) = mapping.copies[mapping.copies[:, 1] == ACROSS].tolist()
-    assert copy[2:4] == [-1, 1]
+    assert copy[2] == -1
+    assert copy[3] <= 1
     assert mapping.access_fast[program.access_buffer == 0].all()
 
 
