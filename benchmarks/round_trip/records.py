@@ -11,7 +11,7 @@ from ..solvers.references import is_contended
 
 RESULTS = ROOT / "docs" / "results" / "round-trip.jsonl"
 # Accesses of a long program.
-LONG = 10_000
+LONG = 5_000
 
 key_of = keyed_by("program", "program_sha256", "solver", "solve_s", "translate_s")
 
