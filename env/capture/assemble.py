@@ -224,7 +224,8 @@ def same_problem(one: Program, other: Program) -> bool:
     """
     known, found = problem_dict(one), problem_dict(other)
     if one.hbm_results is None or other.hbm_results is None:
-        known.pop("hbm_results", None), found.pop("hbm_results", None)
+        for document in (known, found):
+            document.pop("hbm_results", None)
     for section, key in (("instructions", "bytes"), ("accesses", "bytes")):
         exact, rounded = (np.asarray(document[section].pop(key)) for document in (known, found))
         if exact.shape != rounded.shape or not np.allclose(exact, rounded, rtol=_ROUNDED, atol=0.0):

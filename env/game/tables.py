@@ -154,7 +154,7 @@ def _build(program: Program, target: Target, clock: Clock, max_window: int, triv
     access["carried"] = carried
     first_access = _chain(program, held_over, access, buffer)
     beside = _hold(program, access)
-    _bar(program, access)
+    _mark_in_hbm(program, access)
     stays = access["in_hbm"] == 1
     access["benefit"][stays] = largest[stays] = 0.0
     _look_ahead(access)
@@ -369,7 +369,7 @@ def _look_ahead(access: Rows) -> None:
     access["ahead"] = ahead
 
 
-def _bar(program: Program, access: Rows) -> None:
+def _mark_in_hbm(program: Program, access: Rows) -> None:
     """Fills `in_hbm` and `needed`."""
     if program.hbm_results is None:
         return
