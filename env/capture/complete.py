@@ -58,7 +58,7 @@ def complete(
         added.append("which results always go to HBM")
     if not added:
         return added
-    given_module = module
+    keeps_module = with_module or module is not None
     given = program.provenance.get("compiler_options") or {}
     options = {key: str(value) for key, value in given.items()} if isinstance(given, dict) else {}
     with work_folder(None) as folder:
@@ -85,7 +85,7 @@ def complete(
     for mapping in (program.production, *(variant.mapping for variant in program.variants)):
         if mapping is not None and verify(program, program.target, mapping):
             raise UserError(f"{path}: holds a mapping that breaks a rule which was not known; capture it again")
-    write_program(program, path, module if with_module else given_module)
+    write_program(program, path, module if keeps_module else None)
     return added
 
 

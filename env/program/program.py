@@ -243,15 +243,10 @@ def problem_dict(program: Program) -> dict[str, Any]:
         held = np.flatnonzero(program.held_since >= 0)
         sections["held"] = {"access": held.tolist(), "since": program.held_since[held].tolist()}
     if program.hbm_results is not None and program.hbm_results.any():
-        sections["hbm_results"] = hbm_results_fields(program)
+        sections["hbm_results"] = {"access": np.flatnonzero(program.hbm_results).tolist()}
     if program.conditional is not None:
         sections["conditionals"] = {"loop": np.flatnonzero(program.conditional).tolist()}
     return sections
-
-
-def hbm_results_fields(program: Program) -> dict[str, list[int]]:
-    """Returns the section of a program file that lists the results which always go to HBM; empty if not known."""
-    return {"access": [] if program.hbm_results is None else np.flatnonzero(program.hbm_results).tolist()}
 
 
 def _plain(values: Any) -> list[Any]:

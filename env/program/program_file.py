@@ -12,7 +12,7 @@ from .cycle_table import parse_table, table_fields
 from .document import Document, read_document, write_document
 from .mapping_file import mapping_fields, parse_mapping
 from .packed_module import pack_module, unpack_module
-from .program import PROBLEM_FIELDS, REPLACEABLE_OPCODES, RESULT, Program, hbm_results_fields, problem_dict
+from .program import PROBLEM_FIELDS, REPLACEABLE_OPCODES, RESULT, Program, problem_dict
 from .program_checks import check_columns
 from .target import Target
 from .variant import Variant
@@ -59,11 +59,12 @@ def write_program(program: Program, path: str | os.PathLike[str], module: bytes 
         "production": None if program.production is None else mapping_fields(program.production),
         "compiler": program.compiler,
         "cycles": None if program.cycles is None else table_fields(program.cycles),
-        **({} if program.hbm_results is None else {"hbm_results": hbm_results_fields(program)}),
         "keeps_layout": None if program.keeps_layout is None else np.flatnonzero(program.keeps_layout).tolist(),
         "variants": [_variant_fields(variant) for variant in program.variants],
         "provenance": program.provenance,
     }
+    if program.hbm_results is not None:  # known, and part of the problem only where there are any
+        document.setdefault("hbm_results", {"access": []})
     if module is not None:
         document["module"] = pack_module(module)
     write_document(document, Path(path))

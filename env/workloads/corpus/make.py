@@ -92,10 +92,8 @@ def complete_file(manifest: Manifest, seed: int, python: Path) -> str:
         return f"stays as it is: {_TEMPORARY.sub('', str(error))}"
     if not added:
         return ""
-    program = read_program(workload.path)
-    manifest.add({**entry, "sha256": program.sha256})
-    results = 0 if program.hbm_results is None else int(program.hbm_results.sum())
-    return f"{' and '.join(added)} ({results})"
+    manifest.add({**entry, "sha256": read_program(workload.path).sha256})
+    return " and ".join(added)
 
 
 def _captured(drawn: Architecture, python: Path, time_limit_s: float, passes: int = 0) -> dict[str, Any]:

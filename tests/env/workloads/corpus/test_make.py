@@ -1,12 +1,14 @@
 """Making the corpus with a compiler that answers with a recorded compilation."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from compiler_cases import recorded
 
 import mallocmuzero.env.workloads as workloads
+from mallocmuzero.env.program.program_file import read_module, write_program
 from mallocmuzero.env.workloads.corpus import __main__ as command
 from mallocmuzero.env.workloads.corpus import make as making
 from mallocmuzero.env.workloads.corpus.manifest import Manifest, read_manifest
@@ -67,6 +69,27 @@ def test_a_program_stays_as_it_is_if_its_cycles_cannot_be_had(
     said = making.add_cycles(manifest, 0, recorded(tmp_path, 'error = "oops"'), 60.0)
     assert said == "stays without cycles: models.generated:seed_0: oops"
     assert not manifest.programs[0]["cycles"]
+
+
+def test_files_of_earlier_captures_get_what_they_lack(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    manifest = run(monkeypatch, tmp_path, recorded(tmp_path), "--programs", "1")
+    path = folder / "corpus-0000.json.gz"
+    before = workloads.load(path)
+    assert before.sha256 == manifest.programs[0]["sha256"]
+    write_program(replace(before, hbm_results=None), path)
+    line = "I0101 00:00:00.000000 1 algorithm.cc:8386] Adding required assignment: <7 slice.4> at 5 at def"
+    python = recorded(tmp_path, f'Path(made, "log.txt").open("a").write("{line}\\n")')
+    manifest = run(monkeypatch, tmp_path, python, "--complete")
+    after = workloads.load(path)
+    assert after.hbm_results is not None
+    assert after.hbm_results.sum() == 1
+    assert after.sha256 == manifest.programs[0]["sha256"] != before.sha256
+    assert read_module(path) is None
+    (tmp_path / "requests.txt").unlink()
+    run(monkeypatch, tmp_path, python, "--complete")
+    assert not (tmp_path / "requests.txt").exists(), "nothing is lacking, so nothing is compiled"
 
 
 def test_what_fails_is_left_out_and_tried_again(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
