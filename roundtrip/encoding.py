@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 
 from ..env.physics.objective import Judge
 from ..env.program.compiler_flags import CompilerOptions
+from ..env.program.kernel_colors import FAST
 from ..env.program.mapping import COPY_FIELDS, PREFETCH, Mapping
 from ..env.program.program import OPERAND, RESULT, Program
 from ..solvers.common.budget import Budget
 from ..solvers.common.task import Task
 from ..solvers.order.individual import Evaluator, Flags, Individual
 from ..solvers.xla.typical_size import fitted_typical_bytes
+from .kernel_arrays import KernelArrays
 from .options import flag_options, keep_option, order_option, prefetch_option
 
 # The kind without options.
@@ -33,6 +35,7 @@ class Encoding:
       flags: the settings of the flags.
       own_order: `order` is the compiler's own, which takes no option.
       cross: inputs to prefetch across programs; none for the compiler's own choice.
+      colors: `[A]` the memories of kernels' arrays (`kernel_arrays.py`); None for the compiler's own choice.
     """
 
     order: NDArray[np.int64]
@@ -42,23 +45,30 @@ class Encoding:
     flags: Flags
     own_order: bool = False
     cross: tuple[int, ...] = ()
+    colors: NDArray[np.int8] | None = None
 
     @property
     def kind(self) -> str:
-        """The parts that take an option: `order`, `starts`, `keeps`, `cross`, `flags`, joined by `+`; `default` without
-        any."""
+        """The parts that take an option: `order`, `starts`, `keeps`, `cross`, `colors`, `flags`, joined by `+`;
+        `default` without any."""
         told = {
             "order": not self.own_order,
             "starts": bool((self.starts >= 0).any()),
             "keeps": bool(self.kept_buffers.any() or self.kept_reads.any()),
             "cross": any(not self.kept_buffers[buffer] for buffer in self.cross),
+            "colors": self.colors is not None,
             "flags": self.flags != Flags(),
         }
         return "+".join(what for what, is_told in told.items() if is_told) or DEFAULT
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Returns the fields as arrays, for `from_arrays`."""
-        return {**vars(self), "flags": np.array(astuple(self.flags)), "cross": np.array(self.cross, np.int64)}
+        return {
+            **vars(self),
+            "flags": np.array(astuple(self.flags)),
+            "cross": np.array(self.cross, np.int64),
+            "colors": np.zeros(0, np.int8) if self.colors is None else self.colors,
+        }
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> "Encoding":
@@ -72,6 +82,7 @@ class Encoding:
             flags=Flags(bandwidth, bool(loop_optimiser), bool(cross_program), bool(slices), overlap),
             own_order=bool(arrays["own_order"]),
             cross=tuple(arrays["cross"].tolist()),
+            colors=arrays["colors"] if len(arrays["colors"]) else None,
         )
 
 
@@ -87,6 +98,7 @@ class Codec:
         of the same instruction that are as large, and ends with an error if one is written in place.
       crossable: inputs that may be prefetched across programs. Those as large as an output are not: it may be their new
         value, which the previous execution has not written when it would prefetch it.
+      arrays: the arrays of kernels that the compiler colors.
     """
 
     def __init__(self, judge: Judge, seed: int) -> None:
@@ -102,6 +114,7 @@ class Codec:
         crossable = self.decoder(Flags()).crossable()
         returned = np.isin(program.size[crossable], program.size[program.is_output])
         self.crossable: NDArray[np.int64] = crossable[~returned & self.major[crossable]]
+        self.arrays = KernelArrays(program, judge.target, self.major)
         self._read, self._result = _alike(program)
         self.may_keep: NDArray[np.bool_] = (program.access_kind == OPERAND) & self.keepable[program.access_buffer]
         written = program.definition[program.access_buffer[self._result]]
@@ -169,6 +182,7 @@ class Codec:
             encoding.starts if (encoding.starts >= 0).any() else None,
             encoding.kept_reads if encoding.kept_reads.any() else None,
             self._across(encoding, self._kept(encoding)),
+            self._colors(encoding),
         )
 
     def options(self, encoding: Encoding) -> CompilerOptions:
@@ -182,7 +196,22 @@ class Codec:
             **order_option(program, placed, self._across(encoding, kept)),
             **prefetch_option(program, encoding.starts),
             **keep_option(program, np.flatnonzero(kept).tolist(), np.flatnonzero(reads).tolist()),
+            **self.arrays.option(self._colors(encoding)),
         }
+
+    def colored(self, encoding: Encoding, accesses: NDArray[np.int64], fast: NDArray[np.bool_]) -> Encoding:
+        """Returns an encoding with the color of some `accesses[M]` chosen, fast where `fast[M]` is true, if it fits."""
+        own = self.arrays.own
+        colors = self.arrays.with_color(own if encoding.colors is None else encoding.colors, accesses, fast)
+        return replace(encoding, colors=None if np.array_equal(colors, own) else colors)
+
+    def _colors(self, encoding: Encoding) -> NDArray[np.int8]:
+        """Returns `[A]` the colors of an encoding; what stays in HBM has no other."""
+        arrays = self.arrays
+        colors = arrays.own if encoding.colors is None else encoding.colors
+        kept = self._kept(encoding)[self.program.access_buffer] | encoding.kept_reads
+        out = arrays.access[kept[arrays.access] & (colors[arrays.access] == FAST)]
+        return arrays.with_color(colors, out, np.zeros(len(out), bool)) if len(out) else colors
 
     def _across(self, encoding: Encoding, kept: NDArray[np.bool_]) -> list[int]:
         """Returns the inputs to prefetch across programs, without those that stay in HBM."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ..env.program.kernel_colors import FAST
 from ..env.program.mapping import Mapping
 from ..env.program.program import OPERAND
 from .alike import alike_buffers
@@ -27,6 +28,9 @@ _MOVES = (
 )
 # Share of the moves `cross` that leave the choice to the compiler.
 _NONE_ACROSS = 0.2
+# Share of moves that choose the memory of kernels' arrays, in programs whose kernels the compiler colors; and of these,
+# the share towards the mapping.
+_COLORS, _COLORED_AS_WANTED = 0.25, 0.5
 # Half of the random picks are from this share of the buffers, those that move most bytes.
 _TOP = 0.3
 # Share of moves of many that take, of a few kinds of buffers that are used alike, all: what suits one layer suits most.
@@ -52,6 +56,8 @@ class Moves:
 
     def moved(self, encoding: Encoding, decoded: Mapping) -> Encoding:
         """Returns an encoding with one move made; `decoded` is what it decodes to."""
+        if len(self._codec.arrays.access) and self._draw.random() < _COLORS:
+            return self._colored(encoding, decoded)
         if self._draw.random() < _RANDOM:
             return self._at_random(encoding)
         wanted = self._wanted.mapping.access_fast
@@ -154,6 +160,18 @@ class Moves:
             return replace(encoding, cross=())
         cross = self._codec.across([int(self._draw.choice(crossable))])
         return replace(encoding, cross=cross, flags=replace(encoding.flags, cross_program=True))
+
+    def _colored(self, encoding: Encoding, decoded: Mapping) -> Encoding:
+        """Chooses the memory of some arrays of kernels: as the mapping has it, or the other one."""
+        access, wanted = self._codec.arrays.access, self._wanted.mapping.access_fast
+        unlike = access[decoded.access_fast[access] != wanted[access]]
+        buffer = self._codec.program.access_buffer
+        if len(unlike) and self._draw.random() < _COLORED_AS_WANTED:
+            chosen = self._some_of(unlike, buffer[unlike])
+            return self._codec.colored(encoding, chosen, wanted[chosen])
+        chosen = self._some_of(access, buffer[access])
+        colors = self._codec.arrays.own if encoding.colors is None else encoding.colors
+        return self._codec.colored(encoding, chosen, colors[chosen] != FAST)
 
     def _some_of(
         self, among: NDArray[np.int64], buffers: NDArray[np.integer], p: NDArray[np.float64] | None = None

@@ -40,8 +40,8 @@ class Wanted:
         return sorted((Flags(*chosen) for chosen in grid), key=lambda flags: _changed(flags, likely))
 
     def encodings(self, flags: Flags) -> Iterator[Encoding]:
-        """Yields every order, with and without starts, with nothing, buffers, or reads too kept in HBM, and with the
-        inputs prefetched across programs that the mapping has, or the compiler."""
+        """Yields every order, with and without starts, with nothing, buffers, or reads too kept in HBM, with the inputs
+        prefetched across programs that the mapping has, or the compiler, and so the memories of kernels' arrays."""
         no_start = np.full(len(self.starts), -1)
         no_buffer, no_read = np.zeros_like(self.kept_buffers), np.zeros_like(self.kept_reads)
         keeps = (
@@ -51,10 +51,13 @@ class Wanted:
             (self.kept_buffers, self.kept_reads),
         )
         crosses = dict.fromkeys((self.cross if flags.cross_program else (), ()))
+        access = self._codec.arrays.access
+        colored = self._codec.colored(self._codec.default(), access, self.mapping.access_fast[access]).colors
+        colors = (None,) if colored is None else (colored, None)
         for number, order in enumerate(self._orders(self._codec.decoder(flags).order())):
             for starts in (no_start, self.starts):
-                for (kept_buffers, kept_reads), cross in itertools.product(keeps, crosses):
-                    yield Encoding(order, starts, kept_buffers, kept_reads, flags, number == 0, cross)
+                for (kept_buffers, kept_reads), cross, color in itertools.product(keeps, crosses, colors):
+                    yield Encoding(order, starts, kept_buffers, kept_reads, flags, number == 0, cross, color)
 
     def _orders(self, own: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
         """Yields the compiler's own order, and three orders that put the buffers that the mapping keeps fast first.

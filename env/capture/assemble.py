@@ -10,6 +10,7 @@ import numpy as np
 from ..physics.cost import MODELS, available_models
 from ..physics.simulator import simulate
 from ..program.compiler_flags import CompilerOptions
+from ..program.kernel_colors import KERNEL_COLORS
 from ..program.mapping import Mapping
 from ..program.program import Program, problem_dict
 from ..program.target import Target
@@ -17,10 +18,11 @@ from ..program.variant import Variant
 from ..verifier.verify import verify
 from ..verifier.violation import Kind
 from .buffer_sizes import read_sizes
-from .compilation_files import BUFFER_SIZES, SCHEDULED_MODULE, only_file
+from .compilation_files import BUFFER_SIZES, SCHEDULED_MODULE, UNCOLORED_MODULE, only_file
 from .cycle_pairs import CyclePairs
 from .extract import Extraction, extract
-from .hlo import read_module
+from .hlo import Instruction, Module, read_module
+from .kernel_colors import has_colors, kernels_before
 from .log import CompilerLog, read_log
 from .printed_estimate import estimates_off
 from .production import Production, read_production
@@ -68,7 +70,8 @@ class Assembly:
         log = read_log(folder / LOG_FILE)
         # Files of one device do not say so.
         origin = (provenance or {}) | ({"partitions": module.partitions} if module.partitions > 1 else {})
-        self._extraction = extract(module, log, sizes, target, name=name, family=family, provenance=origin)
+        before = _kernels_before(folder, module) if has_colors(module) else {}
+        self._extraction = extract(module, log, sizes, target, before, name=name, family=family, provenance=origin)
         self._schedule = log.schedule
         self._space = log.options.get("alternate_memory_space", _SPACES.get(target.name, 1))
         production = read_production(self._extraction, compiled, log)
@@ -181,6 +184,12 @@ class Assembly:
         )
 
 
+def _kernels_before(folder: Path, module: Module) -> dict[str, Instruction]:
+    """Returns the kernels before the compiler colored them; none where it does not, or the dump was not kept."""
+    dumped = any(folder.glob(UNCOLORED_MODULE))
+    return kernels_before(module, read_module(only_file(folder, UNCOLORED_MODULE))) if dumped else {}
+
+
 def _best(values: list[float | None]) -> int:
     """Returns the index of the smallest value, the first of equal ones; 0 if there is none."""
     return min(
@@ -207,6 +216,7 @@ def _compiler(extraction: Extraction, production: Production, log: CompilerLog) 
         "aliased_buffers": extraction.aliased_buffers,
         **({"charges": production.charges} if production.charges else {}),
         **_kernels(extraction),
+        **({KERNEL_COLORS: [vars(kernel) for kernel in extraction.colored]} if extraction.colored else {}),
     }
 
 

@@ -13,6 +13,8 @@ from . import worker
 # Dumps from before memory space assignment, which `assemble.py` reads of the default compilation alone.
 SCHEDULED_MODULE = "*.after_optimizations_before_buffer_assignment.txt"
 BUFFER_SIZES = "*.after_optimizations-buffer-assignment.txt"
+# From before the pass that colors kernels. Programs without kernels have it too.
+UNCOLORED_MODULE = f"*.before_{worker.COLORING}.txt"
 # Processor time and versions, written by `compilations.py`.
 ANSWER_FILE = "answer.json"
 
@@ -89,7 +91,7 @@ def cut_down(folder: Path, *, dumps: bool, costs: bool) -> None:
     compiled, log = folder / worker.COMPILED_FILE, folder / worker.LOG_FILE
     keep = {compiled, log, folder / ANSWER_FILE, folder / worker.MODULE_FILE}
     if dumps:
-        keep |= {*folder.glob(SCHEDULED_MODULE), *folder.glob(BUFFER_SIZES)}
+        keep |= {path for dump in (SCHEDULED_MODULE, BUFFER_SIZES, UNCOLORED_MODULE) for path in folder.glob(dump)}
     for path in folder.iterdir():
         if path not in keep:
             if path.is_dir():

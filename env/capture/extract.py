@@ -1,6 +1,6 @@
 """Builds a `Program` from the scheduled module and the log of one compilation (pipeline step 3)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,11 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import FormatError
+from ..program.kernel_colors import KernelColors
 from ..program.program import OPERAND, REPLACEABLE_OPCODES, RESULT, Program
 from ..program.target import Target
 from .alias import alias_groups
 from .collectives import PAIRS
 from .hlo import Instruction, Module, Position, Use, path_text
+from .kernel_colors import colors_of
 from .kernels import kept_in_hbm, kernel_in, tells_cost
 from .log import CompilerLog
 from .loops import nest, runs
@@ -35,6 +37,7 @@ class Extraction:
         one cycle for a tuple element, a bitcast or a constant.
       aliased_buffers: number of buffers that hold several values.
       kernels: indices of the instructions that are kernels of one's own -> whether they tell their cost.
+      colored: the kernels that the compiler has colored.
     """
 
     program: Program
@@ -45,9 +48,17 @@ class Extraction:
     left_out_s: float
     aliased_buffers: int
     kernels: dict[int, bool]
+    colored: list[KernelColors]
 
 
-def extract(module: Module, log: CompilerLog, sizes: dict[Position, int], target: Target, **names: Any) -> Extraction:
+def extract(
+    module: Module,
+    log: CompilerLog,
+    sizes: dict[Position, int],
+    target: Target,
+    before: Mapping[str, Instruction],
+    **names: Any,
+) -> Extraction:
     """Builds the program of one compilation.
 
     Args:
@@ -55,6 +66,7 @@ def extract(module: Module, log: CompilerLog, sizes: dict[Position, int], target
       log: MSA's log of it.
       sizes: padded bytes by value, for the values that MSA does not list.
       target: the target that it was compiled for; limits that the log states differently are taken from the log.
+      before: the kernels before the compiler colored them, see `kernels_before`.
       names: `name`, `family`, `provenance` of the program.
 
     Raises:
@@ -62,7 +74,7 @@ def extract(module: Module, log: CompilerLog, sizes: dict[Position, int], target
       UserError: the program holds instructions that capture does not understand.
     """
     values = Values(module)
-    builder = _Builder(module, values, log, sizes)
+    builder = _Builder(module, values, log, sizes, before)
     builder.add_instructions()
     return builder.finish(_target(target, log), names)
 
@@ -86,8 +98,15 @@ def _target(target: Target, log: CompilerLog) -> Target:
 class _Builder:
     """Collects the columns of a program."""
 
-    def __init__(self, module: Module, values: Values, log: CompilerLog, sizes: dict[Position, int]) -> None:
-        self.module, self.values, self.log, self.sizes = module, values, log, sizes
+    def __init__(
+        self,
+        module: Module,
+        values: Values,
+        log: CompilerLog,
+        sizes: dict[Position, int],
+        before: Mapping[str, Instruction],
+    ) -> None:
+        self.module, self.values, self.log, self.sizes, self.before = module, values, log, sizes, before
         self.groups = alias_groups(module, values, log)
         self.runs = runs(values.flattened, log)
         self.left_out_s = 0.0
@@ -229,7 +248,7 @@ class _Builder:
     def finish(self, target: Target, names: dict[str, Any]) -> Extraction:
         """Returns the program with its loops and outputs."""
         loops = nest(self.names, self.values.flattened, self.log)
-        for position in kept_in_hbm(self.module, self.values):
+        for position in kept_in_hbm(self.module, self.values, self.before):
             self.allowed[self.buffer_of[position]] = False
         columns = [list(column) for column in zip(*self.accesses, strict=True)] if self.accesses else [[]] * 6
         is_output = np.zeros(len(self.buffers), bool)
@@ -276,6 +295,7 @@ class _Builder:
             left_out_s=self.left_out_s,
             aliased_buffers=len(set(self.groups.values())),
             kernels=dict(self._kernels()),
+            colored=list(self._colored()),
         )
 
     def _held_since(self) -> NDArray[np.int32] | None:
@@ -298,6 +318,18 @@ class _Builder:
             kernel = kernel_in(self.values.instructions[name], self.module)
             if kernel is not None:
                 yield index, tells_cost(kernel)
+
+    def _colored(self) -> Iterator[KernelColors]:
+        for name in self.names:
+            kernel = self.values.instructions[name]
+            if kernel.name not in self.before:  # Of a fused kernel, operands are others'.
+                continue
+            arrays = colors_of(kernel)
+            access = [
+                self.result_of.get((name, path), -1) if number is None else self.access_of.get((name, number, path), -1)
+                for number, path, _ in arrays
+            ]
+            yield KernelColors(self.before[name].name, access, [array.color for array in arrays])
 
     def _keeps_layout(self, name: str) -> bool:
         """Returns whether an instruction only moves bytes and keeps their layout, which lets XLA replace it by a copy.

@@ -5,32 +5,29 @@ instruction. Its text says whether its author told a cost (`cost_estimate`), and
 The code generator tells no cycles of it, so a cycle table prices it as memory space assignment does.
 """
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import product
 
 import numpy as np
 
-from ..errors import UserError
 from ..physics.cost import cycle_s
 from ..program.program import Program
-from .hlo import Instruction, Module, Position, ShapeIndex
+from .hlo import Instruction, Module, Position
+from .kernel_colors import KERNEL, asked_by_author
 from .values import Values
 
-_TARGET = '"tpu_custom_call"'
-_HBM = 0
 # Of a kernel with more accesses than this that may be fast, a cycle table has a sample of the placements.
 _ALL_PLACEMENTS = 6
 
 
 def kernel_in(instruction: Instruction, module: Module) -> Instruction | None:
     """Returns the kernel that an instruction is, or has been fused around; None if it has none."""
-    if instruction.attribute("custom_call_target") == _TARGET:
+    if instruction.attribute("custom_call_target") == KERNEL:
         return instruction
     if instruction.opcode != "fusion":
         return None
     called = module.computations.get((instruction.attribute("calls") or "").lstrip("%"))
-    if called is None or called.root.attribute("custom_call_target") != _TARGET:
+    if called is None or called.root.attribute("custom_call_target") != KERNEL:
         return None
     return called.root
 
@@ -40,24 +37,22 @@ def tells_cost(kernel: Instruction) -> bool:
     return '"cost_estimate":' in kernel.attributes
 
 
-def kept_in_hbm(module: Module, values: Values) -> Iterator[Position]:
-    """Yields the definitions of the arrays that kernels want in HBM.
+def kept_in_hbm(module: Module, values: Values, before: Mapping[str, Instruction]) -> Iterator[Position]:
+    """Yields the definitions of the arrays that the authors of kernels want in HBM.
+
+    Args:
+      module: the scheduled module.
+      values: its values.
+      before: see `kernels_before`.
 
     Raises:
-      UserError: a kernel wants an array in fast memory, which a program cannot say.
+      UserError: an author wants an array in fast memory, which a program cannot say.
     """
     for instruction in values.instructions.values():
         kernel = kernel_in(instruction, module)
         if kernel is None:
             continue
-        for number, path, color in _colors(kernel):
-            if color != _HBM:
-                what = f"its result {list(path) or ''}" if number is None else f"its operand {number}"
-                raise UserError(
-                    f"{module.path}: kernel {instruction.name!r} wants {what.strip()} in memory {color}, and a program "
-                    "cannot say that a buffer must be in fast memory; leave the choice to the compiler: without "
-                    "`with_memory_space_constraint` or `pltpu.VMEM(...)` as `out_shape`"
-                )
+        for number, path, _ in asked_by_author(module, instruction.name, kernel, before):
             if number is None:
                 yield values.resolve(instruction.name, path)
             elif instruction is kernel:
@@ -67,20 +62,6 @@ def kept_in_hbm(module: Module, values: Values) -> Iterator[Position]:
                 given = called.instructions[kernel.operands[number]]
                 if given.opcode == "parameter":
                     yield values.resolve(instruction.operands[int(given.literal)], path)
-
-
-def _colors(kernel: Instruction) -> Iterator[tuple[int | None, ShapeIndex, int]]:
-    """Yields the number of an operand, or None for a result, the shape index in it, and the memory that it must be in.
-
-    The compiler leaves zeros out, and writes numbers as text or not.
-    """
-    for key in ("input_memory_space_colors", "output_memory_space_colors"):
-        _, found, text = kernel.attributes.partition(f'"{key}":')
-        if not found:
-            continue
-        for entry in json.JSONDecoder().raw_decode(text)[0]:
-            number = int(entry.get("operand_index", 0)) if key.startswith("input") else None
-            yield number, tuple(int(index) for index in entry.get("shape_index", ())), int(entry.get("color", _HBM))
 
 
 def kernel_cycles(program: Program, t: int) -> dict[int, int]:

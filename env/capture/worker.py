@@ -55,6 +55,8 @@ _DIALECT = "mallocmuzero"
 DEVICES = f"{_DIALECT}.devices"
 _SHARDINGS = ("sdy.sharding", "mhlo.sharding")
 # The dump from after memory space assignment, right before code generation.
+# The compiler's pass that colors kernels (`kernel_colors.py`).
+COLORING = "tpu-custom-call-memory-space-policy"
 ASSIGNED = ".after_optimizations_after_buffer_assignment.txt"
 
 
@@ -352,6 +354,8 @@ def compile_once(lowered: Any, request: dict[str, Any]) -> None:
     options = dict(request["options"])
     before = set(os.listdir(folder))
     options |= {"xla_dump_to": folder, "xla_dump_hlo_as_text": True}
+    if request["dump"]:
+        options["xla_dump_hlo_pass_re"] = COLORING
     started_s = _cpu_s()
     if until_assigned:
         threading.Thread(target=_stop_once_assigned, args=(folder, started_s), daemon=True).start()

@@ -2,6 +2,7 @@
 
 from ...env.compiled.kernel import kernel, routine
 from . import heap as heaps
+from .colors import reserve_colored
 from .copy_resource import remove, take_back
 from .cross_program import place_cross_program
 from .efficiency import rule_out_inefficient
@@ -21,6 +22,7 @@ def assign(problem: Problem, state: State, wishes: Wishes) -> None:
     reset(problem, state)
     for use in range(len(wishes.in_hbm)):
         state.use[use].is_out = wishes.in_hbm[use]
+    reserve_colored(problem, state, wishes)
     for k in range(len(wishes.cross)):
         place_cross_program(problem, state, wishes.cross[k])
     for k in range(len(wishes.order)):

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from ...env.compiled.kernel import routine
 from ...env.program.mapping import CROSS_PROGRAM
 from ...env.program.program import OPERAND, RESULT, Program
+from .colors import give_up_reservation
 from .heap import NO_OFFSET, commit, fit
 from .interval_picker import elapsed, latest_start, preferred_start
 from .problem import Problem
@@ -72,6 +73,9 @@ def place_cross_program(problem: Problem, state: State, number: int) -> None:
     """
     buffer, limit = problem.buffer[number], problem.limit
     value = problem.value[buffer.first_value]
+    for use in range(value.first_use, value.end_use):
+        if state.use[use].color == HBM:
+            return
     done, gone = problem.use[value.first_use].latest, problem.use[value.end_use - 1].time
     end = limit.end + 1
     offset = fit(problem, state.heap, 0, end, buffer.bytes, -1)
@@ -88,6 +92,8 @@ def place_cross_program(problem: Problem, state: State, number: int) -> None:
     occupied = elapsed(problem, 0, gone) + elapsed(problem, again, end)
     in_time = gone + 1 < again <= limit.last_instruction
     freed = pressure > limit.fast_bytes and in_time and occupied < _MOST_OCCUPIED * elapsed(problem, 0, end)
+    for use in range(value.first_use, value.end_use):
+        give_up_reservation(state, buffer.first_value, problem.use[use].time)
     state.value[buffer.first_value].first_stay = state.now.stays
     add_stay(state, buffer.first_value, HBM, 0, end, NO_OFFSET, -1)
     until = gone if freed else end

@@ -6,6 +6,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...env.program.kernel_colors import own_colors
 from ...env.program.mapping import Mapping
 from ...env.program.program import Program
 from ...env.program.target import Target
@@ -13,9 +14,10 @@ from . import cross_program, loop_optimiser
 from .assign import assign
 from .buffer_order import BufferOrder
 from .build_problem import make_problem
+from .colors import color_wishes
 from .legal import legal
 from .options import Options, production
-from .state import State, Wishes, is_full, make_state, size_of
+from .state import FAST, State, Wishes, is_full, make_state, size_of
 from .write import Writer
 
 _MOST_GROWTH = 64
@@ -49,6 +51,7 @@ class Decoder:
             loop_optimiser.optimise(program, self.target, self.options, self.problem, self._accesses)
         self._order = BufferOrder(program, self.target, self.options, self.problem)
         self.cross = cross_program.candidates(program, self.problem)[: self.options.cross_program]
+        self._own_colors = color_wishes(self.problem, self._accesses, own_colors(program))
         self._factor = 1
         self._writer = Writer(program, self.problem, self._accesses)
         self._of_access = np.full(program.num_accesses, -1, np.int64)
@@ -60,6 +63,7 @@ class Decoder:
         wanted_start: ArrayLike | None = None,
         in_hbm: NDArray[np.bool_] | None = None,
         cross: Sequence[int] = (),
+        colors: NDArray[np.int8] | None = None,
     ) -> Mapping:
         """Returns a legal mapping.
 
@@ -74,6 +78,8 @@ class Decoder:
             `xla_tpu_msa_tensor_overrides`); of accesses that are served together, one suffices. None: no access.
           cross: inputs to prefetch across programs before the compiler's own choice, the first ones first
             (`apply_to_cross_program_prefetches` of `xla_tpu_msa_sort_order_overrides`), of `crossable`.
+          colors: `[A]` the memory that a kernel must have an access in: 0 for HBM, 1 for fast memory, -1 for either
+            (`xla_tpu_tpu_custom_call_memory_space_spec`). None: those that the compiler gives by itself.
         """
         chosen = self.cross
         if len(cross):
@@ -83,7 +89,17 @@ class Decoder:
         preferred_time = (
             self.problem.preferred_time if wanted_start is None else self._preferred_times(np.asarray(wanted_start))
         )
-        wishes = Wishes(order=order, cross=chosen, preferred_time=preferred_time, in_hbm=self._uses_in_hbm(in_hbm))
+        value_color, use_color = (
+            self._own_colors if colors is None else color_wishes(self.problem, self._accesses, colors)
+        )
+        wishes = Wishes(
+            order=self._colored_first(order, value_color, use_color),
+            cross=chosen,
+            preferred_time=preferred_time,
+            in_hbm=self._uses_in_hbm(in_hbm),
+            value_color=value_color,
+            use_color=use_color,
+        )
         mapping = self._assign(wishes)
         while mapping is None:
             if self._factor >= _MOST_GROWTH:
@@ -111,6 +127,17 @@ class Decoder:
     def order(self) -> NDArray[np.int64]:
         """Returns the buffers to place, in XLA's own order."""
         return self._order.buffers(None, self.cross)
+
+    def _colored_first(
+        self, order: NDArray[np.int64], value_color: NDArray[np.int8], use_color: NDArray[np.int8]
+    ) -> NDArray[np.int64]:
+        """Returns an order with the buffers in front that have to be in fast memory at some time."""
+        value = self.problem.value
+        of_use = np.repeat(value["buffer"], value["end_use"] - value["first_use"])
+        first = np.zeros(len(self.problem.buffer), bool)
+        first[value["buffer"][value_color == FAST]] = True
+        first[of_use[use_color == FAST]] = True
+        return order[np.argsort(~first[order], kind="stable")]
 
     def _uses_in_hbm(self, in_hbm: NDArray[np.bool_] | None) -> NDArray[np.int8]:
         found = np.zeros(len(self.problem.use), np.int8)

@@ -2,7 +2,7 @@
 
 from ...env.compiled.kernel import routine
 from .problem import Problem
-from .state import State
+from .state import FAST, State
 
 
 @routine
@@ -60,12 +60,13 @@ def rule_out_inefficient(problem: Problem, state: State) -> bool:
             if chain.copied == 0 or ratio * chain.copied <= chain.served:
                 continue
             fast, copied = state.stay[number].memory, state.stay[number].is_copied
-            if fast and not copied and not held.is_out:
+            if fast and not copied and not held.is_out and held.color != FAST:
                 held.is_out = 1
                 new = True
             if fast:
                 for use in range(problem.value[value].first_use, problem.value[value].end_use):
-                    if state.use[use].stay == number and not state.use[use].is_out:
-                        state.use[use].is_out = 1
+                    served = state.use[use]
+                    if served.stay == number and not served.is_out and served.color != FAST:
+                        served.is_out = 1
                         new = True
     return new

@@ -119,6 +119,16 @@ def commit(heap: Heap, first: int, last: int, offset: int, size: int) -> None:
 
 
 @routine
+def free(heap: Heap, chunk: int) -> None:
+    """Frees one chunk, which keeps its number."""
+    row = heap.chunk[chunk]
+    for t in range(row.first, row.last + 1):
+        heap.used[t] -= row.bytes
+        heap.exact[t] -= row.bytes
+    row.bytes = 0
+
+
+@routine
 def undo(heap: Heap, chunks: int) -> None:
     """Frees all but the oldest `chunks` chunks."""
     now = heap.now

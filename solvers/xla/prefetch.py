@@ -3,7 +3,7 @@
 from ...env.compiled.kernel import routine
 from .chunk_candidates import longest_fit
 from .copy_resource import consume, has_enough, outstanding, take_back
-from .heap import NO_OFFSET, commit
+from .heap import NO_OFFSET, commit, fit
 from .interval_picker import begin, is_done, next_start, slice_starts
 from .problem import NEVER, Problem
 from .state import (
@@ -105,6 +105,23 @@ def prefetch(problem: Problem, state: State, source: int) -> int:
     origin.end = max(origin.end, end)
     state.use[now.use].stay = number
     return DONE
+
+
+@routine
+def force_prefetch(problem: Problem, state: State, source: int) -> bool:
+    """Prefetches a value right before the use at hand, whatever other copies there are; returns whether it fits."""
+    now = state.now
+    use, size = problem.use[now.use], problem.buffer[now.buffer].bytes
+    offset = fit(problem, state.heap, use.time, use.time, size, -1)
+    if offset == NO_OFFSET:
+        return False
+    commit(state.heap, use.time, use.time, offset, size)
+    number = add_stay(state, now.value, FAST, use.time, use.time, offset, -1)
+    fill_by_copy(state, number, use.time - 1, use.time, 0)
+    origin = state.stay[source]
+    origin.end = max(origin.end, use.time)
+    state.use[now.use].stay = number
+    return True
 
 
 @routine

@@ -19,6 +19,8 @@ def repack(problem: Problem, state: State) -> bool:
     spare, moved = state.spare, state.moved
     leaders = _sort_groups(problem, state)
     start_over(problem, spare)
+    for number in range(state.now.reservations):
+        _commit_reservation(state, spare, number)
     for number in range(state.now.slices):
         _copy_slice(state.slice, state.moved_slice, number)
     for at in range(leaders):
@@ -33,11 +35,22 @@ def repack(problem: Problem, state: State) -> bool:
     for number in range(state.now.slices):
         _copy_slice(state.moved_slice, state.slice, number)
     start_over(problem, state.heap)
+    for number in range(state.now.reservations):
+        _commit_reservation(state, state.heap, number)
     for number in range(state.now.stays):
         if state.stay[number].memory == FAST:
             state.stay[number].offset = moved[number].offset
             _commit(problem, state, state.heap, number)
     return True
+
+
+@routine
+def _commit_reservation(state: State, heap: Heap, number: int) -> None:
+    """Commits a reservation that is not given up, at its old offset: XLA's repacker may move it."""
+    row = state.reservation[number]
+    if row.chunk >= 0:
+        row.chunk = heap.now.chunks
+        commit(heap, row.time, row.time, row.offset, row.bytes)
 
 
 @routine

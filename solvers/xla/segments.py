@@ -6,10 +6,11 @@ A value is kept in fast memory; else it is written back, once, and prefetched fo
 from ...env.compiled.kernel import routine
 from ...env.compiled.struct import Rows
 from .chunk_candidates import longest_fit
+from .colors import give_up_reservation
 from .copy_resource import has_enough, outstanding
 from .heap import NO_OFFSET, commit, fit, latest_free
 from .interval_picker import can_stay, write_back_end
-from .prefetch import prefetch
+from .prefetch import force_prefetch, prefetch
 from .problem import M_DEFAULT, M_KEEP, WRITTEN, Problem
 from .state import DONE, FAST, FREE, HBM, NO_COPIES, NO_MEMORY, NOT_FAST, TOO_LONG, UNDO, State, add_stay, fill_by_copy
 
@@ -141,10 +142,20 @@ def _segment(problem: Problem, state: State, before: int) -> int:
         else:
             add_stay(state, value, FAST, start, start, held.offset, held.group)
     result = DONE
-    if at_start != HBM and at_end != HBM and row.mode != M_DEFAULT:
+    must_begin, must_end = FREE, state.use[use].color
+    if use == first and start == problem.value[value].time:
+        must_begin = held.color
+    if must_begin == FAST:
+        give_up_reservation(state, value, start)
+    if must_end == FAST:
+        give_up_reservation(state, value, end)
+    in_hbm = at_start == HBM or at_end == HBM or must_begin == HBM or must_end == HBM
+    if not in_hbm and row.mode != M_DEFAULT:
         result = _keep(problem, state, start)
         if result == DONE:
             return DONE
+    if must_begin == FAST and held.end_stay == held.first_stay:
+        _begin_in_fast(problem, state, start)
     source = _last_in(state, HBM)
     is_still = row.held_since == WRITTEN
     if source < 0:
@@ -152,16 +163,21 @@ def _segment(problem: Problem, state: State, before: int) -> int:
             if is_still:
                 return result | UNDO
             failed = _write_back(problem, state)
+            if failed != DONE and must_begin == FAST:
+                _force_write_back(problem, state)
+                failed = DONE
             if failed != DONE:
                 return result | failed | UNDO
             source = held.end_stay - 1
         else:
             source = add_stay(state, value, HBM, start, end, NO_OFFSET, -1)
-    if at_end != HBM and row.mode != M_DEFAULT and not is_still:
+    if at_end != HBM and must_end != HBM and row.mode != M_DEFAULT and not is_still:
         failed = prefetch(problem, state, source)
         if failed == DONE:
             return DONE
         result |= failed
+    if must_end == FAST and force_prefetch(problem, state, source):
+        return DONE
     if at_end == FAST:
         return result | UNDO
     state.stay[source].end = max(state.stay[source].end, end)
@@ -195,6 +211,25 @@ def _keep(problem: Problem, state: State, start: int) -> int:
     commit(state.heap, first, end, offset, size)
     state.use[now.use].stay = number
     return DONE
+
+
+@routine
+def _begin_in_fast(problem: Problem, state: State, time: int) -> None:
+    """Has the value at hand in fast memory when it is defined (XLA: `ForceAlternateMemoryAllocationForMinTime`)."""
+    size = problem.buffer[state.now.buffer].bytes
+    offset = fit(problem, state.heap, time, time, size, -1)
+    if offset != NO_OFFSET:
+        add_stay(state, state.now.value, FAST, time, time, offset, -1)
+        commit(state.heap, time, time, offset, size)
+
+
+@routine
+def _force_write_back(problem: Problem, state: State) -> None:
+    """Writes the value at hand back at once, whatever other copies there are."""
+    stay = state.stay[state.value[state.now.value].end_stay - 1]
+    begin = stay.end
+    number = add_stay(state, state.now.value, HBM, begin + 1, begin + 1, NO_OFFSET, -1)
+    fill_by_copy(state, number, begin, begin + 1, 0)
 
 
 @routine

@@ -72,6 +72,9 @@ HELD = np.dtype(
         ("group", np.int64),  # that it continues there
         ("is_out", np.int64),  # 1: it must begin in HBM, as it would be inefficient in fast memory
         ("chain", np.int64),  # scratch: the chain of stays that it continues in place, or -1
+        ("color", np.int64),  # the memory that its definition must be in: HBM, FAST or FREE
+        ("first_reserved", np.int64),  # its reservations in `State.reservation`
+        ("end_reserved", np.int64),  # the reservation after its last
     ],
     align=True,
 )
@@ -80,6 +83,17 @@ SERVED = np.dtype(
     [
         ("stay", np.int64),  # that serves it, or -1
         ("is_out", np.int64),  # 1: it must be served from HBM, by a wish or as fast memory would be inefficient
+        ("color", np.int64),  # the memory that it must be served from: HBM, FAST or FREE
+    ],
+    align=True,
+)
+# Memory that is kept free for a colored value at one time.
+RESERVATION = np.dtype(
+    [
+        ("time", np.int64),
+        ("offset", np.int64),
+        ("bytes", np.int64),
+        ("chunk", np.int64),  # of the heap; -1 once it is given up
     ],
     align=True,
 )
@@ -110,6 +124,7 @@ STATE_NOW = np.dtype(
         ("slices", np.int64),  # rows of `slice` in use
         ("pending", np.int64),  # rows of `pending` in use
         ("repacks", np.int64),  # made
+        ("reservations", np.int64),  # rows of `reservation` in use
         # The use at hand.
         ("buffer", np.int64),
         ("value", np.int64),
@@ -175,23 +190,28 @@ class State(Struct):
     moved_slice: Rows = rows(SLICE)
     picker: Any = one(PICKER)
     permutation: Rows = rows(np.int64)
+    reservation: Rows = rows(RESERVATION)
     now: Any = one(STATE_NOW)
 
 
 class Wishes(Struct):
-    """What an assignment is asked for. Shape: `U` uses.
+    """What an assignment is asked for. Shapes: `V` values, `U` uses.
 
     Attributes:
       order: the buffers to place, first to last.
       cross: inputs to prefetch across programs, placed before all others.
       preferred_time: `[U]` preferred starts of prefetches, or `NEVER`.
       in_hbm: `[U]` 1 where a use must be served from HBM.
+      value_color: `[V]` the memory that a definition must be in: HBM, FAST or FREE.
+      use_color: `[U]` the memory that a use must be served from.
     """
 
     order: Rows = rows(np.int64)
     cross: Rows = rows(np.int64)
     preferred_time: Rows = rows(np.int64)
     in_hbm: Rows = rows(np.int8)
+    value_color: Rows = rows(np.int8)
+    use_color: Rows = rows(np.int8)
 
 
 def _permutations() -> NDArray[np.int64]:
@@ -240,6 +260,7 @@ def make_state(problem: Problem, factor: int = 1) -> State:
         moved_slice=np.zeros(copies + 16, SLICE),
         picker=new_record(PICKER),
         permutation=_PERMUTATIONS,
+        reservation=np.zeros(values + uses, RESERVATION),
         now=new_record(STATE_NOW),
     )
 

@@ -1,0 +1,65 @@
+"""The colors that the compiler has given to the arrays of kernels, in a program's `compiler` section.
+
+For tpu7x it chooses, before memory space assignment and kernel by kernel, which arrays have to be in fast memory during
+the kernel and which in HBM (`xla_tpu_tpu_custom_call_memory_space_spec`). Nothing in a program's problem depends on it.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import FormatError
+from .program import Program
+
+# The key in `Program.compiler`.
+KERNEL_COLORS = "kernel_colors"
+# Colors, and the lack of one.
+HBM, FAST, FREE = 0, 1, -1
+
+
+@dataclass(frozen=True)
+class KernelColors:
+    """One kernel, and all of its arrays: operands, then results.
+
+    Attributes:
+      name: the kernel's name where the compiler colors it, which is not its name in the program.
+      access: the access of every array; -1 for one that a program does not have.
+      color: 1 for an array that has to be in fast memory, 0 for one in HBM.
+    """
+
+    name: str
+    access: list[int]
+    color: list[int]
+
+
+def kernel_colors(program: Program) -> list[KernelColors]:
+    """Returns the kernels that the compiler has colored; none for programs of targets where it does not.
+
+    Raises:
+      FormatError: the program's entry is not what `capture` writes.
+    """
+    found = []
+    for row in program.compiler.get(KERNEL_COLORS, ()):
+        try:
+            kernel = KernelColors(str(row["name"]), [int(a) for a in row["access"]], [int(c) for c in row["color"]])
+        except (KeyError, TypeError, ValueError) as error:
+            raise FormatError(
+                f"program {program.name!r}: `compiler.{KERNEL_COLORS}` has a wrong entry, {row}; capture it again"
+            ) from error
+        if len(kernel.access) != len(kernel.color) or not all(-1 <= a < program.num_accesses for a in kernel.access):
+            raise FormatError(
+                f"program {program.name!r}: `compiler.{KERNEL_COLORS}` of kernel {kernel.name!r} names accesses that "
+                "the program does not have; capture it again"
+            )
+        found.append(kernel)
+    return found
+
+
+def own_colors(program: Program) -> NDArray[np.int8]:
+    """Returns `[A]` the color that the compiler has given to each access: `FAST`, `HBM` or `FREE`."""
+    found = np.full(program.num_accesses, FREE, np.int8)
+    for kernel in kernel_colors(program):
+        access = np.array(kernel.access, np.int64)
+        found[access[access >= 0]] = np.array(kernel.color, np.int8)[access >= 0]
+    return found
