@@ -27,6 +27,9 @@ def assign(problem: Problem, state: State, wishes: Wishes) -> None:
         place_cross_program(problem, state, wishes.cross[k])
     for k in range(len(wishes.order)):
         now.buffer, now.retry = wishes.order[k], 0
+        first = problem.buffer[now.buffer].first_value
+        if state.value[first].end_stay > state.value[first].first_stay:
+            continue  # prefetched across programs
         repacked = False
         while now.retry < problem.limit.retries:
             chunks, stays, slices = state.heap.now.chunks, now.stays, now.slices

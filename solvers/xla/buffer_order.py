@@ -1,5 +1,6 @@
 """The order in which buffers are placed (XLA: `MemoryBoundednessBufferIntervalComparator`)."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 from weakref import WeakKeyDictionary
 
@@ -113,18 +114,18 @@ class BufferOrder:
         self._placed: NDArray[np.bool_] = program.fast_allowed & fits & (used | program.is_output)
 
     def buffers(
-        self, priority: NDArray[np.float64] | NDArray[np.int64] | None, without: NDArray[np.int64]
+        self, priority: NDArray[np.float64] | NDArray[np.int64] | None = None, without: Sequence[int] = ()
     ) -> NDArray[np.int64]:
         """Returns the buffers to place, first to last.
 
         Args:
           priority: `[N]` the first key, lower first; a buffer with an infinite one is not placed. None: all equal.
-          without: buffers that are placed by other means.
+          without: buffers to leave out.
         """
         keys = self._keys if priority is None else (*self._keys, np.asarray(priority))
         order = np.lexsort(keys)
         placed = self._placed.copy()
-        placed[without] = False
+        placed[list(without)] = False
         if priority is not None:
             placed &= np.isfinite(priority)
         return order[placed[order]].astype(np.int64)

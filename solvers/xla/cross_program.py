@@ -81,6 +81,8 @@ def place_cross_program(problem: Problem, state: State, number: int) -> None:
     offset = fit(problem, state.heap, 0, end, buffer.bytes, -1)
     if offset == NO_OFFSET:
         return
+    for use in range(value.first_use, value.end_use):
+        give_up_reservation(state, buffer.first_value, problem.use[use].time)
     pressure = 0
     for other in range(len(problem.buffer)):
         if problem.buffer[other].bytes <= limit.fast_bytes:
@@ -92,8 +94,6 @@ def place_cross_program(problem: Problem, state: State, number: int) -> None:
     occupied = elapsed(problem, 0, gone) + elapsed(problem, again, end)
     in_time = gone + 1 < again <= limit.last_instruction
     freed = pressure > limit.fast_bytes and in_time and occupied < _MOST_OCCUPIED * elapsed(problem, 0, end)
-    for use in range(value.first_use, value.end_use):
-        give_up_reservation(state, buffer.first_value, problem.use[use].time)
     state.value[buffer.first_value].first_stay = state.now.stays
     add_stay(state, buffer.first_value, HBM, 0, end, NO_OFFSET, -1)
     until = gone if freed else end

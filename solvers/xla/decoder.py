@@ -85,7 +85,7 @@ class Decoder:
         if len(cross):
             rest = self.cross[~np.isin(self.cross, cross)]
             chosen = np.concatenate([np.asarray(cross, np.int64), rest])[: self.options.cross_program]
-        order = self._order.buffers(None if priority is None else np.asarray(priority), chosen)
+        order = self._order.buffers(None if priority is None else np.asarray(priority))
         preferred_time = (
             self.problem.preferred_time if wanted_start is None else self._preferred_times(np.asarray(wanted_start))
         )
@@ -126,7 +126,7 @@ class Decoder:
 
     def order(self) -> NDArray[np.int64]:
         """Returns the buffers to place, in XLA's own order."""
-        return self._order.buffers(None, self.cross)
+        return self._order.buffers(without=self.cross.tolist())
 
     def _colored_first(
         self, order: NDArray[np.int64], value_color: NDArray[np.int8], use_color: NDArray[np.int8]
