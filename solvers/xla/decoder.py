@@ -100,25 +100,26 @@ class Decoder:
             value_color=value_color,
             use_color=use_color,
         )
-        mapping = self._assign(wishes)
-        while mapping is None:
+        assigned = self._assign(wishes)
+        while assigned is None:
             if self._factor >= _MOST_GROWTH:
                 raise RuntimeError(f"program {self.program.name!r}: the tables of the xla solver are too small")
             self._factor *= 2
-            mapping = self._assign(wishes)
-        exact = not len(self.program.loop_trips) and self.program.held_since is None
+            assigned = self._assign(wishes)
+        mapping, forced = assigned
+        exact = not len(self.program.loop_trips) and self.program.held_since is None and not forced
         return mapping if exact else legal(self.program, self.target, mapping)
 
-    def _assign(self, wishes: Wishes) -> Mapping | None:
-        """Returns a mapping; None if a table of the state overflowed."""
+    def _assign(self, wishes: Wishes) -> tuple[Mapping, bool] | None:
+        """Returns a mapping, and whether a color has forced a copy; None if a table of the state overflowed."""
         idle = _idle_states.setdefault(self.program, {}).setdefault(
             (self.target, self._factor, *size_of(self.problem)), []
         )
         state = idle.pop() if idle else make_state(self.problem, self._factor)
         assign(self.problem, state, wishes)
-        mapping = None if is_full(state) else self._writer.mapping(state)
+        assigned = None if is_full(state) else (self._writer.mapping(state), bool(state.now["forced"]))
         idle.append(state)
-        return mapping
+        return assigned
 
     def crossable(self) -> NDArray[np.int64]:
         """Returns the inputs that can be prefetched across programs."""

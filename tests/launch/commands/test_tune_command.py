@@ -71,7 +71,7 @@ def test_a_default_that_cannot_be_read_is_asked_about_all_the_same(tmp_path: Pat
     options, figures, program = (tmp_path / name for name in ("options.json", "report.json", "program.json.gz"))
     # One buffer at the place of another, but where the compiler is given options.
     spoil = """
-if not options or set(options) <= {"xla_dump_to", "xla_dump_hlo_as_text"}:
+if not options or set(options) <= {"xla_dump_to", "xla_dump_hlo_as_text", "xla_dump_hlo_pass_re"}:
     log = made / "log.txt"
     at = "alt (off: 25165824, size: 4194304), start_time:8"
     log.write_text(log.read_text().replace(at, at.replace("25165824", "0")))
