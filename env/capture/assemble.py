@@ -49,6 +49,8 @@ class Assembly:
       name: name of the workload.
       family: its model family.
       provenance: versions, function and topology of the capture.
+      loop_ends: the ends of loops are instructions, see `extract`; None: only where XLA's mapping cannot be told
+        without.
 
     Raises:
       FormatError: a file of the default compilation is missing, truncated or not what it should be.
@@ -63,6 +65,7 @@ class Assembly:
         family: str,
         *,
         provenance: dict[str, Any] | None = None,
+        loop_ends: bool | None = None,
     ) -> None:
         module = read_module(only_file(folder, SCHEDULED_MODULE))
         sizes = read_sizes(only_file(folder, BUFFER_SIZES))
@@ -71,11 +74,26 @@ class Assembly:
         # Files of one device do not say so.
         origin = (provenance or {}) | ({"partitions": module.partitions} if module.partitions > 1 else {})
         before = _kernels_before(folder, module) if has_colors(module) else {}
-        self._extraction = extract(module, log, sizes, target, before, name=name, family=family, provenance=origin)
         self._schedule = log.schedule
         self._space = log.options.get("alternate_memory_space", _SPACES.get(target.name, 1))
-        production = read_production(self._extraction, compiled, log)
-        self._production, self._inexpressible = self._verified(production)
+
+        def read(with_ends: bool) -> Production:
+            self._extraction = extract(
+                *(module, log, sizes, target, before),
+                loop_ends=with_ends,
+                name=name,
+                family=family,
+                provenance=origin,
+            )
+            production = read_production(self._extraction, compiled, log)
+            self._production, self._inexpressible = self._verified(production)
+            return production
+
+        production = read(bool(loop_ends))
+        if loop_ends is None and self._production is None and len(self._extraction.program.loop_trips):
+            production = read(True)
+            if self._production is None:
+                production = read(False)
         self._compiler = _compiler(self._extraction, production, log)
         program = replace(self._extraction.program, compiler=self._compiler)
         self._compiler["estimates_off"] = estimates_off(program, production.mapping)
@@ -224,6 +242,11 @@ def _kernels(extraction: Extraction) -> dict[str, int]:
     """Returns the number of kernels of one's own, and of those that tell no cost; nothing if there are none."""
     told = extraction.kernels.values()
     return {"kernels": len(told), "kernels_without_cost": len(told) - sum(told)} if told else {}
+
+
+def has_loop_ends(program: Program) -> bool:
+    """Returns whether the ends of a program's loops are instructions."""
+    return any(program.opcodes[last] == "tuple" for last in program.loop_last.tolist())
 
 
 def same_problem(one: Program, other: Program) -> bool:

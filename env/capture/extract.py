@@ -57,6 +57,8 @@ def extract(
     sizes: dict[Position, int],
     target: Target,
     before: Mapping[str, Instruction],
+    *,
+    loop_ends: bool = False,
     **names: Any,
 ) -> Extraction:
     """Builds the program of one compilation.
@@ -67,6 +69,7 @@ def extract(
       sizes: padded bytes by value, for the values that MSA does not list.
       target: the target that it was compiled for; limits that the log states differently are taken from the log.
       before: the kernels before the compiler colored them, see `kernels_before`.
+      loop_ends: the end of a loop's body is an instruction, by whose time copies of a pass can be done.
       names: `name`, `family`, `provenance` of the program.
 
     Raises:
@@ -74,7 +77,7 @@ def extract(
       UserError: the program holds instructions that capture does not understand.
     """
     values = Values(module)
-    builder = _Builder(module, values, log, sizes, before)
+    builder = _Builder(module, values, log, sizes, before, loop_ends)
     builder.add_instructions()
     return builder.finish(_target(target, log), names)
 
@@ -105,8 +108,10 @@ class _Builder:
         log: CompilerLog,
         sizes: dict[Position, int],
         before: Mapping[str, Instruction],
+        loop_ends: bool,
     ) -> None:
         self.module, self.values, self.log, self.sizes, self.before = module, values, log, sizes, before
+        self.ends = {loop.body.root.name for loop in values.flattened.whiles} if loop_ends else set()
         self.groups = alias_groups(module, values, log)
         self.runs = runs(values.flattened, log)
         self.left_out_s = 0.0
@@ -152,6 +157,9 @@ class _Builder:
             if instruction.opcode == "conditional":
                 for path, _ in instruction.shape.leaves():
                     self._buffer((name, path), len(self.names) - 1)
+                continue
+            if name in self.ends:
+                self._instruction(time, name)
                 continue
             if instruction.opcode in FORWARDING:
                 self._leave_out(name)
