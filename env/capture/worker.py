@@ -5,8 +5,10 @@ Runs stand-alone, as a file, in an interpreter with jax and libtpu, and imports 
     python worker.py PKG.MODULE:FUNCTION TOPOLOGY FOLDER
     python worker.py /PATH/TO/module.stablehlo TOPOLOGY FOLDER
 
-FUNCTION takes no argument and returns `(function, arguments)`: a function that `jax.jit` takes, and its arguments,
-which may be abstract (`jax.ShapeDtypeStruct`); it is compiled for one device. A FUNCTION that takes one argument is
+FUNCTION takes no argument and returns `(function, arguments)`: a function that `jax.jit` takes, or its result, and the
+arguments, a tuple, or `(function, arguments, keywords)`. Arrays may be abstract (`jax.ShapeDtypeStruct`). Other values
+are passed as they are: numbers then have the weak types that they have in a call, and static arguments are what they
+are. The function is compiled for one device. A FUNCTION that takes one argument is
 given the devices of the topology, a NumPy array, to make its mesh of; its arguments then have the shardings that it
 gives them, and what is compiled is the program of one partition. It is traced once. Instead of a function, the worker
 reads a module that was lowered before; one of several partitions names its devices, in their order. FOLDER takes
@@ -134,20 +136,26 @@ def takes_devices(function: Any) -> bool:
     return any(p.kind in positional and p.default is inspect.Parameter.empty for p in parameters)
 
 
-def describe(reference: str, devices: Any = None) -> tuple[Any, tuple[Any, ...]]:
-    """Calls the user's function, with the devices if it takes them; returns the function to compile, its arguments."""
+def describe(reference: str, devices: Any = None) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """Calls the user's function, with the devices if it takes them; returns the function to compile, its arguments, and
+    those by keyword."""
     try:
         function = load(reference)
         described = function(devices) if takes_devices(function) else function()
     except Exception as error:  # noqa: BLE001 -- the user's code
         traceback.print_exc()
         fail(f"{reference}(): {_told(error)}")
-    if not (isinstance(described, tuple) and len(described) == 2 and callable(described[0])):
-        fail(f"{reference}() returned {type(described).__name__}, not a pair (function, arguments)")
-    function, arguments = described
+    if not (isinstance(described, tuple) and len(described) in (2, 3) and callable(described[0])):
+        fail(
+            f"{reference}() returned {type(described).__name__}, not (function, arguments) or (function, arguments, "
+            "keywords)"
+        )
+    function, arguments, keywords = (*described, {})[:3]
     if not isinstance(arguments, (tuple, list)):
         fail(f"{reference}() returned arguments of type {type(arguments).__name__}, not a tuple")
-    return function, tuple(arguments)
+    if not isinstance(keywords, dict):
+        fail(f"{reference}() returned keywords of type {type(keywords).__name__}, not a dict")
+    return function, tuple(arguments), keywords
 
 
 def devices_of(topology_name: str, folder: str) -> Any:
@@ -175,19 +183,20 @@ def lower(reference: str, devices: Any) -> Any:
     import jax
     import numpy as np
 
-    function, arguments = describe(reference, np.array(devices))
+    function, arguments, keywords = describe(reference, np.array(devices))
     alone = jax.sharding.SingleDeviceSharding(devices[0])
     sharded = takes_devices(load(reference))
 
     def abstract(leaf: Any) -> Any:
-        if not hasattr(leaf, "shape"):
-            leaf = jax.numpy.asarray(leaf)
+        if not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")):
+            return leaf
         sharding = getattr(leaf, "sharding", None) if sharded else alone
-        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
+        weak = {"weak_type": True} if getattr(leaf, "weak_type", False) else {}
+        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding, **weak)
 
     try:
         jitted = function if hasattr(function, "lower") else jax.jit(function)
-        return jitted.lower(*jax.tree.map(abstract, arguments))
+        return jitted.lower(*jax.tree.map(abstract, arguments), **jax.tree.map(abstract, keywords))
     except Exception as error:  # noqa: BLE001 -- the user's code runs inside
         traceback.print_exc()
         fail(f"{reference}: tracing it: {_told(error)}")

@@ -14,7 +14,8 @@ def lower(function: Callable[..., Any], arguments: Sequence[Any]) -> bytes:
 
     Args:
       function: what `jax.jit` takes, or the result of `jax.jit`.
-      arguments: its positional arguments: arrays, `jax.ShapeDtypeStruct`, or trees of them.
+      arguments: its positional arguments: arrays, `jax.ShapeDtypeStruct`, or trees of them. Other values are passed as
+        they are: numbers have the weak types that they have in a call, and static arguments are what they are.
 
     Raises:
       UserError: the function takes no such arguments, or is for several devices.
@@ -28,8 +29,10 @@ def lower(function: Callable[..., Any], arguments: Sequence[Any]) -> bytes:
         raise UserError(f"arguments is a {type(arguments).__name__}; give a tuple of the function's arguments")
 
     def abstract(leaf: Any) -> Any:
-        array = leaf if hasattr(leaf, "shape") and hasattr(leaf, "dtype") else jax.numpy.asarray(leaf)
-        return jax.ShapeDtypeStruct(array.shape, array.dtype)
+        if not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")):
+            return leaf
+        weak = {"weak_type": True} if getattr(leaf, "weak_type", False) else {}
+        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, **weak)
 
     jitted: Any = function if hasattr(function, "lower") else jax.jit(function)
     exported = export.export(jitted, platforms=("tpu",))(*jax.tree.map(abstract, tuple(arguments)))

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import jax
 import pytest
 
 from mallocmuzero.env.capture import worker
@@ -18,8 +19,9 @@ from mallocmuzero.env.capture import worker
         ("broken:f", "broken.py:1: in <module>: ZeroDivisionError: division by zero, at `1 / 0`"),
         ("fine:g", "module 'fine' has no function 'g'"),
         ("fine:raises", "fine.py:1: in raises: KeyError: 'weights'"),
-        ("fine:one", "fine:one() returned int, not a pair (function, arguments)"),
+        ("fine:one", "fine:one() returned int, not (function, arguments) or (function, arguments, keywords)"),
         ("fine:wrong", "fine:wrong() returned arguments of type int, not a tuple"),
+        ("fine:third", "fine:third() returned keywords of type list, not a dict"),
     ],
 )
 def test_what_the_user_can_mend(
@@ -28,6 +30,7 @@ def test_what_the_user_can_mend(
     (tmp_path / "needs_more.py").write_text("import no_such_package\n", encoding="utf-8")
     (tmp_path / "broken.py").write_text("1 / 0\n", encoding="utf-8")
     functions = "def raises(): raise KeyError('weights')\ndef one(): return 1\ndef wrong(): return len, 1\n"
+    functions += "def third(): return len, (), []\n"
     (tmp_path / "fine.py").write_text(functions, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     for name in ("needs_more", "broken", "fine"):
@@ -36,6 +39,31 @@ def test_what_the_user_can_mend(
         worker.describe(reference)
     assert raised.value.code == worker.USER_ERROR
     assert message in capsys.readouterr().out
+
+
+def test_arguments_are_what_they_are_in_a_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """
+import jax, jax.numpy as jnp
+array = jax.ShapeDtypeStruct((4, 4), jnp.bfloat16)
+
+def numbers():
+    return (lambda w, rate: w - rate * w), (array, 1e-3)
+
+def static():
+    return jax.jit(lambda w, times, mode: w * times if mode == "more" else w, static_argnums=(1, 2)), (array, 3, "more")
+
+def keywords():
+    return (lambda w, *, x, rate: w @ x * rate), (array,), {"x": array, "rate": 2.0}
+"""
+    (tmp_path / "called.py").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "called", raising=False)
+    for name, result in (("numbers", "bfloat16"), ("static", "bfloat16"), ("keywords", "bfloat16")):
+        lowered = worker.lower(f"called:{name}", jax.devices("cpu"))
+        assert str(lowered.out_info.dtype) == result, name
+    assert (
+        "f32" in worker.lower("called:numbers", jax.devices("cpu")).as_text().splitlines()[1]
+    )  # the rate, weakly typed
 
 
 class Lowered:
