@@ -26,7 +26,7 @@ from .kernel_colors import has_colors, kernels_before
 from .log import CompilerLog, read_log
 from .printed_estimate import estimates_off
 from .production import Production, read_production
-from .turn import turned_mappings
+from .turn import moved_mappings
 from .worker import COMPILED_FILE, LOG_FILE
 
 # The number of the fast memory space in layouts, if the log does not give it; 1 for all other targets.
@@ -110,9 +110,9 @@ class Assembly:
         program, mapping = self._extraction.program, production.mapping
         violations = Counter(v.kind.value for v in verify(program, program.target, mapping))
         if set(violations) == {Kind.SCOPED.value}:
-            for turned in turned_mappings(program, mapping):
-                if not verify(program, program.target, turned):
-                    mapping, violations = turned, Counter()
+            for moved in moved_mappings(program, mapping):
+                if not verify(program, program.target, moved):
+                    mapping, violations = moved, Counter()
                     break
         inexpressible = Counter(production.inexpressible)
         inexpressible.update({f"violation: {kind}": count for kind, count in violations.items()})

@@ -1,8 +1,10 @@
-"""Turning the offsets of a mapping so that reserved bytes begin at offset 0, as a `Program` tells them.
+"""Moving the offsets of a mapping so that reserved bytes begin at offset 0, as a `Program` tells them.
 
 XLA lays the buffer of a cross-program prefetch at offset 0 before it reserves anything. While that buffer stays, the
 bytes that instructions reserve for themselves (scoped memory) begin at its end. Fast memory has no special ends, so all
-offsets may be turned round by as much: the reserved bytes come to 0, the buffer to the end.
+offsets may be turned round by as much: the reserved bytes come to 0, the buffer to the end. Where they are reserved at
+several offsets, since the buffer leaves in between, or XLA has moved them, all buffers are packed anew. Offsets alone
+cost no time in any model.
 """
 
 from collections.abc import Iterator
@@ -10,12 +12,23 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..packing.repack import repack
 from ..program.mapping import Mapping
 from ..program.program import Program
 
 _OFFSET, _LOW, _HIGH = 3, 4, 5
 # Further ends are not tried: they belong to buffers that took the place later.
 _MOST = 4
+# Of the exact packer: the orders that come before it suffice for most.
+_PACKER_NODES = 20_000
+
+
+def moved_mappings(program: Program, mapping: Mapping) -> Iterator[Mapping]:
+    """Yields the mapping at other offsets: turned, then packed anew. The verifier has to judge what is turned."""
+    yield from turned_mappings(program, mapping)
+    packed = repack(program, mapping, seconds=None, nodes=_PACKER_NODES).mapping
+    if packed is not None:
+        yield packed
 
 
 def turned_mappings(program: Program, mapping: Mapping) -> Iterator[Mapping]:

@@ -1,11 +1,11 @@
-"""Offsets turned so that reserved bytes begin at 0."""
+"""Offsets moved so that reserved bytes begin at 0: turned round, or packed anew."""
 
 from dataclasses import replace
 
 import numpy as np
 from programs import TARGET, make_mapping, make_program
 
-from mallocmuzero.env.capture.turn import turned_mappings
+from mallocmuzero.env.capture.turn import moved_mappings, turned_mappings
 from mallocmuzero.env.program.mapping import CROSS_PROGRAM, Mapping
 from mallocmuzero.env.verifier.verify import verify
 
@@ -50,3 +50,19 @@ def test_nothing_is_turned_where_nothing_is_reserved_or_resident():
     nothing = replace(PROGRAM, reserved=np.zeros(3, np.int64))
     assert list(turned_mappings(nothing, with_x_at(48))) == []
     assert list(turned_mappings(PROGRAM, make_mapping(PROGRAM))) == []
+
+
+def test_what_turning_does_not_mend_is_packed_anew():
+    mapping = with_x_at(40)
+    turned, packed = moved_mappings(PROGRAM, mapping)
+    assert kinds(turned) == {"scoped"}
+    assert kinds(packed) == set()
+    assert np.array_equal(packed.access_fast, mapping.access_fast)
+    assert np.array_equal(packed.copies, mapping.copies)
+    others = [column for column in range(mapping.residencies.shape[1]) if column != 3]
+    assert np.array_equal(packed.residencies[:, others], mapping.residencies[:, others])
+
+
+def test_what_does_not_fit_is_not_packed():
+    full = replace(PROGRAM, reserved=np.full(3, TARGET.fast_bytes - 16, np.int64))
+    assert list(moved_mappings(full, with_x_at(48)))[1:] == []
