@@ -1,20 +1,26 @@
-"""The arrays of kernels as options: which may be chosen, what fits, and how the option names them."""
+"""The arrays of kernels as options: which may be chosen, what fits, how the option names them, and that the real
+compiler takes it."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
-from compiler_cases import KERNELS_TPU7X, assembled, unpacked
+from compiler_cases import KERNELS_TPU7X, assembled, real_python, unpacked
 
+from mallocmuzero.env.capture.capture import capture
 from mallocmuzero.env.physics.objective import make_judge
 from mallocmuzero.env.program.kernel_colors import FAST, HBM
 from mallocmuzero.env.program.program import Program
 from mallocmuzero.env.program.target import Target
 from mallocmuzero.env.workloads import load
+from mallocmuzero.roundtrip.comparison import realised
 from mallocmuzero.roundtrip.encoding import Codec, Encoding
 from mallocmuzero.roundtrip.kernel_arrays import COLORS, KernelArrays
 from mallocmuzero.roundtrip.moves import Moves
 from mallocmuzero.roundtrip.options import KEEPS
+from mallocmuzero.roundtrip.real_compiler import real_compiler
+from mallocmuzero.roundtrip.source import find_source
 from mallocmuzero.roundtrip.wanted import Wanted
 
 
@@ -125,3 +131,45 @@ def test_an_encoding_with_colors_survives_as_arrays(program: Program, codec: Cod
     assert again.kind == "colors"
     assert np.array_equal(again.colors, encoding.colors)
     assert Encoding.from_arrays(codec.default().arrays()).colors is None
+
+
+def test_the_real_compiler_has_arrays_where_it_is_told(tmp_path: Path) -> None:
+    """The second of three products wants its result in HBM; the first one's operands go to HBM, and back again."""
+    python, path = real_python(), tmp_path / "products.json.gz"
+    (tmp_path / "products.py").write_text(
+        """
+import jax, jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+def product(a, b, out):
+    out[...] = jnp.dot(a[...], b[...], preferred_element_type=jnp.float32).astype(jnp.bfloat16)
+
+def step():
+    def f(x, weights):
+        for number, w in enumerate(weights):
+            x = x + jax.nn.silu(pl.pallas_call(
+                product, grid=(x.shape[0] // 512,),
+                in_specs=[pl.BlockSpec((512, 1024), lambda i: (i, 0)), pl.BlockSpec((1024, 1024), lambda i: (0, 0))],
+                out_specs=pl.BlockSpec((512, 1024), lambda i: (i, 0)),
+                out_shape=(pltpu.HBM if number == 1 else jax.ShapeDtypeStruct)(x.shape, jnp.bfloat16),
+            )(x, w))
+        return x
+    array = lambda *shape: jax.ShapeDtypeStruct(shape, jnp.bfloat16)
+    return f, (array(8192, 1024), [array(1024, 1024)] * 3)
+""",
+        encoding="utf-8",
+    )
+    program = capture("products:step", "tpu7x", path, python=python, working_folder=tmp_path, quick=True)
+    assert program.production is not None
+    codec = Codec(make_judge(program), 0)
+    own = codec.default()
+    weights = codec.arrays.access[program.size[program.access_buffer[codec.arrays.access]] == 2 * 2**20]
+    others = np.setdiff1d(codec.arrays.access, weights)
+    assert len(weights) == 3
+    with real_compiler(find_source(program, path), python, progress=lambda line: None) as compiler:
+        for encoding in (own, flip(codec, own, weights.tolist(), False), flip(codec, own, others.tolist(), False)):
+            found = compiler.compile(program, codec.options(encoding), quick=True).mapping
+            assert realised(program, codec.decode(encoding), found)["bytes"] > 0.999
+            if encoding.colors is not None:
+                assert (found.access_fast[codec.arrays.access] == encoding.colors[codec.arrays.access]).all()

@@ -61,9 +61,9 @@ def test_a_function_that_takes_an_argument_is_given_the_devices(tmp_path: Path, 
     (tmp_path / "meshes.py").write_text(functions, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     devices = np.arange(4)
-    assert worker.describe("meshes:one", devices) == (len, (4,))
-    assert worker.describe("meshes:none", devices) == (len, ())
-    assert worker.describe("meshes:known", devices) == (len, (3,))
+    assert worker.describe("meshes:one", devices) == (len, (4,), {})
+    assert worker.describe("meshes:none", devices) == (len, (), {})
+    assert worker.describe("meshes:known", devices) == (len, (3,), {})
 
 
 def test_the_real_compiler_shards(tmp_path: Path):
