@@ -1,7 +1,7 @@
 """The tables of a `Problem`, built from a program, a target and options."""
 
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from ...env.program.target import Target
 from .cost_analysis import bandwidths, gains
 from .module_facts import slice_sizes, typical_bytes
 from .options import KEPT, Options
-from .problem import BUFFER, LIMIT, M_FREE, NEVER, SCALE, USE, VALUE, WRITTEN, Accesses, Problem
+from .problem import BUFFER, LIMIT, M_FREE, MOMENT, NEVER, SCALE, USE, VALUE, WRITTEN, Accesses, Problem
 from .schedule import Times, depth, schedule
 
 
@@ -28,9 +28,10 @@ def make_problem(program: Program, target: Target, options: Options) -> tuple[Pr
     copy_s = program.size / bandwidth
     typical = typical_bytes(program) if options.typical_bytes is None else options.typical_bytes
     sizes = slice_sizes(program, options)
-    rows = _rows(program, target)
+    rows = _rows(program, target, options.in_loops)
     buffer = np.zeros(program.num_buffers, BUFFER)
     buffer["first_value"], buffer["end_value"] = rows.spans.T
+    buffer["first_moment"], buffer["end_moment"] = rows.moments.T
     buffer["bytes"] = program.size
     buffer["copy"] = copy_s.astype(np.float32).astype(np.float64) * SCALE
     buffer["slices"] = [len(row) for row in sizes]
@@ -65,6 +66,7 @@ def make_problem(program: Program, target: Target, options: Options) -> tuple[Pr
         buffer=buffer,
         value=rows.value,
         use=rows.use.copy(),  # the loop optimiser writes its modes there
+        moment=rows.moment,
         preferred_time=np.full(len(rows.use), NEVER, np.int64),
         slice_bytes=np.array([size for row in sizes for size in row], np.int64),
         limit=limit,
@@ -84,18 +86,19 @@ def _outside(nest: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 @lru_cache(maxsize=KEPT)
-def _rows(program: Program, target: Target) -> "_Rows":
-    return _Rows(program, target, schedule(program, target))
+def _rows(program: Program, target: Target, in_loops: bool) -> "_Rows":
+    return _Rows(program, target, schedule(program, target), in_loops)
 
 
-class _Touch(NamedTuple):
+@dataclass(eq=False)
+class _Touch:
     """All accesses to a buffer by one instruction, or by one loop.
 
     Attributes:
       start, end: times.
       latest: latest end of a prefetch for it.
       reads, writes: accesses.
-      whole_loop: it is a loop.
+      loop: the loop, or -1.
     """
 
     start: int
@@ -103,27 +106,60 @@ class _Touch(NamedTuple):
     latest: int
     reads: list[int]
     writes: list[int]
-    whole_loop: bool
+    loop: int
+
+
+@dataclass(eq=False)
+class _Use:
+    """A use of a value: a row of `USE` in the making, and the accesses that it stands for."""
+
+    touch: _Touch
+    accesses: list[int]
+    following: "_Value | None" = None
+    number: int = -1
+
+
+@dataclass(eq=False)
+class _Value:
+    """A value: a row of `VALUE` in the making.
+
+    Attributes:
+      time: when it is defined.
+      written: accesses that write it.
+      by_loop: a loop does.
+      whole: the use of a loop that this value is, in the loop's body, where that use is served from HBM; else None.
+      uses: by instructions and loops, in order.
+      returned: the time at which something needs it in HBM, or None.
+    """
+
+    time: int
+    written: list[int]
+    by_loop: bool = False
+    whole: _Use | None = None
+    uses: list[_Use] = field(default_factory=list)
+    returned: int | None = None
 
 
 class _Rows:
-    """The accesses of every buffer, split into values and uses; the same under all options.
+    """The accesses of every buffer, split into values and uses; the same under all options but one.
 
     Attributes:
       spans: `[N, 2]` first value of each buffer, and the value after its last.
-      value, use: as in `Problem`; copy `use` before changing it.
+      moments: `[N, 2]` the same of its moments.
+      value, use, moment: as in `Problem`; copy `use` before changing it.
       accesses: the links back.
     """
 
-    def __init__(self, program: Program, target: Target, times: Times) -> None:
+    def __init__(self, program: Program, target: Target, times: Times, in_loops: bool) -> None:
         self._values: list[tuple[int, ...]] = []
         self._uses: list[tuple[float, ...]] = []
         self._value_access: list[int] = []
         self._links: list[tuple[int, int]] = []
         self._use_of: dict[int, int] = {}
         self.spans = np.zeros((program.num_buffers, 2), np.int64)
-        self._program, self._end = program, times.end
+        self._program, self._end, self._in_loops = program, times.end, in_loops
         self._at = program.schedule_index.astype(np.int64)
+        self._taken = set(self._at.tolist())
         self._saved = gains(program, target)
         outer = np.arange(len(program.loop_parent) + 1)  # the outermost loop around each loop
         for loop, parent in enumerate(program.loop_parent):
@@ -139,6 +175,13 @@ class _Rows:
             self.spans[buffer, 1] = len(self._values)
         self.value = np.array(self._values, VALUE)
         self.use = np.array(self._uses, USE)
+        uses = np.array([0, *self.value["end_use"].tolist()], np.int64)
+        self.moments = uses[self.spans]
+        self.moment = np.zeros(len(self.use), MOMENT)
+        for first, end in self.moments.tolist():
+            order = first + np.lexsort((self.use["begin"][first:end], self.use["time"][first:end]))
+            self.moment["time"][first:end] = self.use["time"][order]
+            self.moment["begin"][first:end] = self.use["begin"][order]
         links = np.array(self._links, np.int64).reshape(-1, 2)
         self.accesses = Accesses(links, np.array(self._value_access, np.int64))
 
@@ -157,11 +200,16 @@ class _Rows:
         lasts = len(loops) > 1 or program.definition[buffer] < 0 or bool(program.is_output[buffer])
         if accesses and not lasts:
             lasts = bool(program.access_kind[accesses[0]] != RESULT)  # carried from one iteration to the next
+        return self._grouped(accesses, self._outer if lasts else np.full(program.num_instructions, -1))
+
+    def _grouped(self, accesses: list[int], loop_of: NDArray[np.int64]) -> list[_Touch]:
+        """Returns the touches of some accesses; `loop_of[T]` is the loop that touches as a whole, or -1."""
+        program = self._program
         groups: dict[tuple[int, int], list[int]] = {}
         for access in accesses:
             t = int(program.access_instruction[access])
-            loop = int(self._outer[t])
-            groups.setdefault((1, loop) if lasts and loop >= 0 else (0, t), []).append(access)
+            loop = int(loop_of[t])
+            groups.setdefault((1, loop) if loop >= 0 else (0, t), []).append(access)
         touches = []
         for (whole_loop, number), mine in groups.items():
             first = last = number
@@ -170,54 +218,95 @@ class _Rows:
             start, end = int(self._at[first]), int(self._at[last])
             written = [a for a in mine if program.access_kind[a] == RESULT]
             read = [a for a in mine if program.access_kind[a] != RESULT]
-            touches.append(_Touch(start, end, start - whole_loop, read, written, bool(whole_loop)))
+            touches.append(_Touch(start, end, start - whole_loop, read, written, number if whole_loop else -1))
         return touches
 
     def _buffer(self, buffer: int, touches: list[_Touch], given: int) -> None:
         """Adds the values of a buffer, an input of which is defined at the time `given`."""
         program = self._program
-        defined: tuple[int, list[int], bool] | None = None  # time, accesses that write it, whether by a loop
-        if program.definition[buffer] < 0:
-            defined = (given, [], False)
-        pending: list[_Touch] = []
-        for touch in touches:
-            # A loop that writes a buffer also carries its former value.
-            if touch.reads or touch.whole_loop:
-                pending.append(touch)
-            if touch.writes:
-                self._close(buffer, defined, pending, touch)
-                if touch.whole_loop and defined is None:
-                    return
-                defined, pending = (touch.end, touch.writes, touch.whole_loop), []
-        self._close(buffer, defined, pending, None)
+        values = self._sequence(_Value(given, []) if program.definition[buffer] < 0 else None, touches)
+        if values and program.is_output[buffer]:
+            values[-1].returned = self._end
+        if self._in_loops:
+            values = [value for outer in values for value in (outer, *self._inside(outer))]
+        self._add(buffer, values)
 
-    def _close(
-        self,
-        buffer: int,
-        value: tuple[int, list[int], bool] | None,
-        touches: list[_Touch],
-        following: _Touch | None,
-    ) -> None:
-        """Adds a value with its uses, `touches`; `following` is the touch that writes the next value, or None."""
-        if value is None:
-            return
-        program = self._program
-        time, written, by_loop = value
-        first, number = len(self._uses), len(self._values)
+    def _sequence(self, value: _Value | None, touches: list[_Touch]) -> list[_Value]:
+        """Returns the values that touches read and write one after the other; `value` is there before the first."""
+        values = [] if value is None else [value]
         for touch in touches:
-            goes_on = number + 1 if touch is following else -1
-            groups = [touch.reads + touch.writes] if touch.whole_loop else [[read] for read in touch.reads]
-            for group in groups:
-                moved = int(sum(program.access_bytes[a] for a in group))
-                held_since = -1 if touch.whole_loop else self._held_since(group[0])
-                self._use_of.update((a, len(self._uses)) for a in group)
-                self._links += [(len(self._uses), a) for a in group]
-                gain = 0.0 if touch.whole_loop else self._saved[group[0]]
-                self._uses.append((touch.end, touch.latest, moved, goes_on, 0, M_FREE, touch.start, held_since, gain))
-        at_end = following is None and bool(program.is_output[buffer])
-        if at_end and time < self._end:
-            self._uses.append((self._end, self._end, 0, -1, 1, M_FREE, self._end, -1, 0.0))
-        at_start = not written or (at_end and time >= self._end) or not program.access_allowed[written].all()
-        moved = int(program.access_bytes[written[0]]) if written else 0
-        self._values.append((buffer, time, first, len(self._uses), int(at_start), moved))
-        self._value_access.append(written[0] if written and not by_loop else -1)
+            following = _Value(touch.end, touch.writes, touch.loop >= 0) if touch.writes else None
+            if not values:
+                if following is None:
+                    continue
+                if touch.loop >= 0:
+                    break
+            # A loop that writes a buffer also carries its former value.
+            elif touch.loop >= 0:
+                values[-1].uses.append(_Use(touch, touch.reads + touch.writes, following))
+            else:
+                values[-1].uses += [_Use(touch, [read], following) for read in touch.reads]
+            if following is not None:
+                values.append(following)
+        return values
+
+    def _inside(self, outer: _Value) -> list[_Value]:
+        """Returns the values within the loops that use a value, inner loops included."""
+        found: list[_Value] = []
+        for use in outer.uses:
+            loop = use.touch.loop
+            if loop < 0:
+                continue
+            begin = use.touch.start + (use.touch.start + 1 not in self._taken)
+            touches = self._grouped(sorted(use.accesses), self._child_of(loop))
+            values = self._sequence(_Value(begin, [], whole=use), touches)
+            for value in values:
+                value.whole = use
+            values[-1].returned = self._pass_end(loop)
+            found += [value for inner in values for value in (inner, *self._inside(inner))]
+        return found
+
+    def _child_of(self, loop: int) -> NDArray[np.int64]:
+        """Returns `[T]` the loop directly within a loop that holds each instruction, or -1."""
+        parent = self._program.loop_parent
+        child = np.full(len(parent) + 1, -1, np.int64)
+        for inner in range(len(parent)):
+            at = inner
+            while at >= 0 and parent[at] != loop:
+                at = int(parent[at])
+            child[inner] = at
+        return child[self._program.loop]
+
+    def _pass_end(self, loop: int) -> int:
+        """Returns the time at which a pass of a loop ends: after its last instruction, if that is not its end."""
+        last = int(self._program.loop_last[loop])
+        end = int(self._at[last])
+        return end if self._program.opcodes[last] == "tuple" or end + 1 in self._taken else end + 1
+
+    def _add(self, buffer: int, values: list[_Value]) -> None:
+        """Adds the rows of values and their uses."""
+        program = self._program
+        numbers = {id(value): len(self._values) + place for place, value in enumerate(values)}
+        for value in values:
+            first = len(self._uses)
+            for use in value.uses:
+                touch, whole_loop = use.touch, use.touch.loop >= 0
+                use.number = len(self._uses)
+                moved = int(sum(program.access_bytes[a] for a in use.accesses))
+                held_since = -1 if whole_loop else self._held_since(use.accesses[0])
+                self._use_of.update((a, use.number) for a in use.accesses)
+                self._links += [(use.number, a) for a in use.accesses]
+                gain = 0.0 if whole_loop else self._saved[use.accesses[0]]
+                next_value = -1 if use.following is None else numbers[id(use.following)]
+                self._uses.append(
+                    (touch.end, touch.latest, moved, next_value, 0, M_FREE, touch.start, held_since, gain)
+                )
+            end = value.returned
+            if end is not None and value.time < end:
+                self._uses.append((end, end, 0, -1, 1, M_FREE, end, -1, 0.0))
+            at_end = end is not None and value.time >= end
+            at_start = not value.written or at_end or not program.access_allowed[value.written].all()
+            moved = int(program.access_bytes[value.written[0]]) if value.written else 0
+            whole = -1 if value.whole is None else value.whole.number
+            self._values.append((buffer, value.time, first, len(self._uses), int(at_start), moved, whole))
+            self._value_access.append(value.written[0] if value.written and not value.by_loop else -1)

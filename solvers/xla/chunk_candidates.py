@@ -21,14 +21,13 @@ def longest_fit(problem: Problem, state: State, first: int, slices: int) -> int:
       first: first time in fast memory.
       slices: number of slices, 0 for none.
     """
-    use, buffer = state.now.use, problem.buffer[state.now.buffer]
-    end_of_uses = problem.value[buffer.end_value - 1].end_use
-    begin_of_uses = problem.value[buffer.first_value].first_use
-    earliest = use
-    while earliest > begin_of_uses and problem.use[earliest - 1].time == problem.use[use].time:
-        earliest -= 1
+    moments, buffer = problem.moment, problem.buffer[state.now.buffer]
+    time = problem.use[state.now.use].time
+    earliest = buffer.first_moment
+    while moments[earliest].time < time:
+        earliest += 1
     last = earliest
-    while last + 1 < end_of_uses and can_stay(problem, problem.use[last].time, problem.use[last + 1].begin):
+    while last + 1 < buffer.end_moment and can_stay(problem, moments[last].time, moments[last + 1].begin):
         last += 1
     low, count = earliest, last + 1 - earliest
     best, best_time = NO_OFFSET, -1
@@ -36,7 +35,7 @@ def longest_fit(problem: Problem, state: State, first: int, slices: int) -> int:
     at_once = last > earliest
     while count > 0:
         step = count - 1 if at_once else count // 2
-        time = problem.use[low + step].time
+        time = moments[low + step].time
         if slices == 0:
             offset = fit(problem, state.heap, first, time, buffer.bytes, -1)
         else:

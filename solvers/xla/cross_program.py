@@ -52,7 +52,9 @@ def possible(program: Program, problem: Problem) -> NDArray[np.int64]:
     constant = np.array([name.partition(".")[0] == "constant" for name in program.buffer_names], bool)
     inputs = (program.definition < 0) & program.fast_allowed & ~program.is_output & ~constant
     fit_in = program.size <= int(problem.limit.fast_bytes)
-    single = problem.buffer["end_value"] - problem.buffer["first_value"] == 1
+    outer = np.zeros(program.num_buffers, np.int64)  # values that lie in no loop
+    np.add.at(outer, problem.value["buffer"], problem.value["whole"] < 0)
+    single = outer == 1
     return np.array(
         [b for b in np.flatnonzero(inputs & fit_in & single).tolist() if len(_readers(program, b))], np.int64
     )

@@ -32,6 +32,8 @@ BUFFER = np.dtype(
     [
         ("first_value", np.int64),
         ("end_value", np.int64),  # the value after its last
+        ("first_moment", np.int64),  # its uses by time, in `Problem.moment`
+        ("end_moment", np.int64),
         ("bytes", np.int64),
         ("copy", np.int64),  # scaled seconds of a copy of all its bytes
         ("first_slice", np.int64),  # the slices of a prefetch in `Problem.slice_bytes`
@@ -49,6 +51,8 @@ VALUE = np.dtype(
         ("end_use", np.int64),  # the use after its last
         ("begins_in_hbm", np.int64),  # 1: it does
         ("bytes", np.int64),  # that its definition writes
+        # The use of a loop that it is, in the loop's body, where that use is served from HBM; -1 for others.
+        ("whole", np.int64),
     ],
     align=True,
 )
@@ -68,6 +72,8 @@ USE = np.dtype(
     ],
     align=True,
 )
+
+MOMENT = np.dtype([("time", np.int64), ("begin", np.int64)], align=True)
 
 LIMIT = np.dtype(
     [
@@ -106,6 +112,7 @@ class Problem(Struct):
       buffer: `[N]` of `BUFFER`.
       value: `[V]` of `VALUE`.
       use: `[U]` of `USE`.
+      moment: `[U]` of `MOMENT`, when each use begins and ends: buffer by buffer, by time.
       preferred_time: `[U]` preferred start of a prefetch, or `NEVER`.
       slice_bytes: sizes of the slices of prefetches, buffer by buffer, lowest bytes first.
       limit: `LIMIT`.
@@ -120,6 +127,7 @@ class Problem(Struct):
     buffer: Rows = rows(BUFFER)
     value: Rows = rows(VALUE)
     use: Rows = rows(USE)
+    moment: Rows = rows(MOMENT)
     preferred_time: Rows = rows(np.int64)
     slice_bytes: Rows = rows(np.int64)
     limit: Any = one(LIMIT)

@@ -25,6 +25,8 @@ def place_buffer(problem: Problem, state: State, preferred_time: Rows) -> int:
     for value in range(buffer.first_value, buffer.end_value):
         row, held = problem.value[value], state.value[value]
         held.first_stay = held.end_stay = now.stays
+        if row.whole >= 0 and not _is_in_hbm(state, row.whole):
+            continue
         now.value = value
         before = row.time
         for use in range(row.first_use, row.end_use):
@@ -44,6 +46,13 @@ def place_buffer(problem: Problem, state: State, preferred_time: Rows) -> int:
         if row.first_use == row.end_use and held.memory == FAST:
             add_stay(state, value, FAST, row.time, row.time, held.offset, held.group)
     return result
+
+
+@routine
+def _is_in_hbm(state: State, use: int) -> bool:
+    """Returns whether a use is served, and from HBM."""
+    stay = state.use[use].stay
+    return stay >= 0 and state.stay[stay].memory == HBM
 
 
 @routine

@@ -34,7 +34,7 @@ class Writer:
         fast = np.zeros(program.num_accesses, bool)
         served = state.use["stay"]
         links = self._accesses.links[served[self._accesses.links[:, 0]] >= 0]
-        fast[links[:, 1]] = stays["memory"][served[links[:, 0]]] == FAST
+        fast[links[stays["memory"][served[links[:, 0]]] == FAST, 1]] = True
         born = stays["value"][(stays["memory"] == FAST) & (stays["is_copied"] == 0)]
         written = self._accesses.values[born]
         fast[written[written >= 0]] = True
