@@ -12,7 +12,22 @@ from ...env.program.target import Target
 from .cost_analysis import bandwidths, gains
 from .module_facts import slice_sizes, typical_bytes
 from .options import KEPT, Options
-from .problem import BUFFER, LIMIT, M_FREE, MOMENT, NEVER, SCALE, USE, VALUE, WRITTEN, Accesses, Problem
+from .problem import (
+    ANYWHERE,
+    AS_ENTERED,
+    BUFFER,
+    IN_HBM,
+    LIMIT,
+    M_FREE,
+    MOMENT,
+    NEVER,
+    SCALE,
+    USE,
+    VALUE,
+    WRITTEN,
+    Accesses,
+    Problem,
+)
 from .schedule import Times, depth, schedule
 
 
@@ -127,15 +142,17 @@ class _Value:
       time: when it is defined.
       written: accesses that write it.
       by_loop: a loop does.
-      whole: the use of a loop that this value is, in the loop's body, where that use is served from HBM; else None.
+      within: the use of the loop in whose body this value is, or None.
+      enters: it is what that use brings into the body.
       uses: by instructions and loops, in order.
-      returned: the time at which something needs it in HBM, or None.
+      returned: the time at which the program, or a pass of the loop, returns it; None if nothing does.
     """
 
     time: int
     written: list[int]
     by_loop: bool = False
-    whole: _Use | None = None
+    within: _Use | None = None
+    enters: bool = False
     uses: list[_Use] = field(default_factory=list)
     returned: int | None = None
 
@@ -236,6 +253,8 @@ class _Rows:
         values = [] if value is None else [value]
         for touch in touches:
             following = _Value(touch.end, touch.writes, touch.loop >= 0) if touch.writes else None
+            if self._in_loops and touch.loop >= 0:
+                following = _Value(self._loop_end(touch.loop), touch.writes, True)
             if not values:
                 if following is None:
                     continue
@@ -257,14 +276,23 @@ class _Rows:
             loop = use.touch.loop
             if loop < 0:
                 continue
-            begin = use.touch.start + (use.touch.start + 1 not in self._taken)
             touches = self._grouped(sorted(use.accesses), self._child_of(loop))
-            values = self._sequence(_Value(begin, [], whole=use), touches)
+            values = self._sequence(_Value(self._entered(loop), [], enters=True), touches)
             for value in values:
-                value.whole = use
+                value.within = use
             values[-1].returned = self._pass_end(loop)
             found += [value for inner in values for value in (inner, *self._inside(inner))]
         return found
+
+    def _entered(self, loop: int) -> int:
+        """Returns the time at which a loop's body begins: after its first instruction, the condition."""
+        first = int(self._at[self._program.loop_first[loop]])
+        return first + (first + 1 not in self._taken)
+
+    def _loop_end(self, loop: int) -> int:
+        """Returns the time of a loop itself, behind its body."""
+        end = self._pass_end(loop)
+        return end + (end + 1 not in self._taken)
 
     def _child_of(self, loop: int) -> NDArray[np.int64]:
         """Returns `[T]` the loop directly within a loop that holds each instruction, or -1."""
@@ -298,15 +326,36 @@ class _Rows:
                 self._links += [(use.number, a) for a in use.accesses]
                 gain = 0.0 if whole_loop else self._saved[use.accesses[0]]
                 next_value = -1 if use.following is None else numbers[id(use.following)]
+                end, entered, first_use = touch.end, -1, -1
+                if whole_loop and self._in_loops:
+                    end, entered = touch.start, self._entered(touch.loop)
+                    first_use = int(self._at[program.access_instruction[min(use.accesses)]])
                 self._uses.append(
-                    (touch.end, touch.latest, moved, next_value, 0, M_FREE, touch.start, held_since, gain)
+                    (
+                        end,
+                        touch.latest,
+                        moved,
+                        next_value,
+                        ANYWHERE,
+                        M_FREE,
+                        touch.start,
+                        held_since,
+                        gain,
+                        entered,
+                        first_use,
+                    )
                 )
             end = value.returned
             if end is not None and value.time < end:
-                self._uses.append((end, end, 0, -1, 1, M_FREE, end, -1, 0.0))
-            at_end = end is not None and value.time >= end
-            at_start = not value.written or at_end or not program.access_allowed[value.written].all()
+                needs = IN_HBM if value.within is None else AS_ENTERED
+                self._uses.append((end, end, 0, -1, needs, M_FREE, end, -1, 0.0, -1, -1))
+            at_end = end is not None and value.time >= end and value.within is None
+            at_start = at_end or not program.access_allowed[value.written].all()
+            if not value.written and not value.enters and not (self._in_loops and value.by_loop):
+                at_start = True
             moved = int(program.access_bytes[value.written[0]]) if value.written else 0
-            whole = -1 if value.whole is None else value.whole.number
-            self._values.append((buffer, value.time, first, len(self._uses), int(at_start), moved, whole))
+            within = -1 if value.within is None else value.within.number
+            self._values.append(
+                (buffer, value.time, first, len(self._uses), int(at_start), moved, within, int(value.enters))
+            )
             self._value_access.append(value.written[0] if value.written and not value.by_loop else -1)

@@ -21,6 +21,11 @@ def longest_fit(problem: Problem, state: State, first: int, slices: int) -> int:
       first: first time in fast memory.
       slices: number of slices, 0 for none.
     """
+    now = state.now
+    if now.offset != NO_OFFSET:
+        if slices > 0:
+            return NO_OFFSET
+        return fit(problem, state.heap, first, problem.use[now.use].time, problem.buffer[now.buffer].bytes, now.offset)
     moments, buffer = problem.moment, problem.buffer[state.now.buffer]
     time = problem.use[state.now.use].time
     earliest = buffer.first_moment

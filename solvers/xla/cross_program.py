@@ -53,7 +53,7 @@ def possible(program: Program, problem: Problem) -> NDArray[np.int64]:
     inputs = (program.definition < 0) & program.fast_allowed & ~program.is_output & ~constant
     fit_in = program.size <= int(problem.limit.fast_bytes)
     outer = np.zeros(program.num_buffers, np.int64)  # values that lie in no loop
-    np.add.at(outer, problem.value["buffer"], problem.value["whole"] < 0)
+    np.add.at(outer, problem.value["buffer"], problem.value["within"] < 0)
     single = outer == 1
     return np.array(
         [b for b in np.flatnonzero(inputs & fit_in & single).tolist() if len(_readers(program, b))], np.int64

@@ -44,7 +44,7 @@ def prefetch(problem: Problem, state: State, source: int) -> int:
     buffer, use = problem.buffer[now.buffer], problem.use[now.use]
     size, end = buffer.bytes, use.latest
     slices = 0
-    if size >= problem.limit.slice_min_bytes:
+    if size >= problem.limit.slice_min_bytes and now.offset == NO_OFFSET:
         slices = buffer.slices
         for place in range(slices):
             cut[place].bytes = problem.slice_bytes[buffer.first_slice + place]

@@ -21,6 +21,9 @@ NEVER = np.iinfo(np.int32).min
 # Of a use with which a collective lets go of the value that it has written.
 WRITTEN = -2
 
+# What a use needs. At the end of a pass of a loop, a value has to be where the next pass expects it.
+ANYWHERE, IN_HBM, AS_ENTERED = range(3)
+
 # Modes of a use, set by the loop optimiser.
 (
     M_FREE,  # the assignment decides
@@ -51,8 +54,8 @@ VALUE = np.dtype(
         ("end_use", np.int64),  # the use after its last
         ("begins_in_hbm", np.int64),  # 1: it does
         ("bytes", np.int64),  # that its definition writes
-        # The use of a loop that it is, in the loop's body, where that use is served from HBM; -1 for others.
-        ("whole", np.int64),
+        ("within", np.int64),  # the use of the loop in whose body it is, or -1
+        ("enters", np.int64),  # 1: it is what that use brings into the body
     ],
     align=True,
 )
@@ -63,12 +66,15 @@ USE = np.dtype(
         ("latest", np.int64),  # latest end of a prefetch for it
         ("bytes", np.int64),  # that it reads
         ("next_value", np.int64),  # the value that continues this one in place, or -1
-        ("needs_hbm", np.int64),  # 1: it needs its value in HBM
+        ("needs", np.int64),  # the memory that it needs its value in: ANYWHERE, IN_HBM or AS_ENTERED
         ("mode", np.int64),  # one of the modes `M_*`
         ("begin", np.int64),  # when it begins: before `time` for a loop
         # A collective lets go of the value: the use with which it took hold of it to read it, or `WRITTEN`; else -1.
         ("held_since", np.int64),
         ("gain_s", np.float32),  # seconds that the instruction saves if this use alone is served from fast memory
+        # Of a loop whose body is looked into: when the body begins, and when it first uses the value; else -1.
+        ("entered", np.int64),
+        ("first", np.int64),
     ],
     align=True,
 )

@@ -11,7 +11,7 @@ from .copy_resource import has_enough, outstanding
 from .heap import NO_OFFSET, commit, fit, latest_free
 from .interval_picker import can_stay, write_back_end
 from .prefetch import force_prefetch, prefetch
-from .problem import M_DEFAULT, M_KEEP, WRITTEN, Problem
+from .problem import AS_ENTERED, IN_HBM, M_DEFAULT, M_KEEP, WRITTEN, Problem
 from .state import DONE, FAST, FREE, HBM, NO_COPIES, NO_MEMORY, NOT_FAST, TOO_LONG, UNDO, State, add_stay, fill_by_copy
 
 
@@ -25,9 +25,15 @@ def place_buffer(problem: Problem, state: State, preferred_time: Rows) -> int:
     for value in range(buffer.first_value, buffer.end_value):
         row, held = problem.value[value], state.value[value]
         held.first_stay = held.end_stay = now.stays
-        if row.whole >= 0 and not _is_in_hbm(state, row.whole):
-            continue
-        now.value = value
+        now.value, now.offset = value, NO_OFFSET
+        if row.within >= 0:
+            entered = state.use[row.within].stay
+            if entered < 0:
+                continue
+            stay = state.stay[entered]
+            now.offset = stay.offset
+            if row.enters:
+                held.memory, held.offset, held.group = stay.memory, stay.offset, stay.group
         before = row.time
         for use in range(row.first_use, row.end_use):
             if problem.use[use].held_since >= 0:
@@ -46,13 +52,6 @@ def place_buffer(problem: Problem, state: State, preferred_time: Rows) -> int:
         if row.first_use == row.end_use and held.memory == FAST:
             add_stay(state, value, FAST, row.time, row.time, held.offset, held.group)
     return result
-
-
-@routine
-def _is_in_hbm(state: State, use: int) -> bool:
-    """Returns whether a use is served, and from HBM."""
-    stay = state.use[use].stay
-    return stay >= 0 and state.stay[stay].memory == HBM
 
 
 @routine
@@ -121,11 +120,11 @@ def _last_in(state: State, memory: int) -> int:
 @routine
 def _segment(problem: Problem, state: State, before: int) -> int:
     """Serves the use at hand, the time of the use before it being `before`; returns results as bits."""
-    value, use = state.now.value, state.now.use
+    value, use, now_offset = state.now.value, state.now.use, state.now.offset
     row, held = problem.use[use], state.value[value]
     end = row.time
     start = min(before, end)
-    if start == end and held.end_stay > held.first_stay:
+    if start == end and held.end_stay > held.first_stay and row.needs != AS_ENTERED:
         state.use[use].stay = _live_at(state, end)
         return DONE
     at_start, at_end = FREE, FREE
@@ -138,8 +137,12 @@ def _segment(problem: Problem, state: State, before: int) -> int:
                 break
             if state.use[other].is_out:
                 at_start = HBM
-    if row.needs_hbm or state.use[use].is_out:
+    if row.needs == IN_HBM or state.use[use].is_out:
         at_end = HBM
+    elif row.needs == AS_ENTERED:
+        at_end = HBM if now_offset == NO_OFFSET else FAST
+    elif row.entered >= 0 and not can_stay(problem, row.entered, row.first):
+        at_end = HBM  # XLA: `IsUseAllowedInAlternateMemory`
     elif row.next_value >= 0:
         at_end = _must_begin(problem, state, row.next_value)
     if at_start != FREE:

@@ -132,6 +132,7 @@ STATE_NOW = np.dtype(
         ("use", np.int64),
         ("retry", np.int64),  # attempts before this one
         ("preferred_time", np.int64),  # start of a prefetch to try first, or `NEVER`
+        ("offset", np.int64),  # the only one for it in fast memory, or NO_OFFSET
     ],
     align=True,
 )
