@@ -292,7 +292,7 @@ class _Rows:
     def _loop_end(self, loop: int) -> int:
         """Returns the time of a loop itself, behind its body."""
         end = self._pass_end(loop)
-        return end + (end + 1 not in self._taken)
+        return end + (end + 1 not in self._taken and end + 1 < self._end)
 
     def _child_of(self, loop: int) -> NDArray[np.int64]:
         """Returns `[T]` the loop directly within a loop that holds each instruction, or -1."""
@@ -309,7 +309,8 @@ class _Rows:
         """Returns the time at which a pass of a loop ends: after its last instruction, if that is not its end."""
         last = int(self._program.loop_last[loop])
         end = int(self._at[last])
-        return end if self._program.opcodes[last] == "tuple" or end + 1 in self._taken else end + 1
+        is_end = self._program.opcodes[last] == "tuple" or end + 1 in self._taken or end + 1 >= self._end
+        return end if is_end else end + 1
 
     def _add(self, buffer: int, values: list[_Value]) -> None:
         """Adds the rows of values and their uses."""
@@ -326,25 +327,12 @@ class _Rows:
                 self._links += [(use.number, a) for a in use.accesses]
                 gain = 0.0 if whole_loop else self._saved[use.accesses[0]]
                 next_value = -1 if use.following is None else numbers[id(use.following)]
-                end, entered, first_use = touch.end, -1, -1
+                ends, entered, first_use = touch.end, -1, -1
                 if whole_loop and self._in_loops:
-                    end, entered = touch.start, self._entered(touch.loop)
+                    ends, entered = touch.start, self._entered(touch.loop)
                     first_use = int(self._at[program.access_instruction[min(use.accesses)]])
-                self._uses.append(
-                    (
-                        end,
-                        touch.latest,
-                        moved,
-                        next_value,
-                        ANYWHERE,
-                        M_FREE,
-                        touch.start,
-                        held_since,
-                        gain,
-                        entered,
-                        first_use,
-                    )
-                )
+                fixed = touch.latest, moved, next_value, ANYWHERE, M_FREE, touch.start, held_since, gain
+                self._uses.append((ends, *fixed, entered, first_use))
             end = value.returned
             if end is not None and value.time < end:
                 needs = IN_HBM if value.within is None else AS_ENTERED

@@ -100,7 +100,7 @@ def prefetch(problem: Problem, state: State, source: int) -> int:
     if whole_start == NEVER:
         return result if result else TOO_SHORT
     commit(state.heap, whole_start + 1, use.time, whole_offset, size)
-    number = add_stay(state, now.value, FAST, whole_start + 1, use.time, whole_offset, -1)
+    number = add_stay(state, now.value, FAST, whole_start + 1, use.time, whole_offset, now.group)
     fill_by_copy(state, number, whole_start, end, need)
     origin.end = max(origin.end, end)
     state.use[now.use].stay = number

@@ -25,13 +25,14 @@ def place_buffer(problem: Problem, state: State, preferred_time: Rows) -> int:
     for value in range(buffer.first_value, buffer.end_value):
         row, held = problem.value[value], state.value[value]
         held.first_stay = held.end_stay = now.stays
-        now.value, now.offset = value, NO_OFFSET
+        now.value, now.offset, now.group = value, NO_OFFSET, -1
         if row.within >= 0:
             entered = state.use[row.within].stay
             if entered < 0:
                 continue
             stay = state.stay[entered]
-            now.offset = stay.offset
+            if stay.memory == FAST:
+                now.offset, now.group = stay.offset, stay.group
             if row.enters:
                 held.memory, held.offset, held.group = stay.memory, stay.offset, stay.group
         before = row.time
@@ -219,7 +220,7 @@ def _keep(problem: Problem, state: State, start: int) -> int:
     if number >= 0:
         state.stay[number].end = max(state.stay[number].end, end)
     else:
-        number = add_stay(state, now.value, FAST, start, end, offset, -1)
+        number = add_stay(state, now.value, FAST, start, end, offset, now.group)
     commit(state.heap, first, end, offset, size)
     state.use[now.use].stay = number
     return DONE

@@ -132,7 +132,10 @@ STATE_NOW = np.dtype(
         ("use", np.int64),
         ("retry", np.int64),  # attempts before this one
         ("preferred_time", np.int64),  # start of a prefetch to try first, or `NEVER`
-        ("offset", np.int64),  # the only one for it in fast memory, or NO_OFFSET
+        # Within a loop that finds the value in fast memory: the offset at which it has to be, and the group; else
+        # NO_OFFSET and -1.
+        ("offset", np.int64),
+        ("group", np.int64),
     ],
     align=True,
 )
