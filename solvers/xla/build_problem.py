@@ -1,5 +1,6 @@
 """The tables of a `Problem`, built from a program, a target and options."""
 
+from collections.abc import Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -34,7 +35,8 @@ from .schedule import Times, depth, schedule
 def make_problem(program: Program, target: Target, options: Options) -> tuple[Problem, Accesses]:
     """Returns the tables of a program for compiled code, and the links from them back to its accesses."""
     times = schedule(program, target)
-    nest = depth(program, times.loop)
+    loop = _with_ends(program, times) if options.in_loops else times.loop
+    nest = depth(program, loop)
     weight = np.float32(options.while_trips) ** np.arange(nest.max(initial=0) + 1).astype(np.float32)
     seconds = times.seconds.astype(np.float32) * weight[nest]
     elapsed = np.zeros(len(seconds) + 1, np.float32)
@@ -87,6 +89,31 @@ def make_problem(program: Program, target: Target, options: Options) -> tuple[Pr
         limit=limit,
     )
     return problem, rows.accesses
+
+
+def _with_ends(program: Program, times: Times) -> NDArray[np.int64]:
+    """Returns `[S]` the innermost loop of each time, ends of passes included."""
+    loop, taken = times.loop.copy(), set(program.schedule_index.tolist())
+    for index in range(len(program.loop_last) - 1, -1, -1):
+        end = _pass_end(program, index, times.end, taken)
+        if end not in taken and loop[end] == program.loop_parent[index]:
+            loop[end] = index
+    return loop
+
+
+def _pass_end(program: Program, loop: int, end: int, taken: Set[int]) -> int:
+    """Returns the time at which a pass of a loop ends: after its last instruction, if that is not its end.
+
+    Args:
+      program: the program.
+      loop: the loop.
+      end: the last time of all.
+      taken: times of instructions.
+    """
+    last = int(program.loop_last[loop])
+    time = int(program.schedule_index[last])
+    is_end = program.opcodes[last] == "tuple" or time + 1 in taken or time + 1 >= end
+    return time if is_end else time + 1
 
 
 def _outside(nest: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -280,7 +307,7 @@ class _Rows:
             values = self._sequence(_Value(self._entered(loop), [], enters=True), touches)
             for value in values:
                 value.within = use
-            values[-1].returned = self._pass_end(loop)
+            values[-1].returned = _pass_end(self._program, loop, self._end, self._taken)
             found += [value for inner in values for value in (inner, *self._inside(inner))]
         return found
 
@@ -291,7 +318,7 @@ class _Rows:
 
     def _loop_end(self, loop: int) -> int:
         """Returns the time of a loop itself, behind its body."""
-        end = self._pass_end(loop)
+        end = _pass_end(self._program, loop, self._end, self._taken)
         return end + (end + 1 not in self._taken and end + 1 < self._end)
 
     def _child_of(self, loop: int) -> NDArray[np.int64]:
@@ -304,13 +331,6 @@ class _Rows:
                 at = int(parent[at])
             child[inner] = at
         return child[self._program.loop]
-
-    def _pass_end(self, loop: int) -> int:
-        """Returns the time at which a pass of a loop ends: after its last instruction, if that is not its end."""
-        last = int(self._program.loop_last[loop])
-        end = int(self._at[last])
-        is_end = self._program.opcodes[last] == "tuple" or end + 1 in self._taken or end + 1 >= self._end
-        return end if is_end else end + 1
 
     def _add(self, buffer: int, values: list[_Value]) -> None:
         """Adds the rows of values and their uses."""
