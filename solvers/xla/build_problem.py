@@ -349,7 +349,7 @@ class _Rows:
                 next_value = -1 if use.following is None else numbers[id(use.following)]
                 ends, entered, first_use = touch.end, -1, -1
                 if whole_loop and self._in_loops:
-                    ends, entered = touch.start, self._entered(touch.loop)
+                    ends, moved, entered = touch.start, 0, self._entered(touch.loop)
                     first_use = int(self._at[program.access_instruction[min(use.accesses)]])
                 fixed = touch.latest, moved, next_value, ANYWHERE, M_FREE, touch.start, held_since, gain
                 self._uses.append((ends, *fixed, entered, first_use))

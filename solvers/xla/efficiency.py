@@ -1,7 +1,7 @@
 """Stays that serve too few bytes for the bytes copied for them (XLA: `GetInefficientAllocationSites`)."""
 
 from ...env.compiled.kernel import routine
-from .problem import Problem
+from .problem import AS_ENTERED, Problem
 from .state import FAST, State
 
 
@@ -26,7 +26,9 @@ def rule_out_inefficient(problem: Problem, state: State) -> bool:
     for value in range(first, last):
         state.value[value].chain = -1
     for value in range(first, last):
-        held = state.value[value]
+        held, row = state.value[value], problem.value[value]
+        if row.enters and held.end_stay > held.first_stay:
+            held.chain = state.linked[state.use[row.within].stay].chain
         for number in range(held.first_stay, held.end_stay):
             stay, linked = state.stay[number], state.linked[number]
             linked.chain = -1
@@ -47,11 +49,13 @@ def rule_out_inefficient(problem: Problem, state: State) -> bool:
             for use in range(problem.value[value].first_use, problem.value[value].end_use):
                 if state.use[use].stay == number:
                     chain.served += problem.use[use].bytes
+                    if problem.use[use].needs == AS_ENTERED:
+                        state.value[problem.use[row.within].next_value].chain = linked.chain
                     if problem.use[use].next_value >= 0:
                         state.value[problem.use[use].next_value].chain = linked.chain
     new = False
     for value in range(first, last):
-        held = state.value[value]
+        held, row = state.value[value], problem.value[value]
         for number in range(held.first_stay, held.end_stay):
             at = state.linked[number].chain
             if at < 0:
@@ -60,13 +64,15 @@ def rule_out_inefficient(problem: Problem, state: State) -> bool:
             if chain.copied == 0 or ratio * chain.copied <= chain.served:
                 continue
             fast, copied = state.stay[number].memory, state.stay[number].is_copied
-            if fast and not copied and not held.is_out and held.color != FAST:
+            if fast and not copied and not row.enters and not held.is_out and held.color != FAST:
                 held.is_out = 1
                 new = True
             if fast:
-                for use in range(problem.value[value].first_use, problem.value[value].end_use):
-                    served = state.use[use]
-                    if served.stay == number and not served.is_out and served.color != FAST:
+                for use in range(row.first_use, row.end_use):
+                    # What a pass returns to the next one is as the loop's use.
+                    needs = problem.use[use].needs
+                    served = state.use[row.within] if needs == AS_ENTERED else state.use[use]
+                    if (needs == AS_ENTERED and state.use[use].stay == number and not served.is_out) or (served.stay == number and not served.is_out and served.color != FAST):
                         served.is_out = 1
                         new = True
     return new
