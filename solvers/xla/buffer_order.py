@@ -60,12 +60,20 @@ def lifetimes(program: Program, problem: Problem, times: Times) -> NDArray[np.in
     stop = np.maximum(_latest(used, begin, end, start), _latest(problem.value["time"], first, last, start))
     held = lived & (program.definition < 0)  # an input is held through the program
     start[held], stop[held] = -1, times.end + 1
+    used_last = _latest(used, begin, end, none)
+    carried = problem.value["buffer"][(problem.value["within"] >= 0) & (problem.value["enters"] == 0)]
+    for buffer in np.unique(carried).tolist():
+        # XLA sorts values, not buffers: what a loop carries is placed when its turn comes, that in the body.
+        rows = np.arange(first[buffer], last[buffer])
+        inside = rows[problem.value["within"][rows] == problem.value["within"][rows].max()]
+        start[buffer] = problem.value["time"][inside].min()
+        stop[buffer] = used_last[buffer] = used[problem.value["end_use"][inside].max() - 1]
     buffers = np.arange(program.num_buffers)
     kind = np.repeat([0, 1], program.num_buffers)
     order = np.lexsort((np.tile(buffers, 2), kind, np.concatenate([start, stop])))
     count = np.empty(len(order), np.int64)
     count[order] = np.arange(len(order))
-    return np.column_stack([*count.reshape(2, -1), _latest(used, begin, end, none)])
+    return np.column_stack([*count.reshape(2, -1), used_last])
 
 
 def _latest(
@@ -86,7 +94,9 @@ def _last_operand_number(program: Program) -> NDArray[np.int64]:
 
 
 # What is the same under all options, of programs in use.
-_kept: WeakKeyDictionary[Program, dict[Target, tuple[NDArray[np.int64], NDArray[np.int64]]]] = WeakKeyDictionary()
+_kept: WeakKeyDictionary[Program, dict[tuple[Target, bool], tuple[NDArray[np.int64], NDArray[np.int64]]]] = (
+    WeakKeyDictionary()
+)
 
 
 class BufferOrder:
@@ -95,10 +105,11 @@ class BufferOrder:
     def __init__(self, program: Program, target: Target, options: Options, problem: Problem) -> None:
         """Computes the keys."""
         known = _kept.setdefault(program, {})
-        if target not in known:
+        key = target, options.in_loops
+        if key not in known:
             times = schedule(program, target)
-            known[target] = lifetimes(program, problem, times), _last_operand_number(program)
-        lives, last_operand = known[target]
+            known[key] = lifetimes(program, problem, times), _last_operand_number(program)
+        lives, last_operand = known[key]
         self._keys = (
             np.arange(program.num_buffers),
             lives[:, 0],

@@ -69,10 +69,12 @@ def rule_out_inefficient(problem: Problem, state: State) -> bool:
                 new = True
             if fast:
                 for use in range(row.first_use, row.end_use):
-                    # What a pass returns to the next one is as the loop's use.
-                    needs = problem.use[use].needs
-                    served = state.use[row.within] if needs == AS_ENTERED else state.use[use]
-                    if (needs == AS_ENTERED and state.use[use].stay == number and not served.is_out) or (served.stay == number and not served.is_out and served.color != FAST):
+                    if state.use[use].stay != number:
+                        continue
+                    # What a pass returns to the next one is as the use of the loop.
+                    returned = problem.use[use].needs == AS_ENTERED
+                    served = state.use[row.within if returned else use]
+                    if not served.is_out and served.color != FAST:
                         served.is_out = 1
                         new = True
     return new
