@@ -344,7 +344,8 @@ class _Rows:
                 moved = int(sum(program.access_bytes[a] for a in use.accesses))
                 held_since = -1 if whole_loop else self._held_since(use.accesses[0])
                 self._use_of.update((a, use.number) for a in use.accesses)
-                self._links += [(use.number, a) for a in use.accesses]
+                if not (whole_loop and self._in_loops):
+                    self._links += [(use.number, a) for a in use.accesses]
                 gain = 0.0 if whole_loop else self._saved[use.accesses[0]]
                 next_value = -1 if use.following is None else numbers[id(use.following)]
                 ends, entered, first_use = touch.end, -1, -1
