@@ -99,13 +99,16 @@ class Codec:
       crossable: inputs that may be prefetched across programs. Those as large as an output are not: it may be their new
         value, which the previous execution has not written when it would prefetch it.
       arrays: the arrays of kernels that the compiler colors.
+      typical_bytes: see `Options`; fitted to the compiler's own mapping.
     """
 
     def __init__(self, judge: Judge, seed: int) -> None:
         """Prepares the judge's program."""
-        self.program = program = judge.program
+        self.program, self._target = judge.program, judge.target
+        program = self.program
         task = Task(program, judge.target, judge.objective, Budget(None, 0), seed)
-        evaluator = Evaluator(task, fitted_typical_bytes(program, judge.target))
+        self.typical_bytes = fitted_typical_bytes(program, judge.target)
+        evaluator = Evaluator(task, self.typical_bytes, in_loops=True)
         self.decoder = evaluator.decoder
         self.major: NDArray[np.bool_] = np.zeros(program.num_buffers, bool)
         self.major[evaluator.major] = True
@@ -114,7 +117,7 @@ class Codec:
         crossable = self.decoder(Flags()).crossable()
         returned = np.isin(program.size[crossable], program.size[program.is_output])
         self.crossable: NDArray[np.int64] = crossable[~returned & self.major[crossable]]
-        self.arrays = KernelArrays(program, judge.target, self.major)
+        self.arrays = KernelArrays(program, self._target, self.major)
         self._read, self._result = _alike(program)
         self.may_keep: NDArray[np.bool_] = (program.access_kind == OPERAND) & self.keepable[program.access_buffer]
         written = program.definition[program.access_buffer[self._result]]
@@ -192,7 +195,7 @@ class Codec:
         placed = [] if encoding.own_order else encoding.order[~kept[encoding.order]].tolist()
         reads = encoding.kept_reads & ~kept[program.access_buffer]
         return {
-            **flag_options(encoding.flags),
+            **flag_options(encoding.flags, self._target),
             **order_option(program, placed, self._across(encoding, kept)),
             **prefetch_option(program, encoding.starts),
             **keep_option(program, np.flatnonzero(kept).tolist(), np.flatnonzero(reads).tolist()),

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..env.program.compiler_flags import CompilerOptions
 from ..env.program.kernel_colors import FAST, HBM, kernel_colors, own_colors
-from ..env.program.program import Program
+from ..env.program.program import RESULT, Program
 from ..env.program.target import Target
 
 COLORS = "xla_tpu_tpu_custom_call_memory_space_spec"
@@ -32,6 +32,8 @@ class KernelArrays:
         buffer = program.access_buffer
         may = (self.own >= 0) & worth[buffer] & program.fast_allowed[buffer]
         may &= program.size[buffer] <= self._room[program.access_instruction]
+        # What the program returns has to be in HBM; told otherwise, the compiler dies.
+        may &= ~(program.is_output[buffer] & (program.access_kind == RESULT))
         self.access: NDArray[np.int64] = np.flatnonzero(may)
         # Accesses of one kernel to one buffer: they have one color.
         self._pair = program.access_instruction.astype(np.int64) * (program.num_buffers + 1) + buffer

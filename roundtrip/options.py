@@ -18,7 +18,9 @@ from ..env.capture.hlo import parse_path
 from ..env.errors import FormatError, UserError
 from ..env.program.compiler_flags import BANDWIDTH, CROSS_PROGRAM, LOOP_OPTIMISER, ORDER, CompilerOptions
 from ..env.program.program import RESULT, Program
+from ..env.program.target import Target
 from ..solvers.order.individual import Flags
+from ..solvers.xla.options import production
 
 PREFETCHES = "xla_tpu_preferred_prefetch_overrides"
 KEEPS = "xla_tpu_msa_tensor_overrides"
@@ -31,8 +33,11 @@ _ACROSS = " apply_to_cross_program_prefetches: true"
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}]|[^\s{}":]+')
 
 
-def flag_options(flags: Flags) -> CompilerOptions:
-    """Returns the compiler options of those flags that differ from the default."""
+def flag_options(flags: Flags, target: Target) -> CompilerOptions:
+    """Returns the compiler options of those flags that differ from the default for a target.
+
+    Where copies are not cut into slices by default (v5p), the compiler dies of being told so.
+    """
     found: CompilerOptions = {}
     if flags.bandwidth != 1.0:
         found[BANDWIDTH] = f"{flags.bandwidth:g}"
@@ -40,7 +45,7 @@ def flag_options(flags: Flags) -> CompilerOptions:
         found[LOOP_OPTIMISER] = "enabled: false"
     if not flags.cross_program:
         found[CROSS_PROGRAM] = "0"
-    if not flags.slices:
+    if not flags.slices and production(target).max_slices > 1:
         found[SLICES] = "1"
     if flags.overlap != 1.0:
         found[OVERLAP] = f"{flags.overlap * _DEFAULT_OVERLAP:g}"

@@ -211,7 +211,7 @@ class _Search:
         else:
             budget = Budget(None, int(share * self._limit))
         task = Task(self._program, self._judge.target, self._judge.objective, budget, self._seed)
-        for individual in found_orders(task):
+        for individual in found_orders(task, self._codec.typical_bytes):
             if not self._over(self._until, self._limit):
                 self._try(self._codec.of_individual(individual))
         self._decodes += task.evaluations

@@ -48,6 +48,7 @@ def capture(
     quick: bool = False,
     with_module: bool = True,
     own_cycles: bool = False,
+    loop_ends: bool | None = True,
     longest_s: dict[str, float] | None = None,
     progress: Callable[[str], None] = print,
 ) -> Program:
@@ -80,6 +81,8 @@ def capture(
       with_module: the file gets the lowered module too, so that `impose` needs no source.
       own_cycles: the program gets the cycles of the default compilation where there is no other, unless it was ended
         early. They price XLA's own mapping, and no other placement.
+      loop_ends: the ends of loops are instructions, so that any mapping of the compiler's can be told; None: only where
+        XLA's own cannot be told without, as in captures before there were any.
       longest_s: takes the wall seconds of the longest compilation, by how far it went (`CODE`, `ASSIGNMENT`).
       progress: takes one line at a time.
 
@@ -142,7 +145,7 @@ def capture(
             "compiler_options": dict(options),
             **versions,
         }
-        assembly = Assembly(made, generation, name, family or name, provenance=provenance)
+        assembly = Assembly(made, generation, name, family or name, provenance=provenance, loop_ends=loop_ends)
         compilations.drop(made)
         lowered = None
         if with_module:

@@ -186,13 +186,16 @@ class Compiler:
     def _reason(self, status: int, folder: Path) -> str:
         """Returns one line on why the process ended without an answer."""
         how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
-        last = ""
+        last, fatal = "", ""
         for log in (self._folder / "worker.txt", folder / worker.LOG_FILE):
             if log.exists():
                 with log.open(encoding="utf-8", errors="replace") as file:
                     for line in file:
                         if line.strip() and line[0] not in "IW":
                             last = line.strip()
+                            if line[0] == "F" and "Check failed" in line:
+                                fatal = last.partition("] ")[2]
+        last = fatal or last
         detail = f" ({last:.200})" if last else ""
         return f"{self._name}: the compilation {how}{detail}; --keep FOLDER keeps its log"
 

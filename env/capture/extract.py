@@ -111,7 +111,8 @@ class _Builder:
         loop_ends: bool,
     ) -> None:
         self.module, self.values, self.log, self.sizes, self.before = module, values, log, sizes, before
-        self.ends = {loop.body.root.name for loop in values.flattened.whiles} if loop_ends else set()
+        roots = [loop.body.root for loop in values.flattened.whiles] if loop_ends else []
+        self.ends = {root.name for root in roots if root.opcode == "tuple"}
         self.groups = alias_groups(module, values, log)
         self.runs = runs(values.flattened, log)
         self.left_out_s = 0.0

@@ -63,20 +63,23 @@ def order_search(task: Task, climb_share: float = _CLIMB_SHARE) -> None:
       task: the task.
       climb_share: share of the time after the starts that goes to climbing.
     """
-    _search(task, climb_share)
+    _search(task, climb_share, Evaluator(task))
 
 
-def found_orders(task: Task) -> list[Individual]:
-    """Searches, and returns the best individual, without slices and with them; empty if there was time for none."""
-    best = _search(task, _CLIMB_SHARE).best
+def found_orders(task: Task, typical_bytes: int) -> list[Individual]:
+    """Searches, and returns the best individual, without slices and with them; empty if there was time for none.
+
+    Loops are decoded as the translation decodes them, with `typical_bytes` (`xla/options.py`).
+    """
+    best = _search(task, _CLIMB_SHARE, Evaluator(task, typical_bytes, in_loops=True)).best
     if best is None:
         return []
     individual = best.individual
     return [replace(individual, flags=replace(individual.flags, slices=slices)) for slices in (False, True)]
 
 
-def _search(task: Task, climb_share: float) -> "OrderSearch":
-    search = OrderSearch(task)
+def _search(task: Task, climb_share: float, evaluator: Evaluator) -> "OrderSearch":
+    search = OrderSearch(task, evaluator)
     try:
         population = search.starts()
         if not task.done and population and len(search.evaluator.major):
@@ -102,10 +105,9 @@ def ordered_mapping(program: Program, objective: str | None, orders: int) -> Map
 class OrderSearch:
     """One search: its moves, and the best individual so far."""
 
-    def __init__(self, task: Task) -> None:
-        self.task = task
+    def __init__(self, task: Task, evaluator: Evaluator) -> None:
+        self.task, self.evaluator = task, evaluator
         self.draw = task.generator
-        self.evaluator = Evaluator(task)
         self.best: Member | None = None
         self._finished: Member | None = None
         self._next_final = 1.0 / _FINALS

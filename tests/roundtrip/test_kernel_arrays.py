@@ -63,6 +63,15 @@ def test_what_an_author_wants_in_hbm_is_not_chosen(program: Program, codec: Code
     assert flip(codec, codec.default(), [result], True).colors is None
 
 
+def test_what_the_program_returns_is_not_chosen(program: Program) -> None:
+    output = program.is_output.copy()
+    output[program.buffer_names.index("f.5")] = True
+    returned = replace(program, is_output=output)
+    arrays = KernelArrays(returned, program.target, np.ones(program.num_buffers, bool))
+    assert access_of(program, "f.5", "f.5") not in arrays.access
+    assert access_of(program, "f.5", "fusion.1") in arrays.access
+
+
 def test_a_kernel_gets_no_more_than_fits(program: Program, codec: Codec) -> None:
     # 32 MiB are reserved by the kernel, 64 MiB are there: two arrays of 16 MiB leave no room for weights of 2 MiB.
     operand, weight, result = (access_of(program, "f.3", name) for name in ("x.1", "ws_0_.1", "f.3"))

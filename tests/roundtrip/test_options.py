@@ -8,6 +8,7 @@ from compiler_cases import TAKEN, small_program
 
 from mallocmuzero.env.errors import FormatError, UserError
 from mallocmuzero.env.program.compiler_flags import CROSS_PROGRAM, LOOP_OPTIMISER, ORDER
+from mallocmuzero.env.program.target import GENERATIONS
 from mallocmuzero.roundtrip.options import (
     KEEPS,
     PREFETCHES,
@@ -84,10 +85,14 @@ def test_what_stays_in_hbm_is_named_by_value_or_by_use() -> None:
 
 
 def test_flags() -> None:
-    assert flag_options(Flags()) == {}
-    options = flag_options(Flags(0.5, loop_optimiser=False, cross_program=False, slices=False, overlap=2.0))
+    assert flag_options(Flags(), GENERATIONS["v5e"]) == {}
+    options = flag_options(
+        Flags(0.5, loop_optimiser=False, cross_program=False, slices=False, overlap=2.0), GENERATIONS["v5e"]
+    )
     assert options[LOOP_OPTIMISER] == "enabled: false"
     assert sorted(options.values()) == ["0", "0.5", "1", "4", "enabled: false"]
+    # Told how many slices to make where it makes none, the compiler dies.
+    assert flag_options(Flags(slices=False), GENERATIONS["v5p"]) == {}
 
 
 def test_options_that_were_dropped_are_told(tmp_path: Path) -> None:

@@ -48,7 +48,12 @@ def failing(folder: Path, change: str, options: dict[str, str], time_limit_s: fl
     [
         (
             "print('F0101 x.cc:1] Check failed: oops', file=sys.stderr, flush=True); os.kill(os.getpid(), 11)",
-            r"models:my_step: the compilation was killed by SIGSEGV \(F0101 x.cc:1\] Check failed: oops\)",
+            r"models:my_step: the compilation was killed by SIGSEGV \(Check failed: oops\)",
+        ),
+        (
+            "print('F0101 x.cc:1] Check failed: oops\\nE0101 y.cc:2] Raising signal 6', file=sys.stderr, flush=True); "
+            "os.kill(os.getpid(), 11)",
+            r"was killed by SIGSEGV \(Check failed: oops\)",
         ),
         (
             "raise OSError(28, 'No space left on device')",

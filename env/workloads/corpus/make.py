@@ -129,6 +129,7 @@ def _captured(drawn: Architecture, python: Path, time_limit_s: float, passes: in
             grid=False,
             quick=passes == 0,
             with_module=False,
+            loop_ends=None,
             progress=lambda line: None,
         )
         _check(program, made.stat().st_size)

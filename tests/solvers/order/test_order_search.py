@@ -27,6 +27,10 @@ def task_of(name: str = PROGRAM, games: int = 10_000, objective: str = "msa") ->
     return Task(load(name), None, objective, Budget(None, games), 0)
 
 
+def searched(task: Task) -> tuple[Task, Evaluator]:
+    return task, Evaluator(task)
+
+
 def test_flags_keeps_the_best_of_the_grid() -> None:
     task = task_of()
     flags(task)
@@ -79,7 +83,7 @@ def test_banned_buffers_stay_in_hbm() -> None:
 
 
 def test_moves_change_one_thing_and_children_come_from_their_parents() -> None:
-    search = OrderSearch(task_of())
+    search = OrderSearch(*searched(task_of()))
     start = search.evaluator.start(Flags(slices=False))
     individual, changed = start, set()
     for _ in range(200):
@@ -114,7 +118,7 @@ def test_moves_change_one_thing_and_children_come_from_their_parents() -> None:
 def test_both_searches_beat_their_start() -> None:
     reached = {}
     for part in ("evolve", "climb"):
-        search = OrderSearch(task_of("resnet50-b128", 400, "robust"))
+        search = OrderSearch(*searched(task_of("resnet50-b128", 400, "robust")))
         population = search.starts()
         start = min(member.seconds for member in population)
         assert len(population) == 9
