@@ -145,18 +145,9 @@ def test_what_does_not_fit_loses_its_color() -> None:
 @given(data=st.data())
 def test_any_colors_lead_to_a_legal_mapping(data: st.DataObject) -> None:
     program = data.draw(programs(loops=False))
-    colors = np.array(
-        data.draw(
-            st.lists(
-                st.sampled_from((FREE, FREE, HBM, FAST)), min_size=program.num_accesses, max_size=program.num_accesses
-            )
-        ),
-        np.int8,
-    )
-    allowed = program.fast_allowed[program.access_buffer]
-    if program.hbm_results is not None:
-        allowed = allowed & ~program.hbm_results
-    colors[~allowed] = FREE
+    draw = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    colors = draw.choice([FREE, FREE, HBM, FAST], program.num_accesses).astype(np.int8)
+    colors[~program.access_allowed] = FREE
     inputs = program.definition[program.access_buffer] < 0
     colors[(program.access_kind == RESULT) & inputs] = FREE
     mapping = Decoder(program).decode(colors=colors)
