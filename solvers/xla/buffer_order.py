@@ -61,13 +61,11 @@ def lifetimes(program: Program, problem: Problem, times: Times) -> NDArray[np.in
     held = lived & (program.definition < 0)  # an input is held through the program
     start[held], stop[held] = -1, times.end + 1
     used_last = _latest(used, begin, end, none)
-    carried = problem.value["buffer"][(problem.value["within"] >= 0) & (problem.value["enters"] == 0)]
-    for buffer in np.unique(carried).tolist():
-        # XLA sorts values, not buffers: what a loop carries is placed when its turn comes, that in the body.
-        rows = np.arange(first[buffer], last[buffer])
-        inside = rows[problem.value["within"][rows] == problem.value["within"][rows].max()]
-        start[buffer] = problem.value["time"][inside].min()
-        stop[buffer] = used_last[buffer] = used[problem.value["end_use"][inside].max() - 1]
+    # Values that a loop links share one buffer, and its first value has the turn. It counts as held to the end, and as
+    # last used where it enters the loop: XLA's log has such buffers in the order of their definitions.
+    linked = np.unique(problem.value["buffer"][problem.value["enters"] == 1])
+    linked = linked[~held[linked]]
+    stop[linked], used_last[linked] = times.end + 1, 0
     buffers = np.arange(program.num_buffers)
     kind = np.repeat([0, 1], program.num_buffers)
     order = np.lexsort((np.tile(buffers, 2), kind, np.concatenate([start, stop])))

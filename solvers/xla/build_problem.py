@@ -200,6 +200,8 @@ class _Rows:
         self._value_access: list[int] = []
         self._links: list[tuple[int, int]] = []
         self._use_of: dict[int, int] = {}
+        # When loops end, by the uses of values that enter them: XLA keeps a value in mind until then.
+        self._left: dict[int, int] = {}
         self.spans = np.zeros((program.num_buffers, 2), np.int64)
         self._program, self._end, self._in_loops = program, times.end, in_loops
         self._at = program.schedule_index.astype(np.int64)
@@ -222,10 +224,12 @@ class _Rows:
         uses = np.array([0, *self.value["end_use"].tolist()], np.int64)
         self.moments = uses[self.spans]
         self.moment = np.zeros(len(self.use), MOMENT)
+        time, begin = self.use["time"].copy(), self.use["begin"].copy()
+        for use, left in self._left.items():
+            time[use] = begin[use] = left
         for first, end in self.moments.tolist():
-            order = first + np.lexsort((self.use["begin"][first:end], self.use["time"][first:end]))
-            self.moment["time"][first:end] = self.use["time"][order]
-            self.moment["begin"][first:end] = self.use["begin"][order]
+            order = first + np.lexsort((begin[first:end], time[first:end]))
+            self.moment["time"][first:end], self.moment["begin"][first:end] = time[order], begin[order]
         links = np.array(self._links, np.int64).reshape(-1, 2)
         self.accesses = Accesses(links, np.array(self._value_access, np.int64))
 
@@ -351,6 +355,7 @@ class _Rows:
                 ends, entered, first_use = touch.end, -1, -1
                 if whole_loop and self._in_loops:
                     ends, moved, entered = touch.start, 0, self._entered(touch.loop)
+                    self._left[use.number] = self._loop_end(touch.loop)
                     first_use = int(self._at[program.access_instruction[min(use.accesses)]])
                 fixed = touch.latest, moved, next_value, ANYWHERE, M_FREE, touch.start, held_since, gain
                 self._uses.append((ends, *fixed, entered, first_use))
