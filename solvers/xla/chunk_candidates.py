@@ -23,9 +23,13 @@ def longest_fit(problem: Problem, state: State, first: int, slices: int) -> int:
     """
     now = state.now
     if now.offset != NO_OFFSET:
-        if slices > 0:
-            return NO_OFFSET
-        return fit(problem, state.heap, first, problem.use[now.use].time, problem.buffer[now.buffer].bytes, now.offset)
+        time = problem.use[now.use].time
+        if slices == 0:
+            return fit(problem, state.heap, first, time, problem.buffer[now.buffer].bytes, now.offset)
+        offset = fit_slices(problem, state.heap, state, slices, time, now.offset)
+        for turn in range(slices):
+            state.cut[turn].chosen = state.cut[turn].tried
+        return offset
     moments, buffer = problem.moment, problem.buffer[state.now.buffer]
     time = problem.use[state.now.use].time
     earliest = buffer.first_moment
@@ -44,7 +48,7 @@ def longest_fit(problem: Problem, state: State, first: int, slices: int) -> int:
         if slices == 0:
             offset = fit(problem, state.heap, first, time, buffer.bytes, -1)
         else:
-            offset = fit_slices(problem, state.heap, state, slices, time)
+            offset = fit_slices(problem, state.heap, state, slices, time, -1)
         if offset != NO_OFFSET:
             if time > best_time:
                 best, best_time = offset, time

@@ -44,7 +44,7 @@ def prefetch(problem: Problem, state: State, source: int) -> int:
     buffer, use = problem.buffer[now.buffer], problem.use[now.use]
     size, end = buffer.bytes, use.latest
     slices = 0
-    if size >= problem.limit.slice_min_bytes and now.offset == NO_OFFSET:
+    if size >= problem.limit.slice_min_bytes:
         slices = buffer.slices
         for place in range(slices):
             cut[place].bytes = problem.slice_bytes[buffer.first_slice + place]
@@ -173,7 +173,7 @@ def _take_slices(problem: Problem, state: State, slices: int, end: int, offset: 
     """Adds the stay, the slices and the copies of a prefetch in slices."""
     now, cut = state.now, state.cut
     first, full_from, last = cut[0].start, cut[slices - 1].start + 1, problem.use[now.use].time
-    number = add_stay(state, now.value, FAST, first + 1, last, offset, -1)
+    number = add_stay(state, now.value, FAST, first + 1, last, offset, now.group)
     stay = state.stay[number]
     stay.is_copied, stay.begin, stay.done = 1, first, end
     stay.first_slice, stay.slices = now.slices, slices

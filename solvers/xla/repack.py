@@ -130,7 +130,7 @@ def _new_offset(problem: Problem, state: State, number: int) -> int:
                     place += 1
             cut[place].bytes = row.bytes
             cut[turn].start = row.begin
-        offset = fit_slices(problem, state.spare, state, stay.slices, stay.end)
+        offset = fit_slices(problem, state.spare, state, stay.slices, stay.end, -1)
         if offset != NO_OFFSET:
             for turn in range(stay.slices):
                 place = cut[turn].tried

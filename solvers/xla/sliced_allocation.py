@@ -7,7 +7,7 @@ from .state import MOST_PERMUTED, PERMUTATIONS, State
 
 
 @routine
-def fit_slices(problem: Problem, heap: Heap, state: State, count: int, last: int) -> int:
+def fit_slices(problem: Problem, heap: Heap, state: State, count: int, last: int, preferred_offset: int) -> int:
     """Returns an offset for slices, or `NO_OFFSET`; the slice of turn `i` is held over `cut[i].start + 1 .. last`.
 
     Gaps that last from the arrival of the last slice on are tried from the smallest, in each gap the offsets in
@@ -19,6 +19,7 @@ def fit_slices(problem: Problem, heap: Heap, state: State, count: int, last: int
       state: `state.cut` holds sizes and starts, and receives the order of the slices as `tried`.
       count: number of slices.
       last: last time at which all are held.
+      preferred_offset: the only offset to try, if not negative.
     """
     cut = state.cut
     full_from = cut[count - 1].start + 1
@@ -27,7 +28,9 @@ def fit_slices(problem: Problem, heap: Heap, state: State, count: int, last: int
         size += cut[turn].bytes
         cut[turn].tried = turn
     if cut[0].start == cut[count - 1].start:
-        return fit(problem, heap, full_from, last, size, -1)
+        return fit(problem, heap, full_from, last, size, preferred_offset)
+    if preferred_offset >= 0:
+        return _fit_at(problem, heap, state, count, last, preferred_offset)
     if not has_bytes(problem, heap, full_from, last, size):
         return NO_OFFSET
     fast_bytes, align = problem.limit.fast_bytes, problem.limit.alignment
@@ -46,10 +49,7 @@ def fit_slices(problem: Problem, heap: Heap, state: State, count: int, last: int
             gaps += 1
         if index < taken:
             reach = max(reach, heap.taken[index] & 0xFFFFFFFF)
-    orders = 1
-    if count <= MOST_PERMUTED:
-        for index in range(2, count + 1):
-            orders *= index
+    orders = _orders(count)
     for _ in range(gaps):
         best = -1
         for index in range(gaps):
@@ -69,6 +69,30 @@ def fit_slices(problem: Problem, heap: Heap, state: State, count: int, last: int
                     return offset
                 following = min(following, behind)
             offset = following
+    return NO_OFFSET
+
+
+@routine
+def _orders(count: int) -> int:
+    """Returns how many orders of arrival are tried."""
+    orders = 1
+    if count <= MOST_PERMUTED:
+        for index in range(2, count + 1):
+            orders *= index
+    return orders
+
+
+@routine
+def _fit_at(problem: Problem, heap: Heap, state: State, count: int, last: int, offset: int) -> int:
+    """Returns an offset if slices fit there, or `NO_OFFSET`."""
+    size = 0
+    for turn in range(count):
+        size += state.cut[turn].bytes
+    if fit(problem, heap, state.cut[count - 1].start + 1, last, size, offset) == NO_OFFSET:
+        return NO_OFFSET
+    for number in range(_orders(count)):
+        if _set_order(state, count, number) and _blocked(problem, heap, state, count, offset) < 0:
+            return offset
     return NO_OFFSET
 
 

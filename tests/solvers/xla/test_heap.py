@@ -40,7 +40,7 @@ def latest_free(heap: Heap, first: int, last: int, offset: int, size: int) -> in
 
 @kernel(Problem, Heap, State, int, int, returns=int)
 def fit_slices(problem: Problem, heap: Heap, state: State, count: int, last: int) -> int:
-    return sliced_allocation.fit_slices(problem, heap, state, count, last)
+    return sliced_allocation.fit_slices(problem, heap, state, count, last, -1)
 
 
 @kernel(Heap, int)
