@@ -38,9 +38,9 @@ def latest_free(heap: Heap, first: int, last: int, offset: int, size: int) -> in
     return heaps.latest_free(heap, first, last, offset, size)
 
 
-@kernel(Problem, Heap, State, int, int, returns=int)
-def fit_slices(problem: Problem, heap: Heap, state: State, count: int, last: int) -> int:
-    return sliced_allocation.fit_slices(problem, heap, state, count, last, -1)
+@kernel(Problem, Heap, State, int, int, int, returns=int)
+def fit_slices(problem: Problem, heap: Heap, state: State, count: int, last: int, preferred_offset: int) -> int:
+    return sliced_allocation.fit_slices(problem, heap, state, count, last, preferred_offset)
 
 
 @kernel(Heap, int)
@@ -134,13 +134,23 @@ def test_slices_come_in_an_order_that_fits(problem: Problem, state: State) -> No
     # The low bytes are in use while the first slice comes: the high ones come first.
     heap = a_heap((5, 9, 0, 32), (0, 39, 64, 64))
     state.cut["bytes"][:2], state.cut["start"][:2] = 32, (4, 9)
-    assert fit_slices(problem, heap, state, 2, 20) == 0
+    assert fit_slices(problem, heap, state, 2, 20, -1) == 0
     assert state.cut["tried"][:2].tolist() == [1, 0]
     heap = a_heap((5, 9, 32, 32), (0, 39, 64, 64))
-    assert fit_slices(problem, heap, state, 2, 20) == 0
+    assert fit_slices(problem, heap, state, 2, 20, -1) == 0
     assert state.cut["tried"][:2].tolist() == [0, 1]
     heap = a_heap((5, 9, 16, 32), (0, 39, 64, 64))
-    assert fit_slices(problem, heap, state, 2, 20) == NO_OFFSET
+    assert fit_slices(problem, heap, state, 2, 20, -1) == NO_OFFSET
+
+
+def test_slices_may_have_to_come_to_one_offset(problem: Problem, state: State) -> None:
+    heap = a_heap((5, 9, 32, 32))
+    state.cut["bytes"][:2], state.cut["start"][:2] = 32, (4, 9)
+    assert fit_slices(problem, heap, state, 2, 20, 32) == 32
+    assert state.cut["tried"][:2].tolist() == [1, 0]
+    assert fit_slices(problem, heap, state, 2, 20, 24) == NO_OFFSET
+    # It is in use when all slices have come.
+    assert fit_slices(problem, a_heap((15, 20, 32, 8)), state, 2, 20, 32) == NO_OFFSET
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 16, 17, 33, 70])

