@@ -5,7 +5,7 @@
 A row gives the shares of bytes and of accesses served from the same memory and of residencies of the same length, the
 steady latency of both mappings under each cost model, and the milliseconds of a decode. `--variants` also replays the
 other settings of the flag grid and compares latencies under `msa`. A second table has the programs with loops, decoded
-as the translation of mappings into options does it. `--write` writes the tables to docs/xla-solver.md.
+with and without a look into their bodies (`Options.in_loops`). `--write` writes the tables to docs/xla-solver.md.
 """
 
 import argparse

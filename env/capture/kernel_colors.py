@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from ..errors import UserError
+from ..program.kernel_colors import HBM
 from .hlo import Instruction, Module, ShapeIndex, parse_instruction
 
 KERNEL = '"tpu_custom_call"'
-HBM, FAST = 0, 1
 _KEYS = ("input_memory_space_colors", "output_memory_space_colors")
 
 

@@ -18,7 +18,7 @@ def color_wishes(
 ) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
     """Returns the colors of values, `[V]`, and of uses, `[U]`, for the colors `[A]` of accesses.
 
-    Loops use values as a whole, and have no color. Uses of one value at one time share the color of any of them.
+    A loop that uses a value as a whole has no color. Uses of one value at one time share the color of any of them.
     """
     values = np.full(len(problem.value), FREE, np.int8)
     uses = np.full(len(problem.use), FREE, np.int8)

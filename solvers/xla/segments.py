@@ -121,7 +121,7 @@ def _last_in(state: State, memory: int) -> int:
 @routine
 def _segment(problem: Problem, state: State, before: int) -> int:
     """Serves the use at hand, the time of the use before it being `before`; returns results as bits."""
-    value, use, now_offset = state.now.value, state.now.use, state.now.offset
+    value, use = state.now.value, state.now.use
     row, held = problem.use[use], state.value[value]
     end = row.time
     start = min(before, end)
@@ -141,7 +141,7 @@ def _segment(problem: Problem, state: State, before: int) -> int:
     if row.needs == IN_HBM or state.use[use].is_out:
         at_end = HBM
     elif row.needs == AS_ENTERED:
-        at_end = HBM if now_offset == NO_OFFSET else FAST
+        at_end = HBM if state.now.offset == NO_OFFSET else FAST
     elif row.entered >= 0 and not can_stay(problem, row.entered, row.first):
         at_end = HBM  # XLA: `IsUseAllowedInAlternateMemory`
     elif row.next_value >= 0:

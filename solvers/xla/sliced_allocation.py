@@ -30,7 +30,7 @@ def fit_slices(problem: Problem, heap: Heap, state: State, count: int, last: int
     if cut[0].start == cut[count - 1].start:
         return fit(problem, heap, full_from, last, size, preferred_offset)
     if preferred_offset >= 0:
-        return _fit_at(problem, heap, state, count, last, preferred_offset)
+        return _fit_at(problem, heap, state, count, last, size, preferred_offset)
     if not has_bytes(problem, heap, full_from, last, size):
         return NO_OFFSET
     fast_bytes, align = problem.limit.fast_bytes, problem.limit.alignment
@@ -83,11 +83,8 @@ def _orders(count: int) -> int:
 
 
 @routine
-def _fit_at(problem: Problem, heap: Heap, state: State, count: int, last: int, offset: int) -> int:
-    """Returns an offset if slices fit there, or `NO_OFFSET`."""
-    size = 0
-    for turn in range(count):
-        size += state.cut[turn].bytes
+def _fit_at(problem: Problem, heap: Heap, state: State, count: int, last: int, size: int, offset: int) -> int:
+    """Returns an offset if slices of `size` bytes in all fit there, or `NO_OFFSET`."""
     if fit(problem, heap, state.cut[count - 1].start + 1, last, size, offset) == NO_OFFSET:
         return NO_OFFSET
     for number in range(_orders(count)):
