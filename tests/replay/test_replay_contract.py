@@ -32,7 +32,10 @@ class LocalCase:
 
 
 class ReverbCase:
-    """Makes Reverb replays; a server per configuration, emptied between tests."""
+    """Makes Reverb replays; a server per configuration, emptied between tests.
+
+    Servers that hold a ratio serve one test: they may still answer what an earlier one asked for, and so make room.
+    """
 
     def __init__(self):
         self.servers, self.replays = {}, []
@@ -54,6 +57,8 @@ class ReverbCase:
     def end_test(self):
         while self.replays:
             self.replays.pop().close()
+        for config in set(self.servers) - {FREE}:
+            self.servers.pop(config).stop()
 
     def close(self):
         for server in self.servers.values():
