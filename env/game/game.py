@@ -11,6 +11,7 @@ from ..program.mapping import Mapping
 from ..program.program import OPERAND, Program
 from ..program.target import Target
 from . import kernels
+from .holding import check_per_pass
 from .kernels import CompiledGame
 from .moves import COPY, DROP, MOVE_NAMES, NO_COPY, NO_MOVE, NUM_MOVES
 from .observation import OBSERVATION_SIZE
@@ -58,6 +59,7 @@ class MallocGame:
         window_slack: float = 1.0,
         patience: float = 1.0,
         hints: NDArray[np.int64] | None = None,
+        per_pass: Iterable[tuple[int, int]] = (),
     ) -> None:
         """Begins a game.
 
@@ -77,16 +79,27 @@ class MallocGame:
           hints: `[A, 3]`, columns `records.HINTS`: the preferred offset of each access in bytes, or -1; the instruction
             right after which to issue its prefetch, and the one before which the write-back that follows it is
             complete, or `NEVER`. The game takes them where they are possible. None for no hints.
+          per_pass: buffers that a loop does not hold over its passes, as pairs `(buffer, loop)` of
+            `holding.releasable`: each pass reads them from HBM or fetches them for itself, and writes back what the
+            next one reads.
 
         Raises:
-          UserError: the objective is not known, or needs a cycle table that the program lacks.
+          UserError: the objective is not known, or needs a cycle table that the program lacks; or a pair of `per_pass`
+            is none that a loop may leave to its passes.
         """
         self.program = program
         self.target = program.target if target is None else target
         self.judge = make_judge(program, objective, self.target)
         clock = self.judge.clock(msa_share)
         self.tables: Tables = build_tables(
-            program, self.target, clock, max_window, trivial_share, window_slack, patience
+            program,
+            self.target,
+            clock,
+            max_window,
+            trivial_share,
+            window_slack,
+            patience,
+            check_per_pass(program, per_pass),
         )
         if hints is not None:
             self.tables.set_hints(hints)

@@ -55,6 +55,8 @@ def _finish_instruction(tables: Tables, state: State, t: int) -> None:
         for slot in range(state.now.holders):  # the last chance to free its offset
             if overlap(tables, state, cross, state.holders[slot]):
                 finish_write_back(tables, state, state.holders[slot], t + 1)
+    if tables.instruction[t].borders:
+        _end_stays(tables, state, t)
     # Buffers without a further use leave: their offsets are free from the next instruction on.
     if state.now.ending == 0:
         return
@@ -69,6 +71,18 @@ def _finish_instruction(tables: Tables, state: State, t: int) -> None:
                 slot += 1
                 continue
             end_residency(state, owner, state.buffer[owner].release)
+        else:
+            slot += 1
+
+
+@routine
+def _end_stays(tables: Tables, state: State, t: int) -> None:
+    """Ends the stays of buffers that a loop does not hold and that begins or ends after instruction `t`."""
+    slot = 0
+    while slot < state.now.holders:
+        owner = state.holders[slot]
+        if tables.access[state.buffer[owner].touched].ends == t:
+            end_residency(state, owner, min(t, state.buffer[owner].release))
         else:
             slot += 1
 

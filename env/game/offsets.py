@@ -5,6 +5,7 @@ import numpy as np
 from ..compiled.kernel import routine
 from ..compiled.sorting import sort_rows
 from ..compiled.struct import Rows
+from .records import NEVER
 from .state import State
 from .tables import Tables
 
@@ -24,7 +25,7 @@ def victim_cost(tables: Tables, state: State, owner: int, now: int, after: int) 
         following = tables.access[last].next
         while following >= 0 and following < after:
             following = tables.access[following].next
-    if following < 0:
+    if following < 0 or tables.access[last].ends != NEVER:
         return 0.0
     clock = tables.instruction[tables.access[following].instruction].clock_s - tables.instruction[now].clock_s
     return (tables.access[following].benefit + 1e-12) / max(clock, 0.1 * tables.rates.mean_s)

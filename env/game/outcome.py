@@ -172,7 +172,7 @@ def list_copies(tables: Tables, state: State, scoring: Scoring) -> None:
         else:
             pending[owner] = -1
             if mine and state.copy[row].direction == WRITE_BACK and state.copy[row].start == t:
-                needed[row] = 0
+                needed[row] = tables.access[access].needed
                 access_of[row] = access
                 pending[owner] = row
                 row += 1

@@ -28,12 +28,15 @@ def _record(whole: str, real: str = "") -> np.dtype[np.void]:
 # until        the last instruction of the holding loop, or of the collective that reads or writes its buffer meanwhile,
 #              or its own: a fast buffer is held until then
 # alone        the same without collectives
+# ends         the instruction with which its stay ends, since a loop that does not hold its buffer begins or ends there
+#              before the next access, or NEVER (`holding.py`)
 # beside       the access with which a running collective has taken hold of its buffer to read it, or -1
 # carried      0, or of a loop that also writes the buffer: CARRIED; READ_LATER if its value is read after the loop;
 #              WRITTEN_OUT if its value must reach HBM, for the program's end or for an access that is `in_hbm`
 # in_hbm       it is served from HBM whatever the plan: its instruction always writes the buffer there, or one of the
 #              accesses that `tied_to` ties together is of such an instruction
-# needed       HBM must hold the value after it before the next result, since an access on the way reads it there
+# needed       HBM must hold the value after it before the next result, since an access on the way reads it there, or
+#              a stay ends
 # hint         the offset to take where it is free, or -1
 # since        the hinted `start` of its prefetch, or NEVER
 # out          the hinted due instruction of the write-back that follows it, or NEVER
@@ -43,7 +46,7 @@ def _record(whole: str, real: str = "") -> np.dtype[np.void]:
 # saving_s     seconds saved by the completion of the cycle table
 # once         executions of its prefetch per execution of its instruction: 1, or less if it runs before a loop
 ACCESS = _record(
-    "buffer kind instruction next tied_to beside key due earliest until alone carried in_hbm needed hint since out",
+    "buffer kind instruction next tied_to beside key due earliest until alone ends carried in_hbm needed hint since out",
     "bytes benefit ahead saving_s once",
 )
 HINTS = "hint", "since", "out"
@@ -66,6 +69,7 @@ RETURN = _record("let_go back back_from back_by")
 # key           its key in the cycle table with nothing fast
 # writes_out    it is the last of a loop after which carried buffers may be written back
 # ends_loop     it is the last of a loop
+# borders       a stay may end with it (`ends` of an access)
 # compute_s     seconds of computing
 # bytes         bytes moved
 # weight        executions: the product of the trip counts around it
@@ -76,7 +80,7 @@ RETURN = _record("let_go back back_from back_by")
 # entered       waits per execution of the program for a copy due at it: `weight`, or the number of times that the loop
 #               it begins is entered
 INSTRUCTION = _record(
-    "first_access outer drains writes_back key writes_out ends_loop",
+    "first_access outer drains writes_back key writes_out ends_loop borders",
     "compute_s bytes weight clock_s all_hbm_s live cycles_s least_s most_s entered",
 )
 

@@ -16,10 +16,10 @@ from ..physics.cycles import cycle_model, marginal_cycles
 from ..physics.objective import Clock
 from ..program.program import OPERAND, RESULT, Program
 from ..program.target import Target
+from .holding import HOLD_ALL, PerPass, held_over, last_steps
 from .records import (
     ACCESS,
     BUFFER,
-    CARRIED,
     HINTS,
     INSTRUCTION,
     LIMITS,
@@ -83,6 +83,7 @@ def build_tables(
     trivial_share: float,
     window_slack: float = 1.0,
     patience: float = 1.0,
+    per_pass: PerPass = HOLD_ALL,
 ) -> Tables:
     """Returns the static tables of `program` on `target`; the caller may change them.
 
@@ -94,8 +95,9 @@ def build_tables(
       trivial_share: buffers whose benefits sum to less than this share of the all-in-HBM latency are trivial.
       window_slack: multiple of its need in idle time that a prefetch looks for.
       patience: multiple of its benefits that a move may cost in waits.
+      per_pass: the buffers that a loop does not hold (`holding.py`).
     """
-    settings = target, clock, max_window, trivial_share
+    settings = target, clock, max_window, trivial_share, per_pass
     known = _kept.setdefault(program, OrderedDict())
     if settings not in known:
         if len(known) >= _MOST_KEPT:
@@ -106,7 +108,9 @@ def build_tables(
     return tables
 
 
-def _build(program: Program, target: Target, clock: Clock, max_window: int, trivial_share: float) -> Tables:
+def _build(
+    program: Program, target: Target, clock: Clock, max_window: int, trivial_share: float, per_pass: PerPass
+) -> Tables:
     steps, accesses, buffers = program.num_instructions, program.num_accesses, program.num_buffers
     instruction = np.zeros(steps + 1, INSTRUCTION)
     instruction["first_access"] = program.access_start
@@ -149,12 +153,14 @@ def _build(program: Program, target: Target, clock: Clock, max_window: int, triv
     access["instruction"] = program.access_instruction
     access["bytes"] = program.access_bytes
     access["benefit"], largest = _benefits(program, target, clock)
-    held_over, carried = _held_over(program)
-    _add_prefetches(program, held_over, access)
+    holder, carried = held_over(program, per_pass)
+    _add_prefetches(program, holder, access)
     access["carried"] = carried
-    first_access = _chain(program, held_over, access, buffer)
+    access["ends"] = last_steps(program, per_pass)
+    instruction["borders"][access["ends"][access["ends"] != NEVER]] = 1
+    first_access = _chain(program, holder, access, buffer)
     beside = _hold(program, access)
-    _mark_in_hbm(program, access)
+    _mark_in_hbm(program, access, instruction["writes_back"])
     stays = access["in_hbm"] == 1
     access["benefit"][stays] = largest[stays] = 0.0
     _look_ahead(access)
@@ -175,8 +181,9 @@ def _build(program: Program, target: Target, clock: Clock, max_window: int, triv
     all_hbm_s = all_hbm @ program.weight
     buffer["trivial"] = largest_of_buffer < trivial_share * all_hbm_s
     may_return = ((buffer["played"] == 1) & (buffer["trivial"] == 0))[program.access_buffer]
-    returning = _returns(program, held_over, access, may_return & ~beside)
+    returning = _returns(program, holder, access, may_return & ~beside)
     buffer["cross"] = buffer["played"] & buffer["is_input"] & (buffer["last_result"] < 0) & ~buffer["trivial"] & 1
+    buffer["cross"][[owner for owner, _ in per_pass]] = 0
     refetch = _earliest_starts(program)[steps]
     mean = instruction["clock_s"][steps] / max(steps, 1)
     limits = new_record(
@@ -300,35 +307,9 @@ def _earliest_starts(program: Program) -> NDArray[np.int64]:
     return earliest
 
 
-def _held_over(program: Program) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Returns the loop that holds the buffer of each access from its first instruction to its last.
-
-    Returns:
-      `[A]` the outermost loop around the access that only reads its buffer, or that writes it for its next iteration or
-      for a later reader; -1 for none. `[A]` `CARRIED` if that loop writes it, else 0.
-    """
-    held_over = np.full(program.num_accesses, -1, np.int64)
-    carried = np.zeros(program.num_accesses, np.int64)
-    everywhere = np.bincount(program.access_buffer, minlength=program.num_buffers)
-    for loop, (first, last) in enumerate(zip(program.loop_first, program.loop_last, strict=True)):
-        low, high = program.access_start[first], program.access_start[last + 1]
-        owners, kinds = program.access_buffer[low:high], program.access_kind[low:high]
-        written = np.zeros(program.num_buffers, bool)
-        written[owners[kinds == RESULT]] = True
-        inside = np.bincount(owners, minlength=program.num_buffers)
-        begins = np.full(program.num_buffers, RESULT)
-        begins[owners[::-1]] = kinds[::-1]  # the first of each wins
-        # Read before it is written: the value comes from the previous iteration.
-        outlives = (inside < everywhere) | (program.definition < 0) | program.is_output | (begins == OPERAND)
-        free = held_over[low:high] < 0
-        held_over[low:high][free & (~written | outlives)[owners]] = loop
-        carried[low:high][free & (written & outlives)[owners]] = CARRIED
-    return held_over, carried
-
-
 def _chain(
     program: Program,
-    held_over: NDArray[np.int64],
+    holder: NDArray[np.int64],
     access: Rows,
     buffer: Rows,
 ) -> NDArray[np.int64]:
@@ -337,7 +318,7 @@ def _chain(
     Returns:
       `[N]` the first access to each buffer, -1 if there is none.
     """
-    owners, step, held = (column.tolist() for column in (program.access_buffer, program.access_instruction, held_over))
+    owners, step, held = (column.tolist() for column in (program.access_buffer, program.access_instruction, holder))
     accesses, buffers = len(owners), program.num_buffers
     since = [-1] * accesses if program.held_since is None else program.held_since.tolist()
     first, last, following, tied = [-1] * buffers, [-1] * buffers, [-1] * accesses, [-1] * accesses
@@ -362,24 +343,34 @@ def _chain(
 
 def _look_ahead(access: Rows) -> None:
     ahead: list[float] = access["benefit"].tolist()
-    following = access["next"].tolist()
+    following, ends = access["next"].tolist(), access["ends"].tolist()
     for index in range(len(ahead) - 1, -1, -1):
-        if following[index] >= 0:
+        if following[index] >= 0 and ends[index] == NEVER:
             ahead[index] += ahead[following[index]]
     access["ahead"] = ahead
 
 
-def _mark_in_hbm(program: Program, access: Rows) -> None:
-    """Fills `in_hbm` and `needed`."""
-    if program.hbm_results is None:
+def _mark_in_hbm(program: Program, access: Rows, writes_back: NDArray[np.int64]) -> None:
+    """Fills `in_hbm` and `needed`. `writes_back[T]`: whether a write-back may be issued after an instruction."""
+    stays_end = access["ends"] != NEVER
+    if program.hbm_results is None and not stays_end.any():
         return
+    _mark_needed(access, stays_end)
+    too_late = (access["needed"] == 1) & (access["kind"] == RESULT) & (writes_back[access["instruction"]] == 0)
     root = np.where(access["tied_to"] >= 0, access["tied_to"], np.arange(len(access)))
+    root = root[root]  # a result may be tied to an operand that is tied to another
     decided_by = np.zeros(len(access), bool)
-    decided_by[root[~program.access_allowed]] = True
+    decided_by[root[~program.access_allowed | too_late]] = True
     access["in_hbm"] = decided_by[root]
-    needed = np.zeros(program.num_buffers, bool)
+    _mark_needed(access, stays_end)
+
+
+def _mark_needed(access: Rows, stays_end: NDArray[np.bool_]) -> None:
+    """Fills `needed`, given `in_hbm` and `[A]` whether a stay ends between an access and the next."""
+    needed = np.zeros(int(access["buffer"].max(initial=-1)) + 1, bool)
     for index in range(len(access) - 1, -1, -1):
         owner = access["buffer"][index]
+        needed[owner] |= stays_end[index]
         access["needed"][index] = needed[owner]
         needed[owner] = access["kind"][index] == OPERAND and (needed[owner] or access["in_hbm"][index])
 
@@ -398,7 +389,7 @@ def _mark_read_later(program: Program, access: Rows, buffer: Rows, instruction: 
             instruction["writes_out"][until] = 1
 
 
-def _add_prefetches(program: Program, held_over: NDArray[np.int64], access: Rows) -> None:
+def _add_prefetches(program: Program, holder: NDArray[np.int64], access: Rows) -> None:
     """Fills the columns of the prefetch for each access, and of the instruction until which its buffer is held."""
     step = program.access_instruction
     earliest = _earliest_starts(program)
@@ -407,8 +398,8 @@ def _add_prefetches(program: Program, held_over: NDArray[np.int64], access: Rows
     access["earliest"] = earliest[step]
     access["once"] = 1.0
     before = [_earliest_before(program, earliest, loop) for loop in range(len(program.loop_trips))]
-    for index in np.flatnonzero(held_over >= 0):
-        loop = held_over[index]
+    for index in np.flatnonzero(holder >= 0):
+        loop = holder[index]
         first, parent = program.loop_first[loop], program.loop_parent[loop]
         access["due"][index] = first
         access["until"][index] = program.loop_last[loop]
@@ -431,20 +422,20 @@ def _hold(program: Program, access: Rows) -> NDArray[np.bool_]:
     return held
 
 
-def _returns(program: Program, held_over: NDArray[np.int64], access: Rows, may: NDArray[np.bool_]) -> Rows:
+def _returns(program: Program, holder: NDArray[np.int64], access: Rows, may: NDArray[np.bool_]) -> Rows:
     """Returns `[A]` of what a loop holds and only reads, from when its place may be taken, and when it comes back.
 
     Args:
       program: the program.
-      held_over: `[A]` the loop that holds the buffer of an access, or -1.
+      holder: `[A]` the loop that holds the buffer of an access, or -1.
       access: the accesses.
       may: `[A]` the accesses for which that is worth the while.
     """
     step = program.access_instruction
     returning = np.zeros(program.num_accesses, RETURN)
     returning["let_go"], returning["back"] = access["until"], -1
-    for index in np.flatnonzero((held_over >= 0) & (access["carried"] == 0) & may).tolist():
-        loop = int(held_over[index])
+    for index in np.flatnonzero((holder >= 0) & (access["carried"] == 0) & may).tolist():
+        loop = int(holder[index])
         first, last = int(program.loop_first[loop]), int(program.loop_last[loop])
         _, end = _inside(program, loop, int(step[index]))
         following = int(access["next"][index])
