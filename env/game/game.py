@@ -113,14 +113,17 @@ class MallocGame:
     def reset(self) -> None:
         """Returns to the beginning."""
         kernels.reset(self.tables, self.state)
+        self._played_on = self.tables
         self.actions: list[int] = []
         self._mapping: Mapping | None = None
         self._latency_s: float | None = None
         self._rewarded_s = 0.0
         self._advance(NO_MOVE)
 
-    def take_over(self, actions: Iterable[int] = ()) -> None:
-        """Adopts `state`, which compiled code has played to the end of a game by `actions`."""
+    def take_over(self, actions: Iterable[int] = (), tables: Tables | None = None) -> None:
+        """Adopts `state`, which compiled code has played to the end of a game by `actions`; on `tables` where they are
+        not those of the game, but of its program and target."""
+        self._played_on = self.tables if tables is None else tables
         self.actions = [int(action) for action in actions]
         self._mapping = self._latency_s = None
         self._rewarded_s = 0.0
@@ -128,6 +131,7 @@ class MallocGame:
 
     def go_to(self, actions: Iterable[int]) -> None:
         """Adopts `state`, which compiled code has brought before a decision by `actions`."""
+        self._played_on = self.tables
         self.actions = [int(action) for action in actions]
         self._mapping = self._latency_s = None
         self._rewarded_s = self.saved_s if self.actions else 0.0
@@ -262,7 +266,7 @@ class MallocGame:
             if not self.done:
                 raise ValueError("the game is not over: its mapping is not complete")
             scoring = make_scoring(self.judge)
-            kernels.list_copies(self.tables, scoring, self.state)
+            kernels.list_copies(self._played_on, scoring, self.state)
             self._mapping = mapping_of(self.program, self.state, scoring)
         if origin is None:
             return self._mapping

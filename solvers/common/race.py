@@ -12,9 +12,10 @@ import numpy as np
 
 from ...env.game.plan import Plan
 from .crossing import cross
+from .passes import Found, Passes
 from .task import PlanTables, Task
 
-# Share of the budget that crossing takes at most after a round.
+# Share of the budget that crossing takes at most after a round, and trying what loops hold.
 _CROSS_SHARE = 0.04
 # The ends of the rounds, as shares of the race, and the walks in each: one leaves after every round, ...
 _PATIENT = ((0.2, 4), (0.4, 3), (0.6, 2), (1.0, 1))
@@ -70,7 +71,7 @@ def race(task: Task, starts: Sequence[tuple[Plan, PlanTables]], begin: Callable[
       by: the schedule.
     """
     begun, played = task.spent, task.evaluations
-    walks, scales = [], []
+    walks, scales, passes = [], [], Passes(task)
     for number in range(_count(task, by)):
         plan, plan_tables = starts[number % len(starts)]
         if task.done:
@@ -92,6 +93,7 @@ def race(task: Task, starts: Sequence[tuple[Plan, PlanTables]], begin: Callable[
         best = int(np.argmin([walk.best_s for walk in walks]))
         if len(walks) > 1 or task.exchange is not None:
             walks[best] = _crossed(task, walks, best, begin)
+            walks[best] = _with_better_passes(task, walks[best], passes, begin)
 
 
 def _count(task: Task, by: Cooling) -> int:
@@ -109,6 +111,14 @@ def _round(task: Task, walks: Sequence[Walker], scales: Sequence[float], begun: 
         task.doing = f"{several}temperature {temperature * 1e6:.3g} us"
         walks[number].step(max(1, task.games_per_look() // 2), temperature)
         had[number] += task.spent - before
+
+
+def _with_better_passes(task: Task, walk: Walker, passes: Passes, begin: Callable[[Plan], Walker]) -> Walker:
+    """Returns a walk on tables by which loops hold other buffers; the walk itself if that gains nothing."""
+    if task.done:
+        return walk
+    found = passes.improve(Found(walk.best_plan, walk.plan_tables, walk.best_s), min(1.0, task.spent + _CROSS_SHARE))
+    return walk if task.done or not found.seconds < walk.best_s else begin(found.plan)
 
 
 def _crossed(task: Task, walks: Sequence[Walker], best: int, begin: Callable[[Plan], Walker]) -> Walker:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...env.game.game import DEFAULT_MSA_SHARE, DEFAULT_TRIVIAL_SHARE, MallocGame
+from ...env.game.holding import HOLD_ALL, PerPass
 from ...env.game.kernels import CompiledGame, judge
 from ...env.game.options import new_options
 from ...env.game.outcome import make_scoring
@@ -30,6 +31,8 @@ _ACCESSES_PER_LOOK = 60_000
 _MSA_SHARES = (DEFAULT_MSA_SHARE, 0.15, 0.85, 0.03)
 # Idle time that a prefetch looks for while a mapping is followed, in multiples of its need. XLA prefers as much.
 _SLACK = 2.0
+# Tables that a task keeps.
+_MOST_TABLES = 16
 
 
 class Best(NamedTuple):
@@ -54,10 +57,14 @@ class PlanTables(NamedTuple):
     Attributes:
       tables: with trivial buffers left in HBM.
       free: `[F]`, `free_accesses`.
+      msa_share: the share of `msa` in the clock.
+      per_pass: the buffers that loops do not hold (`env/game/holding.py`).
     """
 
     tables: Tables
     free: NDArray[np.int64]
+    msa_share: float = DEFAULT_MSA_SHARE
+    per_pass: PerPass = HOLD_ALL
 
 
 class Task:
@@ -92,7 +99,7 @@ class Task:
         self._begin = self._now()
         self.game = MallocGame(program, target, objective) if game is None else game
         self.use(_plan_tables(self.game.tables))
-        self._by_msa_share = {DEFAULT_MSA_SHARE: self.plan_tables}
+        self._tables_by = {(DEFAULT_MSA_SHARE, HOLD_ALL): self.plan_tables}
         self.block, self.state = pooled_state(self.tables)
         self.game.state = self.state
         self.scoring = make_scoring(self.game.judge)
@@ -113,21 +120,28 @@ class Task:
         """The shares of `msa` in clocks worth trying; under a single cost model there is one clock."""
         return _MSA_SHARES if len(self.game.judge.models) > 1 else (DEFAULT_MSA_SHARE,)
 
-    def tables_with(self, msa_share: float) -> PlanTables:
-        """Returns the tables with a share of `msa` in the clock, above 0 and below 1."""
-        if msa_share not in self._by_msa_share:
+    def tables_with(self, msa_share: float, per_pass: PerPass = HOLD_ALL) -> PlanTables:
+        """Returns the tables with a share of `msa` in the clock, above 0 and below 1, and buffers that loops do not
+        hold."""
+        key = msa_share, per_pass
+        if key not in self._tables_by:
             game, clock = self.game, self.game.judge.clock(msa_share)
             window = int(game.tables.limits.window)
             slack, patience = float(game.tables.rates.slack), float(game.tables.rates.patience)
-            self._by_msa_share[msa_share] = _plan_tables(
-                build_tables(game.program, game.target, clock, window, DEFAULT_TRIVIAL_SHARE, slack, patience)
+            tables = build_tables(
+                game.program, game.target, clock, window, DEFAULT_TRIVIAL_SHARE, slack, patience, per_pass
             )
-        return self._by_msa_share[msa_share]
+            if len(self._tables_by) >= _MOST_TABLES:
+                del self._tables_by[next(iter(self._tables_by))]
+            self._tables_by[key] = _plan_tables(tables, msa_share, per_pass)
+        return self._tables_by[key]
 
-    def tables_following(self, msa_share: float, hints: NDArray[np.int64]) -> PlanTables:
+    def tables_following(
+        self, msa_share: float, hints: NDArray[np.int64], per_pass: PerPass = HOLD_ALL
+    ) -> PlanTables:
         """Returns the tables with a share of `msa` in the clock, hints `[A, 3]` of a mapping (`MallocGame`), and early
-        windows: a plan that follows the mapping loses little with them."""
-        plan_tables = self.tables_with(msa_share)
+        windows: a plan that follows the mapping loses little with them. `per_pass` as in `tables_with`."""
+        plan_tables = self.tables_with(msa_share, per_pass)
         tables = plan_tables.tables.replace(
             access=plan_tables.tables.access.copy(), rates=plan_tables.tables.rates.copy()
         )
@@ -135,12 +149,19 @@ class Task:
         tables.rates.slack = _SLACK
         return plan_tables._replace(tables=tables)
 
+    def with_per_pass(self, plan_tables: PlanTables, per_pass: PerPass) -> PlanTables:
+        """Returns tables that differ from given ones in the buffers that loops do not hold."""
+        other = self.tables_with(plan_tables.msa_share, per_pass)
+        tables = other.tables.replace(access=other.tables.access.copy(), rates=plan_tables.tables.rates.copy())
+        tables.set_hints(plan_tables.tables.hints())
+        return other._replace(tables=tables)
+
     def use(self, plan_tables: PlanTables) -> None:
         """Plays plans on these tables from now on. The same plan makes another game with another clock."""
         if plan_tables is getattr(self, "plan_tables", None):
             return
         self.plan_tables = plan_tables
-        self.tables, self.free = plan_tables
+        self.tables, self.free = plan_tables.tables, plan_tables.free
         self._compiled: CompiledGame | None = None
         self._plan_game: PlanGame | None = None
 
@@ -274,7 +295,7 @@ class Task:
         if self._mapping is None and self.best_plan is not None:
             self.use(self.best_tables)
             play_plan(self.plan_game, self.best_plan, self.moves_made)
-            self.game.take_over()
+            self.game.take_over(tables=self.tables)
             if not abs(self.game.latency_s - self.best_s) <= 1e-9 * self.best_s:
                 raise RuntimeError(
                     f"the best game of {self.game.program.name!r} came to {self.best_s * 1e6:.3f} us, its plan replays "
@@ -286,8 +307,8 @@ class Task:
         return None if self._mapping is None else fill(self.game.judge, self._mapping)
 
 
-def _plan_tables(tables: Tables) -> PlanTables:
+def _plan_tables(tables: Tables, msa_share: float = DEFAULT_MSA_SHARE, per_pass: PerPass = HOLD_ALL) -> PlanTables:
     buffer = tables.buffer.copy()
     buffer["played"][buffer["trivial"] == 1] = 0
     tables = tables.replace(buffer=buffer)
-    return PlanTables(tables, free_accesses(tables))
+    return PlanTables(tables, free_accesses(tables), msa_share, per_pass)

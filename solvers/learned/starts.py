@@ -2,6 +2,7 @@
 
 import itertools
 
+from ...env.game.holding import per_pass_of
 from ...env.physics.objective import ROBUST
 from ...env.program.mapping import Mapping
 from ..common.follow import PATIENCE, SLACKS, hints_of_mapping, plan_of_mapping, without_times
@@ -45,6 +46,7 @@ def followed_starts(task: Task, share: float) -> list[Start]:
 def _following(task: Task, mapping: Mapping, until: float) -> list[Start]:
     """Follows a mapping by several clocks and slacks until `until` of the budget is spent; returns the best plans."""
     plan, hints = plan_of_mapping(task.game.program, mapping), hints_of_mapping(task.game.program, mapping)
+    per_pass = per_pass_of(task.game.program, mapping)
     # With the mapping's own times, slack matters to few copies.
     ways = [(hints, SLACKS[0], True), *((without_times(hints), slack, False) for slack in SLACKS)]
     found: list[tuple[Start, bool]] = []
@@ -52,7 +54,7 @@ def _following(task: Task, mapping: Mapping, until: float) -> list[Start]:
     for (hinted, slack, timed), msa_share in itertools.product(ways, task.msa_shares):
         if found and (task.done or task.spent >= until):
             break
-        task.use(_with_slack(task, task.tables_following(msa_share, hinted), slack))
+        task.use(_with_slack(task, task.tables_following(msa_share, hinted, per_pass), slack))
         found.append((Start(task.play(plan), task.plan_tables, plan), timed))
     found.sort(key=lambda entry: entry[0].seconds)
     # The best start first, then the best of the other kind: a start with the mapping's own times is close to the

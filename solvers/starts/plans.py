@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...env.game.holding import per_pass_of
 from ...env.game.moves import COPY
 from ...env.game.plan import Plan, plan_of_line
 from ...env.program.mapping import Mapping
@@ -53,6 +54,7 @@ def best_starts(task: Task, share: float, given: Iterable[Mapping] = (), portfol
     for start in itertools.chain([everything], RULES if portfolio else (), given, rules):
         if isinstance(start, Mapping):
             followed, hints = plan_of_mapping(task.game.program, start), hints_of_mapping(task.game.program, start)
+            per_pass = per_pass_of(task.game.program, start)
         for number, msa_share in enumerate(task.msa_shares):
             if found and (task.spent >= share or task.done):
                 break
@@ -67,9 +69,9 @@ def best_starts(task: Task, share: float, given: Iterable[Mapping] = (), portfol
                 seconds = task.finished(plan)
             elif isinstance(start, Mapping):
                 plan = followed
-                task.use(task.tables_following(msa_share, without_times(hints)))
+                task.use(task.tables_following(msa_share, without_times(hints), per_pass))
                 untimed, untimed_s = task.plan_tables, task.play(plan)
-                task.use(task.tables_following(msa_share, hints))
+                task.use(task.tables_following(msa_share, hints, per_pass))
                 seconds = task.play(plan)
                 if untimed_s < seconds:
                     task.use(untimed)
