@@ -108,7 +108,7 @@ class Codec:
         program = self.program
         task = Task(program, judge.target, judge.objective, Budget(None, 0), seed)
         self.typical_bytes = fitted_typical_bytes(program, judge.target)
-        evaluator = Evaluator(task, self.typical_bytes, in_loops=True)
+        evaluator = Evaluator(task, self.typical_bytes)
         self.decoder = evaluator.decoder
         self.major: NDArray[np.bool_] = np.zeros(program.num_buffers, bool)
         self.major[evaluator.major] = True

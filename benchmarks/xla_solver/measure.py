@@ -4,13 +4,11 @@
 
 A row gives the shares of bytes and of accesses served from the same memory and of residencies of the same length, the
 steady latency of both mappings under each cost model, and the milliseconds of a decode. `--variants` also replays the
-other settings of the flag grid and compares latencies under `msa`. A second table has the programs with loops, decoded
-with and without a look into their bodies (`Options.in_loops`). `--write` writes the tables to docs/xla-solver.md.
+other settings of the flag grid and compares latencies under `msa`. `--write` writes the table to docs/xla-solver.md.
 """
 
 import argparse
 import time
-from dataclasses import replace
 from statistics import fmean, median
 
 import numpy as np
@@ -23,7 +21,7 @@ from mallocmuzero.env.storage.atomic import write_atomically
 from mallocmuzero.env.verifier.verify import check
 from mallocmuzero.env.workloads import load, names, split
 from mallocmuzero.solvers.xla.decoder import Decoder
-from mallocmuzero.solvers.xla.options import from_flags, production
+from mallocmuzero.solvers.xla.options import from_flags
 
 from ..common.json_lines import ROOT
 from ..common.marked_page import fill_marks
@@ -37,9 +35,9 @@ def stays(mapping: Mapping) -> set[tuple[int, ...]]:
     return {(row[0], row[1], row[2], row[4], row[5]) for row in mapping.residencies.tolist()}
 
 
-def measure(program: Program, part: str, in_loops: bool = False) -> dict[str, object]:
-    """Returns the row of one program; `in_loops` as in the decoder's options."""
-    decoder = Decoder(program, None, replace(production(program.target), in_loops=in_loops))
+def measure(program: Program, part: str) -> dict[str, object]:
+    """Returns the row of one program."""
+    decoder = Decoder(program)
     mapping = decoder.decode()
     begin = time.perf_counter()
     for _ in range(_REPEATS):
@@ -102,21 +100,6 @@ def render(rows: list[dict[str, object]]) -> str:
     return "\n".join(lines)
 
 
-def render_loops(rows: list[dict[str, object]], looked_into: list[dict[str, object]]) -> str:
-    """Returns the table of programs with loops: as in the other table, and with loops looked into."""
-    lines = ["| program | split | target | bytes alike | looked into | msa | looked into | stays alike | looked into |"]
-    lines.append("|---|---|---|---:|---:|---:|---:|---:|---:|")
-    of_name = {row["program"]: row for row in rows}
-    for after in looked_into:
-        before = of_name[after["program"]]
-        shown = [f"{100 * row['bytes']:.2f} %" for row in (before, after)]  # type: ignore[operator]
-        shown += [f"{100 * row['msa']:+.2f} %" for row in (before, after)]  # type: ignore[operator]
-        shown += [f"{100 * row['stays']:.1f} %" for row in (before, after)]  # type: ignore[operator]
-        lines.append(f"| {after['program']} | {after['split']} | {after['target']} | {' | '.join(shown)} |")
-    before = [of_name[row["program"]] for row in looked_into]
-    return "\n".join([*lines, "", "- " + summary("as a whole", before), "- " + summary("looked into", looked_into)])
-
-
 def splits_of(rows: list[dict[str, object]]) -> set[str]:
     """Returns the splits of the rows."""
     return {str(row["split"]) for row in rows}
@@ -142,14 +125,12 @@ def main() -> None:
     parser.add_argument("--variants", action="store_true")
     parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
-    rows, looked_into, replays = [], [], []
+    rows, replays = [], []
     for name in arguments.workloads or names():
         program = load(name)
         if program.production is None:
             continue
         rows.append(measure(program, split(name)) | {"target": program.target.name})
-        if len(program.loop_trips):
-            looked_into.append(measure(program, split(name), in_loops=True) | {"target": program.target.name})
         if arguments.variants:
             replays += [(name, *entry) for entry in replay(program)]
         print(render(rows[-1:]).splitlines()[2], flush=True)
@@ -164,10 +145,8 @@ def main() -> None:
             f"({worst[0]}, `{worst[1]}`)."
         )
     print(text)
-    loops = render_loops(rows, looked_into) if looked_into else ""
-    print(loops)
     if arguments.write:
-        tables = [("table", ["", *text.splitlines(), ""]), ("loops", ["", *loops.splitlines(), ""])]
+        tables = [("table", ["", *text.splitlines(), ""])]
         page = fill_marks(PAGE.read_text(encoding="utf-8"), tables, "benchmarks/xla_solver/measure.py", PAGE)
         write_atomically(PAGE, page.encode())
 

@@ -1,8 +1,8 @@
 """Which loop holds a buffer over its passes, and which buffers each pass brings for itself.
 
-A loop holds what it only reads, and what its passes hand on. A setting says of some pairs `(buffer, loop)` that the loop
-does not: then the value is in HBM whenever a pass ends, and each pass decides its accesses for itself, as it does for
-what it makes and uses up.
+A loop holds what it only reads, and what its passes hand on. A setting says of some pairs `(buffer, loop)` that the
+loop does not: then the value is in HBM whenever a pass ends, and each pass decides its accesses for itself, as it does
+for what it makes and uses up.
 """
 
 from collections.abc import Iterable
@@ -70,8 +70,12 @@ def releasable(program: Program) -> PerPass:
 def check_per_pass(program: Program, per_pass: Iterable[tuple[int, int]]) -> PerPass:
     """Returns the pairs as a set. Raises UserError if one of them is none of `releasable`."""
     pairs = frozenset((int(buffer), int(loop)) for buffer, loop in per_pass)
-    for buffer, loop in sorted(pairs - releasable(program)) if pairs else ():
-        raise UserError(f"per_pass holds (buffer {buffer}, loop {loop}) of {program.name!r}: no such buffer can be left to the passes of that loop")
+    wrong = sorted(pairs - releasable(program)) if pairs else []
+    if wrong:
+        raise UserError(
+            f"per_pass: {wrong[0]} is no pair of a buffer and a loop of {program.name!r} that may be left to the "
+            "passes of that loop; `env.game.holding.releasable` lists those that are"
+        )
     return pairs
 
 
@@ -95,10 +99,10 @@ def last_steps(program: Program, per_pass: PerPass) -> NDArray[np.int64]:
 
 
 def per_pass_of(program: Program, mapping: Mapping) -> PerPass:
-    """Returns the buffers that a mapping holds in fast memory within the passes of a loop, but not from one to the next."""
+    """Returns the buffers that a mapping has in fast memory within passes of a loop, but not from one to the next."""
     holder, _ = held_over(program)
     inside = np.flatnonzero((holder >= 0) & mapping.access_fast)
-    wanted = set(zip(program.access_buffer[inside].tolist(), holder[inside].tolist(), strict=True)) & releasable(program)
+    fast = set(zip(program.access_buffer[inside].tolist(), holder[inside].tolist(), strict=True))
     buffer, start, end = mapping.residencies[:, :3].T
 
     def holds(owner: int, t: int) -> bool:
@@ -106,6 +110,6 @@ def per_pass_of(program: Program, mapping: Mapping) -> PerPass:
 
     return frozenset(
         (owner, loop)
-        for owner, loop in wanted
+        for owner, loop in fast & releasable(program)
         if not (holds(owner, int(program.loop_first[loop])) and holds(owner, int(program.loop_last[loop])))
     )

@@ -46,7 +46,8 @@ def _record(whole: str, real: str = "") -> np.dtype[np.void]:
 # saving_s     seconds saved by the completion of the cycle table
 # once         executions of its prefetch per execution of its instruction: 1, or less if it runs before a loop
 ACCESS = _record(
-    "buffer kind instruction next tied_to beside key due earliest until alone ends carried in_hbm needed hint since out",
+    "buffer kind instruction next tied_to beside key due earliest until alone ends carried in_hbm needed hint since "
+    "out",
     "bytes benefit ahead saving_s once",
 )
 HINTS = "hint", "since", "out"

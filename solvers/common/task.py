@@ -136,9 +136,7 @@ class Task:
             self._tables_by[key] = _plan_tables(tables, msa_share, per_pass)
         return self._tables_by[key]
 
-    def tables_following(
-        self, msa_share: float, hints: NDArray[np.int64], per_pass: PerPass = HOLD_ALL
-    ) -> PlanTables:
+    def tables_following(self, msa_share: float, hints: NDArray[np.int64], per_pass: PerPass = HOLD_ALL) -> PlanTables:
         """Returns the tables with a share of `msa` in the clock, hints `[A, 3]` of a mapping (`MallocGame`), and early
         windows: a plan that follows the mapping loses little with them. `per_pass` as in `tables_with`."""
         plan_tables = self.tables_with(msa_share, per_pass)

@@ -67,9 +67,9 @@ class Evaluator:
       uses: for each buffer the accesses that read it.
     """
 
-    def __init__(self, task: Task, typical_bytes: int | None = None, in_loops: bool = False) -> None:
-        """Ranks the buffers of the task's program; decodes nothing yet. `typical_bytes`, `in_loops`: see `Options`."""
-        self._task, self._typical_bytes, self._in_loops = task, typical_bytes, in_loops
+    def __init__(self, task: Task, typical_bytes: int | None = None) -> None:
+        """Ranks the buffers of the task's program; decodes nothing yet. `typical_bytes`: see `Options`."""
+        self._task, self._typical_bytes = task, typical_bytes
         self._judge = task.game.judge
         self._decoders: dict[Flags, Decoder] = {}
         self._before: list[Best] = []  # the best before each offer not verified yet
@@ -107,7 +107,6 @@ class Evaluator:
                 max_slices=options.max_slices if flags.slices else 1,
                 preferred_overlap=options.preferred_overlap * flags.overlap,
                 typical_bytes=self._typical_bytes,
-                in_loops=self._in_loops,
             )
             self._decoders[flags] = Decoder(self._judge.program, self._judge.target, options)
         return self._decoders[flags]

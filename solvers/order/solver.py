@@ -69,9 +69,9 @@ def order_search(task: Task, climb_share: float = _CLIMB_SHARE) -> None:
 def found_orders(task: Task, typical_bytes: int) -> list[Individual]:
     """Searches, and returns the best individual, without slices and with them; empty if there was time for none.
 
-    Loops are decoded as the translation decodes them, with `typical_bytes` (`xla/options.py`).
+    Copies are timed as those of a typical size, `typical_bytes` (`xla/options.py`).
     """
-    best = _search(task, _CLIMB_SHARE, Evaluator(task, typical_bytes, in_loops=True)).best
+    best = _search(task, _CLIMB_SHARE, Evaluator(task, typical_bytes)).best
     if best is None:
         return []
     individual = best.individual

@@ -92,9 +92,7 @@ def _last_operand_number(program: Program) -> NDArray[np.int64]:
 
 
 # What is the same under all options, of programs in use.
-_kept: WeakKeyDictionary[Program, dict[tuple[Target, bool], tuple[NDArray[np.int64], NDArray[np.int64]]]] = (
-    WeakKeyDictionary()
-)
+_kept: WeakKeyDictionary[Program, dict[Target, tuple[NDArray[np.int64], NDArray[np.int64]]]] = WeakKeyDictionary()
 
 
 class BufferOrder:
@@ -103,11 +101,10 @@ class BufferOrder:
     def __init__(self, program: Program, target: Target, options: Options, problem: Problem) -> None:
         """Computes the keys."""
         known = _kept.setdefault(program, {})
-        key = target, options.in_loops
-        if key not in known:
+        if target not in known:
             times = schedule(program, target)
-            known[key] = lifetimes(program, problem, times), _last_operand_number(program)
-        lives, last_operand = known[key]
+            known[target] = lifetimes(program, problem, times), _last_operand_number(program)
+        lives, last_operand = known[target]
         self._keys = (
             np.arange(program.num_buffers),
             lives[:, 0],

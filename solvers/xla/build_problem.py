@@ -35,8 +35,7 @@ from .schedule import Times, depth, schedule
 def make_problem(program: Program, target: Target, options: Options) -> tuple[Problem, Accesses]:
     """Returns the tables of a program for compiled code, and the links from them back to its accesses."""
     times = schedule(program, target)
-    loop = _with_ends(program, times) if options.in_loops else times.loop
-    nest = depth(program, loop)
+    nest = depth(program, _with_ends(program, times))
     weight = np.float32(options.while_trips) ** np.arange(nest.max(initial=0) + 1).astype(np.float32)
     seconds = times.seconds.astype(np.float32) * weight[nest]
     elapsed = np.zeros(len(seconds) + 1, np.float32)
@@ -45,7 +44,7 @@ def make_problem(program: Program, target: Target, options: Options) -> tuple[Pr
     copy_s = program.size / bandwidth
     typical = typical_bytes(program) if options.typical_bytes is None else options.typical_bytes
     sizes = slice_sizes(program, options)
-    rows = _rows(program, target, options.in_loops)
+    rows = _rows(program, target)
     buffer = np.zeros(program.num_buffers, BUFFER)
     buffer["first_value"], buffer["end_value"] = rows.spans.T
     buffer["first_moment"], buffer["end_moment"] = rows.moments.T
@@ -128,8 +127,8 @@ def _outside(nest: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 @lru_cache(maxsize=KEPT)
-def _rows(program: Program, target: Target, in_loops: bool) -> "_Rows":
-    return _Rows(program, target, schedule(program, target), in_loops)
+def _rows(program: Program, target: Target) -> "_Rows":
+    return _Rows(program, target, schedule(program, target))
 
 
 @dataclass(eq=False)
@@ -185,7 +184,7 @@ class _Value:
 
 
 class _Rows:
-    """The accesses of every buffer, split into values and uses; the same under all options but one.
+    """The accesses of every buffer, split into values and uses; the same under all options.
 
     Attributes:
       spans: `[N, 2]` first value of each buffer, and the value after its last.
@@ -194,7 +193,7 @@ class _Rows:
       accesses: the links back.
     """
 
-    def __init__(self, program: Program, target: Target, times: Times, in_loops: bool) -> None:
+    def __init__(self, program: Program, target: Target, times: Times) -> None:
         self._values: list[tuple[int, ...]] = []
         self._uses: list[tuple[float, ...]] = []
         self._value_access: list[int] = []
@@ -203,7 +202,7 @@ class _Rows:
         # When loops end, by the uses of values that enter them: XLA keeps a value in mind until then.
         self._left: dict[int, int] = {}
         self.spans = np.zeros((program.num_buffers, 2), np.int64)
-        self._program, self._end, self._in_loops = program, times.end, in_loops
+        self._program, self._end = program, times.end
         self._at = program.schedule_index.astype(np.int64)
         self._taken = set(self._at.tolist())
         self._saved = gains(program, target)
@@ -275,17 +274,17 @@ class _Rows:
         values = self._sequence(_Value(given, []) if program.definition[buffer] < 0 else None, touches)
         if values and program.is_output[buffer]:
             values[-1].returned = self._end
-        if self._in_loops:
-            values = [value for outer in values for value in (outer, *self._inside(outer))]
-        self._add(buffer, values)
+        self._add(buffer, [value for outer in values for value in (outer, *self._inside(outer))])
 
     def _sequence(self, value: _Value | None, touches: list[_Touch]) -> list[_Value]:
         """Returns the values that touches read and write one after the other; `value` is there before the first."""
         values = [] if value is None else [value]
         for touch in touches:
-            following = _Value(touch.end, touch.writes, touch.loop >= 0) if touch.writes else None
-            if self._in_loops and touch.loop >= 0:
+            following = None
+            if touch.loop >= 0:
                 following = _Value(self._loop_end(touch.loop), touch.writes, True)
+            elif touch.writes:
+                following = _Value(touch.end, touch.writes)
             if not values:
                 if following is None:
                     continue
@@ -348,12 +347,12 @@ class _Rows:
                 moved = int(sum(program.access_bytes[a] for a in use.accesses))
                 held_since = -1 if whole_loop else self._held_since(use.accesses[0])
                 self._use_of.update((a, use.number) for a in use.accesses)
-                if not (whole_loop and self._in_loops):
+                if not whole_loop:
                     self._links += [(use.number, a) for a in use.accesses]
                 gain = 0.0 if whole_loop else self._saved[use.accesses[0]]
                 next_value = -1 if use.following is None else numbers[id(use.following)]
                 ends, entered, first_use = touch.end, -1, -1
-                if whole_loop and self._in_loops:
+                if whole_loop:
                     ends, moved, entered = touch.start, 0, self._entered(touch.loop)
                     self._left[use.number] = self._loop_end(touch.loop)
                     first_use = int(self._at[program.access_instruction[min(use.accesses)]])
@@ -365,7 +364,7 @@ class _Rows:
                 self._uses.append((end, end, 0, -1, needs, M_FREE, end, -1, 0.0, -1, -1))
             at_end = end is not None and value.time >= end and value.within is None
             at_start = at_end or not program.access_allowed[value.written].all()
-            if not value.written and not value.enters and not (self._in_loops and value.by_loop):
+            if not value.written and not value.enters and not value.by_loop:
                 at_start = True
             moved = int(program.access_bytes[value.written[0]]) if value.written else 0
             within = -1 if value.within is None else value.within.number

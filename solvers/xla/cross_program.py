@@ -37,8 +37,8 @@ def candidates(program: Program, problem: Problem) -> NDArray[np.int64]:
         mine = _readers(program, buffer)
         if any(program.opcodes[t] == "copy" for t in mine):
             continue
-        value = problem.value[problem.buffer[buffer]["first_value"]]
-        users = problem.use[value["first_use"] : value["end_use"]]
+        row = problem.buffer[buffer]  # its moments are as many as its uses, those in loops counted
+        users = problem.use[row["first_moment"] : row["end_moment"]]
         found.append((-int(program.size[buffer]), -float(written[mine].sum()), int(users["time"].max()), buffer))
     return np.array([buffer for *_, buffer in sorted(found)], np.int64)
 
@@ -52,12 +52,8 @@ def possible(program: Program, problem: Problem) -> NDArray[np.int64]:
     constant = np.array([name.partition(".")[0] == "constant" for name in program.buffer_names], bool)
     inputs = (program.definition < 0) & program.fast_allowed & ~program.is_output & ~constant
     fit_in = program.size <= int(problem.limit.fast_bytes)
-    outer = np.zeros(program.num_buffers, np.int64)  # values that lie in no loop
-    np.add.at(outer, problem.value["buffer"], problem.value["within"] < 0)
-    single = outer == 1
-    return np.array(
-        [b for b in np.flatnonzero(inputs & fit_in & single).tolist() if len(_readers(program, b))], np.int64
-    )
+    inputs[program.access_buffer[program.access_kind == RESULT]] = False
+    return np.array([b for b in np.flatnonzero(inputs & fit_in).tolist() if len(_readers(program, b))], np.int64)
 
 
 def _readers(program: Program, buffer: int) -> NDArray[np.int64]:
@@ -74,17 +70,19 @@ def place_cross_program(problem: Problem, state: State, number: int) -> None:
     Where memory is short, the buffer is freed after its last use and prefetched again at the end of the program.
     """
     buffer, limit = problem.buffer[number], problem.limit
-    value = problem.value[buffer.first_value]
-    for use in range(value.first_use, value.end_use):
+    first, past = buffer.first_moment, buffer.end_moment
+    done, gone = problem.use[first].latest, problem.use[first].time
+    for use in range(first, past):
         if state.use[use].color == HBM:
             return
-    done, gone = problem.use[value.first_use].latest, problem.use[value.end_use - 1].time
+        gone = max(gone, problem.use[use].time)
     end = limit.end + 1
     offset = fit(problem, state.heap, 0, end, buffer.bytes, -1)
     if offset == NO_OFFSET:
         return
-    for use in range(value.first_use, value.end_use):
-        give_up_reservation(state, buffer.first_value, problem.use[use].time)
+    for value in range(buffer.first_value, buffer.end_value):
+        for use in range(problem.value[value].first_use, problem.value[value].end_use):
+            give_up_reservation(state, value, problem.use[use].time)
     pressure = 0
     for other in range(len(problem.buffer)):
         if problem.buffer[other].bytes <= limit.fast_bytes:
@@ -108,5 +106,5 @@ def place_cross_program(problem: Problem, state: State, number: int) -> None:
         state.stay[copy].cross = 2
         commit(state.heap, again, end, offset, buffer.bytes)
         fill_by_copy(state, copy, again - 1, end, 0)
-    for use in range(value.first_use, value.end_use):
+    for use in range(first, past):
         state.use[use].stay = stay

@@ -53,7 +53,7 @@ class Decoder:
         self.cross = cross_program.candidates(program, self.problem)[: self.options.cross_program]
         self._own_colors = color_wishes(self.problem, self._accesses, own_colors(program))
         self._factor = 1
-        self._writer = Writer(program, self.problem, self._accesses, self.options.in_loops)
+        self._writer = Writer(program, self.problem, self._accesses)
         self._of_access = np.full(program.num_accesses, -1, np.int64)
         self._of_access[self._accesses.links[:, 1]] = self._accesses.links[:, 0]
 

@@ -36,7 +36,6 @@ class Options:
       loop_copy_ratio: share of a prefetch that must be hidden in one iteration (`desired_copy_ratio`).
       typical_bytes: size of the buffer by which the starts of all copies are chosen; None: see `module_facts.py`.
       while_trips: trips that every loop counts as (`while_execution_count`).
-      in_loops: what a loop finds in HBM can be prefetched within a pass.
     """
 
     copy_bandwidth_scale: float = 1.0
@@ -57,7 +56,6 @@ class Options:
     loop_copy_ratio: float = 0.7
     while_trips: float = 5.0
     typical_bytes: int | None = None
-    in_loops: bool = False
 
     def __post_init__(self) -> None:
         """Raises `UserError` if a setting makes no sense."""

@@ -36,7 +36,7 @@ def fitted_typical_bytes(program: Program, target: Target) -> int:
     made, moved = _copies(program.production), program.access_bytes
     best, best_score = guess, -1.0
     for size in (guess, *tried[tried > 0].tolist()):
-        options = replace(production(target), typical_bytes=size, in_loops=True)
+        options = replace(production(target), typical_bytes=size)
         mapping = Decoder(program, target, options).decode()
         found = _copies(mapping)
         alike = mapping.access_fast == program.production.access_fast

@@ -16,8 +16,8 @@ class Writer:
       defined: `[U]` time at which the value of each use is defined.
     """
 
-    def __init__(self, program: Program, problem: Problem, accesses: Accesses, in_loops: bool) -> None:
-        """Prepares the translation of times to instructions; `in_loops` as in `Options`."""
+    def __init__(self, program: Program, problem: Problem, accesses: Accesses) -> None:
+        """Prepares the translation of times to instructions."""
         self._program, self._problem, self._accesses = program, problem, accesses
         value_of = np.repeat(np.arange(len(problem.value)), problem.value["end_use"] - problem.value["first_use"])
         self.defined: NDArray[np.int64] = problem.value["time"][value_of]
@@ -25,7 +25,6 @@ class Writer:
         at = program.schedule_index.astype(np.int64)
         self._last_until: NDArray[np.int64] = np.searchsorted(at, times, side="right") - 1
         self._first_from: NDArray[np.int64] = np.searchsorted(at, times, side="left")
-        self._in_loops = in_loops
 
     def mapping(self, state: State) -> Mapping:
         """Returns the mapping of a finished assignment."""
@@ -110,8 +109,7 @@ class Writer:
             table[sliced, 4], table[sliced, 5] = part["low"], part["low"] + part["bytes"]
         table[:, 2] = np.where(begin >= 0, self._last_until[np.maximum(begin, 0)], -1)
         table[stay["cross"] == 1, 1] = CROSS_PROGRAM
-        if self._in_loops:
-            self._end_before_loops(table)
+        self._end_before_loops(table)
         _end_before_prefetches(table)
         # Of copies that start together, write-backs come first, then the one due first.
         return table[np.lexsort((done, table[:, 1] != WRITE_BACK, begin))]

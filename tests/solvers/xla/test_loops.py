@@ -1,4 +1,4 @@
-"""Loops in our copy of XLA's algorithm, looked into: what a pass prefetches, frees and returns."""
+"""Loops in our copy of XLA's algorithm: what a pass prefetches, frees and returns."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -21,10 +21,8 @@ from mallocmuzero.solvers.xla.decoder import Decoder
 from mallocmuzero.solvers.xla.options import Options, production
 from mallocmuzero.solvers.xla.typical_size import fitted_typical_bytes
 
-# As in `test_decoder.py`, and loops are looked into.
-COUNTING = Options(
-    typical_bytes=48, min_overlap=0.5, preferred_overlap=4.0, max_overlap=2.0, cross_program=0, in_loops=True
-)
+# As in `test_decoder.py`.
+COUNTING = Options(typical_bytes=48, min_overlap=0.5, preferred_overlap=4.0, max_overlap=2.0, cross_program=0)
 
 
 def alike(program: Program, mapping: Mapping) -> float:
@@ -34,9 +32,9 @@ def alike(program: Program, mapping: Mapping) -> float:
     return float(moved[mapping.access_fast == program.production.access_fast].sum() / moved.sum())
 
 
-def decoded(program: Program, in_loops: bool) -> Mapping:
+def decoded(program: Program) -> Mapping:
     size = fitted_typical_bytes(program, program.target)
-    options = replace(production(program.target), typical_bytes=size, in_loops=in_loops)
+    options = replace(production(program.target), typical_bytes=size)
     mapping = Decoder(program, None, options).decode()
     assert verify(program, program.target, mapping) == []
     return mapping
@@ -52,26 +50,24 @@ def copies(program: Program, mapping: Mapping, buffer: str, direction: int) -> l
 @pytest.mark.parametrize("name", ["conformer-scan-train-b4-v6e", "conformer-scan-remat-train-b8-v5p"])
 def test_xlas_mapping_of_scanned_layers_comes_out(name: str) -> None:
     program = load(name)
-    assert alike(program, decoded(program, True)) > 0.997
-    assert alike(program, decoded(program, False)) < 0.99
+    assert alike(program, decoded(program)) > 0.997
 
 
 # The first needs slices of what a pass brings back, the second the order of what loops carry.
 @pytest.mark.parametrize("name", ["mixer-scan-remat-train-b32-v6e", "gru-train-b32-s64"])
 def test_xlas_mapping_of_passes_comes_out(name: str) -> None:
     program = load(name)
-    assert alike(program, decoded(program, True)) > 0.998
+    assert alike(program, decoded(program)) > 0.998
 
 
 def test_sums_that_passes_add_to_leave_and_come_back(tmp_path: Path) -> None:
     folder = unpacked(SMALL.parent / "loop-end" / "sums-v6e.tar.xz", tmp_path)
     program = Assembly(folder, GENERATIONS["v6e"], "sums", "sums").program()
-    with_passes, as_wholes = decoded(program, True), decoded(program, False)
-    assert alike(program, with_passes) > 0.9
-    assert alike(program, as_wholes) < 0.7
+    mapping = decoded(program)
+    assert alike(program, mapping) > 0.9
     (first,), (last,) = program.loop_first, program.loop_last
-    inside = (with_passes.copies[:, 2] >= first) & (with_passes.copies[:, 3] <= last)
-    assert {PREFETCH, WRITE_BACK} <= set(with_passes.copies[inside, 1].tolist())
+    inside = (mapping.copies[:, 2] >= first) & (mapping.copies[:, 3] <= last)
+    assert {PREFETCH, WRITE_BACK} <= set(mapping.copies[inside, 1].tolist())
 
 
 def test_an_input_too_large_to_stay_comes_in_every_pass() -> None:
@@ -101,16 +97,6 @@ def test_an_input_too_large_to_stay_comes_in_every_pass() -> None:
     for buffer in ("w", "big"):
         for start, end in copies(program, mapping, buffer, PREFETCH):
             assert (start < 1) == (end <= 1)  # within the loop, or before it
-    whole = Decoder(program, None, replace(COUNTING, in_loops=False)).decode()
-    assert verify(program, program.target, whole) == []
-
-
-def test_programs_without_loops_are_decoded_alike() -> None:
-    program = load("tiny")
-    options = production(program.target)
-    one, other = (Decoder(program, None, replace(options, in_loops=inside)).decode() for inside in (False, True))
-    assert np.array_equal(one.access_fast, other.access_fast)
-    assert np.array_equal(one.copies, other.copies)
 
 
 @settings(max_examples=80, deadline=None)
@@ -125,7 +111,6 @@ def test_every_mapping_is_legal(data: st.DataObject) -> None:
     priority = np.array(
         data.draw(st.lists(st.integers(0, 3), min_size=program.num_buffers, max_size=program.num_buffers))
     )
-    options = replace(production(program.target), in_loops=True)
-    decoder = Decoder(program, None, options)
+    decoder = Decoder(program)
     for how in ({}, {"priority": priority}, {"colors": colors}):
         assert verify(program, program.target, decoder.decode(**how)) == []
