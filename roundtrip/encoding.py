@@ -172,7 +172,7 @@ class Codec:
         return self.keepable & ~fast, reads, alone
 
     def decode(self, encoding: Encoding) -> Mapping:
-        """Returns the mapping that the compiler is expected to make of an encoding."""
+        """Returns the mapping that the compiler is expected to make of an encoding (`Decoder.decode_roughly`)."""
         program = self.program
         priority = np.zeros(program.num_buffers)
         if not encoding.own_order:
@@ -180,7 +180,7 @@ class Codec:
             priority[:] = len(encoding.order)
             priority[encoding.order] = np.arange(len(encoding.order))
         priority[self._kept(encoding)] = np.inf
-        return self.decoder(encoding.flags).decode(
+        return self.decoder(encoding.flags).decode_roughly(
             priority,
             encoding.starts if (encoding.starts >= 0).any() else None,
             encoding.kept_reads if encoding.kept_reads.any() else None,

@@ -146,7 +146,7 @@ class _Search:
             Translation(
                 tried.encoding.kind,
                 self._codec.options(tried.encoding),
-                tried.mapping,
+                self._codec.decoder(tried.encoding.flags).repaired(tried.mapping),
                 tried.judged_s,
                 tried.score[0],
                 self._decodes,

@@ -137,8 +137,13 @@ class Evaluator:
         priority = np.where(individual.banned, np.inf, individual.keys)
         priority = np.where(self._minor, priority + 1e6 if minor else np.inf, priority)
         eager = (individual.eagerness >= 0.0).any()
-        mapping = self.decoder(individual.flags).decode(priority, individual.eagerness if eager else None)
-        return self.judge(mapping)
+        decoder = self.decoder(individual.flags)
+        mapping = decoder.decode_roughly(priority, individual.eagerness if eager else None)
+        seconds = self._judge.judge(mapping)
+        if seconds < self._task.best_s:
+            return self.judge(decoder.repaired(mapping))
+        self._task.evaluations += 1
+        return seconds
 
     def judge(self, mapping: Mapping) -> float:
         """Offers a mapping without verifying it; returns its judged seconds.

@@ -201,16 +201,12 @@ class _Rows:
         self._use_of: dict[int, int] = {}
         # When loops end, by the uses of values that enter them: XLA keeps a value in mind until then.
         self._left: dict[int, int] = {}
+        self._children: dict[int, NDArray[np.int64]] = {}
         self.spans = np.zeros((program.num_buffers, 2), np.int64)
         self._program, self._end = program, times.end
         self._at = program.schedule_index.astype(np.int64)
         self._taken = set(self._at.tolist())
         self._saved = gains(program, target)
-        outer = np.arange(len(program.loop_parent) + 1)  # the outermost loop around each loop
-        for loop, parent in enumerate(program.loop_parent):
-            outer[loop] = outer[parent] if parent >= 0 else loop
-        outer[-1] = -1
-        self._outer = outer[program.loop]
         of_buffer: list[list[int]] = [[] for _ in range(program.num_buffers)]
         for access, buffer in enumerate(program.access_buffer.tolist()):
             of_buffer[buffer].append(access)
@@ -241,13 +237,17 @@ class _Rows:
         return WRITTEN if program.access_kind[since] == RESULT else self._use_of[since]
 
     def _touches(self, buffer: int, accesses: list[int]) -> list[_Touch]:
-        """Returns the touches in order: one per loop if the buffer outlives loops, else one per instruction."""
-        program = self._program
-        loops = {int(self._outer[program.access_instruction[a]]) for a in accesses}
-        lasts = len(loops) > 1 or program.definition[buffer] < 0 or bool(program.is_output[buffer])
-        if accesses and not lasts:
-            lasts = bool(program.access_kind[accesses[0]] != RESULT)  # carried from one iteration to the next
-        return self._grouped(accesses, self._outer if lasts else np.full(program.num_instructions, -1))
+        """Returns the touches in order: one per loop that the buffer outlives, else one per instruction."""
+        program, around = self._program, -1
+        lasts = program.definition[buffer] < 0 or bool(program.is_output[buffer])
+        # Carried from one iteration to the next.
+        lasts = lasts or bool(accesses and program.access_kind[accesses[0]] != RESULT)
+        while not lasts:
+            within = {int(self._child_of(around)[program.access_instruction[a]]) for a in accesses}
+            if len(within) != 1 or -1 in within:
+                break
+            around = within.pop()
+        return self._grouped(accesses, self._child_of(around))
 
     def _grouped(self, accesses: list[int], loop_of: NDArray[np.int64]) -> list[_Touch]:
         """Returns the touches of some accesses; `loop_of[T]` is the loop that touches as a whole, or -1."""
@@ -325,7 +325,12 @@ class _Rows:
         return end + (end + 1 not in self._taken and end + 1 < self._end)
 
     def _child_of(self, loop: int) -> NDArray[np.int64]:
-        """Returns `[T]` the loop directly within a loop that holds each instruction, or -1."""
+        """Returns `[T]` the loop directly within a loop (-1: the program) that holds each instruction, or -1."""
+        if loop not in self._children:
+            self._children[loop] = self._find_children(loop)
+        return self._children[loop]
+
+    def _find_children(self, loop: int) -> NDArray[np.int64]:
         parent = self._program.loop_parent
         child = np.full(len(parent) + 1, -1, np.int64)
         for inner in range(len(parent)):

@@ -6,7 +6,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...env.program.kernel_colors import own_colors
+from ...env.program.kernel_colors import FREE, own_colors
 from ...env.program.mapping import Mapping
 from ...env.program.program import Program
 from ...env.program.target import Target
@@ -51,7 +51,8 @@ class Decoder:
             loop_optimiser.optimise(program, self.target, self.options, self.problem, self._accesses)
         self._order = BufferOrder(program, self.target, self.options, self.problem)
         self.cross = cross_program.candidates(program, self.problem)[: self.options.cross_program]
-        self._own_colors = color_wishes(self.problem, self._accesses, own_colors(program))
+        own = own_colors(program)
+        self._own_colors, self._colored = color_wishes(self.problem, self._accesses, own), bool((own != FREE).any())
         self._factor = 1
         self._writer = Writer(program, self.problem, self._accesses)
         self._of_access = np.full(program.num_accesses, -1, np.int64)
@@ -65,7 +66,29 @@ class Decoder:
         cross: Sequence[int] = (),
         colors: NDArray[np.int8] | None = None,
     ) -> Mapping:
-        """Returns a legal mapping.
+        """Returns a legal mapping: that of `decode_roughly`, repaired."""
+        return self.repaired(self.decode_roughly(priority, wanted_start, in_hbm, cross, colors))
+
+    def repaired(self, mapping: Mapping) -> Mapping:
+        """Returns a mapping of `decode_roughly` without violations.
+
+        Only with loops, collectives and colors can it have any. It takes several times as long as the decode.
+        """
+        program = self.program
+        exact = not len(program.loop_trips) and program.held_since is None and not self._colored
+        return mapping if exact else legal(program, self.target, mapping)
+
+    def decode_roughly(
+        self,
+        priority: ArrayLike | None = None,
+        wanted_start: ArrayLike | None = None,
+        in_hbm: NDArray[np.bool_] | None = None,
+        cross: Sequence[int] = (),
+        colors: NDArray[np.int8] | None = None,
+    ) -> Mapping:
+        """Returns what XLA does, which may break a rule of mappings: a stay may end within a loop that it entered.
+
+        Latencies are hardly ever others than those of the repaired mapping, so searches look at these.
 
         Args:
           priority: `[N]` per buffer; buffers with lower numbers are placed first, equal ones in XLA's own order
@@ -89,6 +112,7 @@ class Decoder:
         preferred_time = (
             self.problem.preferred_time if wanted_start is None else self._preferred_times(np.asarray(wanted_start))
         )
+        self._colored |= colors is not None
         value_color, use_color = (
             self._own_colors if colors is None else color_wishes(self.problem, self._accesses, colors)
         )
@@ -106,18 +130,16 @@ class Decoder:
                 raise RuntimeError(f"program {self.program.name!r}: the tables of the xla solver are too small")
             self._factor *= 2
             assigned = self._assign(wishes)
-        mapping, forced = assigned
-        exact = not len(self.program.loop_trips) and self.program.held_since is None and not forced
-        return mapping if exact else legal(self.program, self.target, mapping)
+        return assigned
 
-    def _assign(self, wishes: Wishes) -> tuple[Mapping, bool] | None:
-        """Returns a mapping, and whether a color has forced a copy; None if a table of the state overflowed."""
+    def _assign(self, wishes: Wishes) -> Mapping | None:
+        """Returns a mapping; None if a table of the state overflowed."""
         idle = _idle_states.setdefault(self.program, {}).setdefault(
             (self.target, self._factor, *size_of(self.problem)), []
         )
         state = idle.pop() if idle else make_state(self.problem, self._factor)
         assign(self.problem, state, wishes)
-        assigned = None if is_full(state) else (self._writer.mapping(state), bool(state.now["forced"]))
+        assigned = None if is_full(state) else self._writer.mapping(state)
         idle.append(state)
         return assigned
 

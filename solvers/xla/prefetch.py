@@ -118,7 +118,6 @@ def force_prefetch(problem: Problem, state: State, source: int) -> bool:
     commit(state.heap, use.time, use.time, offset, size)
     number = add_stay(state, now.value, FAST, use.time, use.time, offset, -1)
     fill_by_copy(state, number, use.time - 1, use.time, 0)
-    now.forced = 1
     origin = state.stay[source]
     origin.end = max(origin.end, use.time)
     state.use[now.use].stay = number

@@ -243,7 +243,6 @@ def _force_write_back(problem: Problem, state: State) -> None:
     begin = stay.end
     number = add_stay(state, state.now.value, HBM, begin + 1, begin + 1, NO_OFFSET, -1)
     fill_by_copy(state, number, begin, begin + 1, 0)
-    state.now.forced = 1
 
 
 @routine

@@ -125,7 +125,6 @@ STATE_NOW = np.dtype(
         ("pending", np.int64),  # rows of `pending` in use
         ("repacks", np.int64),  # made
         ("reservations", np.int64),  # rows of `reservation` in use
-        ("forced", np.int64),  # 1: a copy was forced, which a mapping may not be able to say
         # The use at hand.
         ("buffer", np.int64),
         ("value", np.int64),
@@ -277,7 +276,7 @@ def reset(problem: Problem, state: State) -> None:
     copy_resource.clear(state.prefetches)
     copy_resource.clear(state.write_backs)
     now = state.now
-    now.stays = now.slices = now.pending = now.repacks = now.forced = 0
+    now.stays = now.slices = now.pending = now.repacks = 0
     for number in range(len(state.value)):
         value = state.value[number]
         value.first_stay = value.end_stay = value.is_out = 0
