@@ -367,12 +367,14 @@ def _mark_in_hbm(program: Program, access: Rows, writes_back: NDArray[np.int64])
 
 def _mark_needed(access: Rows, stays_end: NDArray[np.bool_]) -> None:
     """Fills `needed`, given `in_hbm` and `[A]` whether a stay ends between an access and the next."""
-    needed = np.zeros(int(access["buffer"].max(initial=-1)) + 1, bool)
-    for index in range(len(access) - 1, -1, -1):
-        owner = access["buffer"][index]
-        needed[owner] |= stays_end[index]
-        access["needed"][index] = needed[owner]
-        needed[owner] = access["kind"][index] == OPERAND and (needed[owner] or access["in_hbm"][index])
+    owners, reads = access["buffer"].tolist(), (access["kind"] == OPERAND).tolist()
+    ends, in_hbm = stays_end.tolist(), access["in_hbm"].tolist()
+    needed, found = [False] * (max(owners, default=-1) + 1), [False] * len(owners)
+    for index in range(len(owners) - 1, -1, -1):
+        owner = owners[index]
+        found[index] = needed[owner] or ends[index]
+        needed[owner] = reads[index] and (found[index] or in_hbm[index] == 1)
+    access["needed"] = found
 
 
 def _mark_read_later(program: Program, access: Rows, buffer: Rows, instruction: Rows) -> None:
@@ -431,25 +433,25 @@ def _returns(program: Program, holder: NDArray[np.int64], access: Rows, may: NDA
       access: the accesses.
       may: `[A]` the accesses for which that is worth the while.
     """
-    step = program.access_instruction
+    step, next_of, loop_of = program.access_instruction.tolist(), access["next"].tolist(), program.loop.tolist()
     returning = np.zeros(program.num_accesses, RETURN)
     returning["let_go"], returning["back"] = access["until"], -1
     for index in np.flatnonzero((holder >= 0) & (access["carried"] == 0) & may).tolist():
         loop = int(holder[index])
         first, last = int(program.loop_first[loop]), int(program.loop_last[loop])
-        _, end = _inside(program, loop, int(step[index]))
-        following = int(access["next"][index])
+        _, end = _inside(program, loop, step[index])
+        following = next_of[index]
         while following >= 0 and step[following] <= end:
-            following = int(access["next"][following])
+            following = next_of[following]
         if following >= 0 and step[following] <= last:
-            back, _ = _inside(program, loop, int(step[following]))
+            back, _ = _inside(program, loop, step[following])
             latest = back - 1
         else:
             back, latest = last + 1, last - 1
         begin = back
-        while begin > first and program.loop[begin - 1] == loop:
+        while begin > first and loop_of[begin - 1] == loop:
             begin -= 1
-        if begin == back and (back > last or program.loop[back - 1] == loop):
+        if begin == back and (back > last or loop_of[back - 1] == loop):
             continue  # the body ends with an inner loop
         earliest = max(begin - 1, first)
         if end < latest and earliest <= latest:
