@@ -70,8 +70,10 @@ def race(task: Task, starts: Sequence[tuple[Plan, PlanTables]], begin: Callable[
       begin: begins a walk from a plan, on the tables that the task uses.
       by: the schedule.
     """
+    passes = Passes(task)
+    starts = [_start_with_better_passes(task, passes, *starts[0]), *starts[1:]]
     begun, played = task.spent, task.evaluations
-    walks, scales, passes = [], [], Passes(task)
+    walks, scales = [], []
     for number in range(_count(task, by)):
         plan, plan_tables = starts[number % len(starts)]
         if task.done:
@@ -111,6 +113,16 @@ def _round(task: Task, walks: Sequence[Walker], scales: Sequence[float], begun: 
         task.doing = f"{several}temperature {temperature * 1e6:.3g} us"
         walks[number].step(max(1, task.games_per_look() // 2), temperature)
         had[number] += task.spent - before
+
+
+def _start_with_better_passes(
+    task: Task, passes: Passes, plan: Plan, plan_tables: PlanTables
+) -> tuple[Plan, PlanTables]:
+    if task.done or not passes.pairs:
+        return plan, plan_tables
+    task.use(plan_tables)
+    found = passes.improve(Found(plan, plan_tables, task.play(plan)), min(1.0, task.spent + _CROSS_SHARE))
+    return found.plan, found.plan_tables
 
 
 def _with_better_passes(task: Task, walk: Walker, passes: Passes, begin: Callable[[Plan], Walker]) -> Walker:
