@@ -1,7 +1,8 @@
 """Versions of the code that results depend on: numbers raised by hand, carried by every record of a run.
 
 Raise the number of a subject when the same seed and budget may give another mapping, another figure, or clearly more
-work in the same time. Leave it alone when code is moved, renamed, documented or tidied. A change of code that several
+work in the same time. Leave it alone when code is moved, renamed, documented or tidied. Where only some programs are
+concerned, such as those with loops, delete their records instead, and make them again. A change of code that several
 subjects share raises each of them; a change of the game raises `game` alone, which every record carries. Older numbers
 keep their records apart from each other; 0 stands for code from before the subject had a number.
 """
