@@ -99,6 +99,33 @@ def test_an_input_too_large_to_stay_comes_in_every_pass() -> None:
             assert (start < 1) == (end <= 1)  # within the loop, or before it
 
 
+def test_what_lives_in_a_body_outlives_the_inner_loops() -> None:
+    # `x` is made by the outer body and read by the inner loop, in each of whose passes it has to be there.
+    program = make_program(
+        [
+            ("a", 1.0, [], ["p"]),
+            ("b", 1.0, ["p"], ["x"]),
+            ("c", 1.0, ["x"], ["y"]),
+            ("d", 1.0, ["y"], ["z"]),
+            ("e", 1.0, ["p"], ["r"]),
+        ],
+        {"p": 8, "x": 40, "y": 8, "z": 8, "r": {"size": 8, "output": True}},
+        loops=[(1, 3, 8), (2, 3, 4)],
+    )
+    roughly = Decoder(program, None, COUNTING).decode_roughly()
+    assert verify(program, program.target, roughly) == []
+    x = program.buffer_names.index("x")
+    assert roughly.residencies[roughly.residencies[:, 0] == x, 1:3].tolist() == [[1, 3]]
+
+
+@pytest.mark.parametrize("name", ["retnet-scan-b8-s1024", "t5-scan-remat-train-b16-v4-2x2x2"])
+def test_a_repair_changes_no_access(name: str) -> None:
+    decoder = Decoder(load(name))
+    roughly = decoder.decode_roughly()
+    assert np.array_equal(roughly.access_fast, decoder.repaired(roughly).access_fast)
+    assert alike(decoder.program, roughly) > 0.999
+
+
 @settings(max_examples=80, deadline=None)
 @given(data=st.data())
 def test_every_mapping_is_legal(data: st.DataObject) -> None:
