@@ -5,6 +5,7 @@ from functools import lru_cache
 
 from ...env.errors import UserError
 from ...env.game.game import DEFAULT_MAX_WINDOW, DEFAULT_MSA_SHARE, DEFAULT_TRIVIAL_SHARE, MallocGame
+from ...env.game.holding import HOLD_ALL, per_pass_of
 from ...env.physics.objective import ROBUST, Judge, check_objective, make_judge, resolve
 from ...env.program.mapping import Mapping
 from ...env.program.program import Program
@@ -128,6 +129,7 @@ def _game(config: ActorConfig, program: Program, followed: Mapping | None) -> Ma
         window_slack=slack if config.window_slack is None else config.window_slack,
         patience=patience if config.patience is None else config.patience,
         hints=None if followed is None else hints_of_mapping(program, followed),
+        per_pass=HOLD_ALL if followed is None else per_pass_of(program, followed),
     )
     if robust and config.window_slack is None and followed is not None and not config.place_trivial:
         follow_best(game, followed)

@@ -15,6 +15,7 @@ from typing import Any
 from rich.progress import track
 
 from mallocmuzero.env.game.game import MallocGame
+from mallocmuzero.env.game.holding import per_pass_of
 from mallocmuzero.env.game.replay_mapping import LOST, follow, report
 from mallocmuzero.env.program.program import Program
 from mallocmuzero.env.storage.atomic import write_atomically
@@ -39,9 +40,10 @@ def measure(program: Program) -> dict[str, Any]:
     """Returns the reports of the lines of play that follow the production mapping."""
     assert program.production is not None
     entry: dict[str, Any] = {"sha256": program.sha256, "loops": len(program.loop_trips)}
+    per_pass = per_pass_of(program, program.production)
     for key, settings, name_offsets, timed in LINES:
         hints = hints_of_mapping(program, program.production) if timed else None
-        game = MallocGame(program, objective="msa", hints=hints, **settings)  # type: ignore[arg-type]
+        game = MallocGame(program, objective="msa", hints=hints, per_pass=per_pass, **settings)  # type: ignore[arg-type]
         line = follow(game, program.production, name_offsets)
         check(program, game.target, line.mapping)
         entry[key] = report(line, game)

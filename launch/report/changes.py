@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ...env.game import kernels
 from ...env.game.game import MallocGame
+from ...env.game.holding import per_pass_of
 from ...env.game.moves import COPY, NO_COPY
 from ...env.game.outcome import make_scoring
 from ...env.game.plan import TO_THE_END, play_until
@@ -142,7 +143,13 @@ class _Player:
     def __init__(self, program: Program, mapping: Mapping, objective: str) -> None:
         # Nothing is trivial: a plan would leave it in HBM.
         self.game = MallocGame(
-            program, None, objective, trivial_share=0.0, patience=PATIENCE, hints=hints_of_mapping(program, mapping)
+            program,
+            None,
+            objective,
+            trivial_share=0.0,
+            patience=PATIENCE,
+            hints=hints_of_mapping(program, mapping),
+            per_pass=per_pass_of(program, mapping),
         )
         follow_best(self.game, mapping)
         self._program = program

@@ -37,7 +37,7 @@ def fitted_typical_bytes(program: Program, target: Target) -> int:
     best, best_score = guess, -1.0
     for size in (guess, *tried[tried > 0].tolist()):
         options = replace(production(target), typical_bytes=size)
-        mapping = Decoder(program, target, options).decode()
+        mapping = Decoder(program, target, options).decode_roughly()
         found = _copies(mapping)
         alike = mapping.access_fast == program.production.access_fast
         score = len(found & made) / max(1, len(found | made)) + moved[alike].sum() / moved.sum()
