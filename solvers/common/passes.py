@@ -26,7 +26,11 @@ class Found(NamedTuple):
 
 
 class Passes:
-    """The pairs of a buffer and a loop that are worth a try."""
+    """The search.
+
+    Attributes:
+      pairs: those of a buffer and a loop that are worth a try.
+    """
 
     def __init__(self, task: Task) -> None:
         """Lists the pairs of the task's program, none where it has no loops."""
@@ -34,17 +38,21 @@ class Passes:
         self._accesses = dict(_accesses(task.game.program)) if len(task.game.program.loop_trips) else {}
         buffer = task.tables.buffer
         able = (buffer["played"] == 1) & (buffer["trivial"] == 0)
+        self.pairs = sorted(pair for pair in self._accesses if able[pair[0]])
         benefit = np.abs(task.tables.access["benefit"])
-        at_stake = {pair: float(benefit[rows].sum()) for pair, rows in self._accesses.items() if able[pair[0]]}
-        self.pairs = sorted(at_stake, key=lambda pair: (-at_stake[pair], pair))
+        self._at_stake = np.array([benefit[self._accesses[pair]].sum() for pair in self.pairs])
 
     def improve(self, found: Found, until: float) -> Found:
-        """Tries each pair the other way, in random order, and keeps what is better; ends at `until` of the budget."""
+        """Tries each pair the other way and keeps what is better; ends at `until` of the budget.
+
+        The order is random; where more is at stake comes sooner.
+        """
         task = self._task
         if not self.pairs:
             return found
         task.doing = "what loops hold"
-        for number in task.generator.permutation(len(self.pairs)).tolist():
+        drawn = self._at_stake * task.generator.standard_exponential(len(self.pairs))
+        for number in np.argsort(-drawn, kind="stable").tolist():
             pair = self.pairs[number]
             plan, plan_tables, _ = found
             changed = task.with_per_pass(plan_tables, plan_tables.per_pass ^ {pair})
