@@ -26,7 +26,8 @@ def memory_boundedness(program: Program, target: Target, while_trips: float) -> 
     t = program.access_instruction
     memory, alone = memory_s(program, target)
     compute = program.compute_s.astype(np.float32)[t]
-    trips = np.float32(while_trips) ** depth(program, program.loop.astype(np.int64))[t].astype(np.float32)
+    loops = depth(program, program.loop.astype(np.int64), repeated=True)
+    trips = np.float32(while_trips) ** loops[t].astype(np.float32)
     benefit = np.where(memory > compute, (memory - alone) * trips, memory - compute)
     total = np.zeros(program.num_buffers, np.float32)
     started = program.definition < 0  # no instruction defines an input: its definition gains nothing

@@ -35,9 +35,10 @@ from .schedule import Times, depth, schedule
 def make_problem(program: Program, target: Target, options: Options) -> tuple[Problem, Accesses]:
     """Returns the tables of a program for compiled code, and the links from them back to its accesses."""
     times = schedule(program, target)
-    nest = depth(program, _with_ends(program, times))
-    weight = np.float32(options.while_trips) ** np.arange(nest.max(initial=0) + 1).astype(np.float32)
-    seconds = times.seconds.astype(np.float32) * weight[nest]
+    loop = _with_ends(program, times)
+    nest, repeated = depth(program, loop), depth(program, loop, repeated=True)
+    weight = np.float32(options.while_trips) ** repeated.astype(np.float32)
+    seconds = times.seconds.astype(np.float32) * weight
     elapsed = np.zeros(len(seconds) + 1, np.float32)
     np.cumsum(seconds, dtype=np.float32, out=elapsed[1:])
     bandwidth = options.copy_bandwidth_scale * bandwidths(target)[0]
@@ -75,7 +76,7 @@ def make_problem(program: Program, target: Target, options: Options) -> tuple[Pr
     problem = Problem(
         elapsed=elapsed,
         nest=nest,
-        outside=_outside(nest),
+        outside=_outside(repeated),
         weight=weight,
         reserved=reserved,
         supply=(times.seconds.astype(np.float32).astype(np.float64) * SCALE).astype(np.int64),
@@ -171,7 +172,8 @@ class _Value:
       within: the use of the loop in whose body this value is, or None.
       enters: it is what that use brings into the body.
       uses: by instructions and loops, in order.
-      returned: the time at which the program, or a pass of the loop, returns it; None if nothing does.
+      returned: the time at which the program, a pass of the loop or a branch returns it; None if nothing does.
+      becomes: the value that begins where a branch returns it; None if no branch does.
     """
 
     time: int
@@ -181,6 +183,7 @@ class _Value:
     enters: bool = False
     uses: list[_Use] = field(default_factory=list)
     returned: int | None = None
+    becomes: "_Value | None" = None
 
 
 class _Rows:
@@ -289,7 +292,9 @@ class _Rows:
                 if following is None:
                     continue
                 if touch.loop >= 0:
-                    break
+                    values = self._of_branches(touch, following)
+                    if not values:
+                        break
             # A loop that writes a buffer also carries its former value.
             elif touch.loop >= 0:
                 values[-1].uses.append(_Use(touch, touch.reads + touch.writes, following))
@@ -297,6 +302,28 @@ class _Rows:
                 values[-1].uses += [_Use(touch, [read], following) for read in touch.reads]
             if following is not None:
                 values.append(following)
+        return values
+
+    def _of_branches(self, touch: _Touch, result: _Value) -> list[_Value]:
+        """Returns the values that a conditional's branches make of a buffer without a former value; none in a loop.
+
+        Each begins where the one before was returned, and the conditional's own `result` where the last was.
+        """
+        program = self._program
+        if program.conditional is None or not program.conditional[touch.loop]:
+            return []
+        values: list[_Value] = []
+        for branch in self._grouped(sorted(touch.reads + touch.writes), self._child_of(touch.loop)):
+            inner = self._sequence(
+                None, self._grouped(sorted(branch.reads + branch.writes), self._child_of(branch.loop))
+            )
+            if branch.loop < 0 or not inner:
+                return []
+            if values:
+                values[-1].becomes = inner[0]
+            inner[-1].returned = _pass_end(program, branch.loop, self._end, self._taken)
+            values += inner
+        values[-1].becomes = result
         return values
 
     def _inside(self, outer: _Value) -> list[_Value]:
@@ -364,10 +391,14 @@ class _Rows:
                 fixed = touch.latest, moved, next_value, ANYWHERE, M_FREE, touch.start, held_since, gain
                 self._uses.append((ends, *fixed, entered, first_use))
             end = value.returned
-            if end is not None and value.time < end:
+            if end is not None and value.becomes is not None:
+                end = max(end, value.time)
+                becomes = numbers[id(value.becomes)]
+                self._uses.append((end, end, 0, becomes, ANYWHERE, M_FREE, end, -1, 0.0, -1, -1))
+            elif end is not None and value.time < end:
                 needs = IN_HBM if value.within is None else AS_ENTERED
                 self._uses.append((end, end, 0, -1, needs, M_FREE, end, -1, 0.0, -1, -1))
-            at_end = end is not None and value.time >= end and value.within is None
+            at_end = end is not None and value.time >= end and value.within is None and value.becomes is None
             at_start = at_end or not program.access_allowed[value.written].all()
             if not value.written and not value.enters and not value.by_loop:
                 at_start = True

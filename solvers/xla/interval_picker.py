@@ -44,7 +44,7 @@ def elapsed(problem: Problem, start: int, end: int) -> np.float32:
     outermost = start
     while problem.outside[outermost] <= last:
         outermost = problem.outside[outermost]
-    return seconds / problem.weight[problem.nest[outermost]]
+    return seconds / problem.weight[outermost]
 
 
 @routine

@@ -105,14 +105,14 @@ LIMIT = np.dtype(
 class Problem(Struct):
     """The tables of one program under one setting of options.
 
-    Shapes: `S` times, `N` buffers, `V` values, `U` uses, `D` depths of loops. Values are sorted by buffer and
+    Shapes: `S` times, `N` buffers, `V` values, `U` uses. Values are sorted by buffer and
     definition, uses by value.
 
     Attributes:
       elapsed: `[S + 1]` seconds before each time, loops weighed; summed in single precision, as XLA does.
-      nest: `[S]` how many loops are around each time.
-      outside: `[S]` the next time with fewer loops around it, or `S`.
-      weight: `[D]` how many times the seconds at each depth count.
+      nest: `[S]` how many loops are around each time, conditionals and branches counted.
+      outside: `[S]` the next time with fewer loops around it, these not counted, or `S`.
+      weight: `[S]` how many times the seconds of each time count.
       reserved: `[S]` bytes at offset 0 that the instruction keeps to itself.
       supply: `[S]` scaled seconds for which the instruction lets copies of one direction move.
       buffer: `[N]` of `BUFFER`.

@@ -58,10 +58,14 @@ def schedule(program: Program, target: Target) -> Times:
     return Times(at_time, loop, inputs, end)
 
 
-def depth(program: Program, loop: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns `[S]` how many loops are around each time, from its innermost `loop[S]`."""
+def depth(program: Program, loop: NDArray[np.int64], repeated: bool = False) -> NDArray[np.int64]:
+    """Returns `[S]` how many loops are around each time, from its innermost `loop[S]`.
+
+    Conditionals and their branches count, unless only what is `repeated` does (XLA: `while_only`).
+    """
+    counts = np.array([kind == "loop" or not repeated for kind in program.loop_kinds], np.int64)
     deep = np.zeros(len(program.loop_parent) + 1, np.int64)
     for index, parent in enumerate(program.loop_parent):
-        deep[index] = deep[parent] + 1 if parent >= 0 else 1
+        deep[index] = counts[index] + (deep[parent] if parent >= 0 else 0)
     deep[-1] = 0
     return deep[loop]
