@@ -61,7 +61,7 @@ def repeated(program: Program, times: int) -> Program:
         definition=shifted(program.definition, T),
         is_output=tiled(program.is_output),
         fast_allowed=tiled(program.fast_allowed),
-        hbm_results=None if program.hbm_results is None else tiled(program.hbm_results),
+        hbm_accesses=None if program.hbm_accesses is None else tiled(program.hbm_accesses),
         production=None,
         compiler={},
         cycles=None if cycles is None else dataclasses.replace(cycles, row=tiled(cycles.row)),

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..physics.cost import MODELS, available_models
 from ..physics.simulator import simulate
@@ -244,6 +245,27 @@ def _kernels(extraction: Extraction) -> dict[str, int]:
     return {"kernels": len(told), "kernels_without_cost": len(told) - sum(told)} if told else {}
 
 
+def tells_other_cores(program: Program) -> bool:
+    """Returns whether a program says that what another core of the chip reads and writes is in HBM."""
+    told = np.zeros(program.num_accesses, bool) if program.hbm_accesses is None else program.hbm_accesses
+    elsewhere = _on_other_cores(program) & program.fast_allowed[program.access_buffer]
+    return bool(told[elsewhere].all())
+
+
+def _on_other_cores(program: Program) -> NDArray[np.bool_]:
+    updates = np.array(program.opcodes) == "async-update"
+    touched = np.zeros(program.num_buffers, bool)
+    touched[program.access_buffer[updates[program.access_instruction]]] = True
+    dones = np.array(program.opcodes) == "async-done"
+    step = program.access_instruction
+    return updates[step] | (dones[step] & touched[program.access_buffer])
+
+
+def _of_this_core(program: Program) -> NDArray[np.bool_]:
+    assert program.hbm_accesses is not None
+    return program.hbm_accesses & ~_on_other_cores(program)
+
+
 def has_loop_ends(program: Program) -> bool:
     """Returns whether the ends of a program's loops are instructions."""
     return any(program.opcodes[last] == "tuple" for last in program.loop_last.tolist())
@@ -253,12 +275,14 @@ def same_problem(one: Program, other: Program) -> bool:
     """Returns whether two captures are of the same program.
 
     Bytes may differ from the seventh digit on: the compiler's log rounds most of them, and gives in full those that it
-    mentions when it explains a decision. Earlier captures do not say which results always go to HBM.
+    mentions when it explains a decision. Earlier captures do not say which results always go to HBM, or not that what
+    another core of the chip reads and writes is there.
     """
-    known, found = problem_dict(one), problem_dict(other)
-    if one.hbm_results is None or other.hbm_results is None:
-        for document in (known, found):
-            document.pop("hbm_results", None)
+    is_known = one.hbm_accesses is not None and other.hbm_accesses is not None
+    known, found = (
+        problem_dict(replace(program, hbm_accesses=_of_this_core(program) if is_known else None))
+        for program in (one, other)
+    )
     for section, key in (("instructions", "bytes"), ("accesses", "bytes")):
         exact, rounded = (np.asarray(document[section].pop(key)) for document in (known, found))
         if exact.shape != rounded.shape or not np.allclose(exact, rounded, rtol=_ROUNDED, atol=0.0):

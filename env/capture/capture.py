@@ -193,9 +193,13 @@ def _summary(program: Program, output: Path) -> list[str]:
             f"{silent} of {program.compiler['kernels']} kernels tell no cost, so that the compiler counts a cycle for "
             "each: give `pl.pallas_call` a `cost_estimate`"
         )
-    if program.hbm_results is not None and program.hbm_results.any():
-        results = program.fast_allowed[program.access_buffer] & (program.access_kind == RESULT)
-        lines.append(f"{program.hbm_results.sum():,} of {results.sum():,} results always go to HBM")
+    if program.hbm_accesses is not None and program.hbm_accesses.any():
+        results = program.access_kind == RESULT
+        movable = program.fast_allowed[program.access_buffer] & results
+        lines.append(f"{(program.hbm_accesses & results).sum():,} of {movable.sum():,} results always go to HBM")
+        operands = int((program.hbm_accesses & ~results).sum())
+        if operands:
+            lines.append(f"{operands:,} operands are always read from HBM, by another core of the chip")
     if program.production is None:
         lines.append("XLA's mapping is left out: it cannot be told without breaking the rules")
     if program.cycles is not None:

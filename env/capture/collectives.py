@@ -16,7 +16,7 @@ move. Copies to and from host memory are taken as collectives too. The compiler 
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ..errors import UserError
 from .hlo import Instruction, Module, Position, ShapeIndex, Use, parse_path
@@ -33,6 +33,14 @@ _DONES = frozenset([*_STARTS.values(), *_TRANSFERS.values()])
 # Instructions that are half of a pair, for which the compiler charges nothing.
 PAIRS = frozenset([*_STARTS, *_STARTS.values()])
 _ALIAS = re.compile(r"\{([\d, ]*)\}: \((\d+), \{([\d, ]*)\}")
+
+
+def runs_on_another_core(instructions: Mapping[str, Instruction], name: str) -> bool:
+    """Returns whether an instruction hands arrays to another core of the chip, or takes them back. They are in HBM."""
+    instruction = instructions[name]
+    if instruction.opcode == "async-done" and instruction.operands[0] in instructions:
+        instruction = instructions[instruction.operands[0]]
+    return instruction.opcode == "async-update"
 
 
 class Collectives:

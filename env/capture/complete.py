@@ -8,7 +8,7 @@ from ..program.mapping import Mapping
 from ..program.program import Program
 from ..program.program_file import read_module, read_program, write_program
 from ..verifier.verify import verify
-from .assemble import Assembly, has_loop_ends, same_problem
+from .assemble import Assembly, has_loop_ends, same_problem, tells_other_cores
 from .compilation_files import cut_down, module_in, work_folder
 from .compiler import ASSIGNMENT, LOWERING, Compiler
 from .worker import MODULE_FILE
@@ -54,8 +54,10 @@ def complete(
     added = [] if module is not None or not with_module else ["the lowered module"]
     if program.keeps_layout is None:
         added.append("which copies keep their layout")
-    if program.hbm_results is None:
+    if program.hbm_accesses is None:
         added.append("which results always go to HBM")
+    elif not tells_other_cores(program):
+        added.append("what another core reads and writes in HBM")
     if not added:
         return added
     keeps_module = with_module or module is not None
@@ -83,7 +85,7 @@ def complete(
             f"{path}: {function} compiles to another program (other code, other versions of jax or libtpu); "
             "capture it again"
         )
-    program = _with_mappings(replace(program, keeps_layout=compiled.keeps_layout, hbm_results=compiled.hbm_results))
+    program = _with_mappings(replace(program, keeps_layout=compiled.keeps_layout, hbm_accesses=compiled.hbm_accesses))
     for mapping in (program.production, *(variant.mapping for variant in program.variants)):
         if mapping is not None and verify(program, program.target, mapping):
             raise UserError(f"{path}: holds a mapping that breaks a rule which was not known; capture it again")

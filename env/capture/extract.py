@@ -12,7 +12,7 @@ from ..program.kernel_colors import KernelColors
 from ..program.program import OPERAND, REPLACEABLE_OPCODES, RESULT, Program
 from ..program.target import Target
 from .alias import alias_groups
-from .collectives import PAIRS
+from .collectives import PAIRS, runs_on_another_core
 from .hlo import Instruction, Module, Position, Use, path_text
 from .kernel_colors import colors_of
 from .kernels import kept_in_hbm, kernel_in, tells_cost
@@ -292,7 +292,7 @@ class _Builder:
             fast_allowed=np.array(self.allowed, bool),
             keeps_layout=np.array([self._keeps_layout(name) for name in self.names], bool),
             held_since=self._held_since(),
-            hbm_results=self._hbm_results(),
+            hbm_accesses=self._hbm_accesses(),
             **names,
         )
         return Extraction(
@@ -314,13 +314,16 @@ class _Builder:
         since[list(self.held_since)] = list(self.held_since.values())
         return since
 
-    def _hbm_results(self) -> NDArray[np.bool_]:
-        written = np.zeros(len(self.accesses), bool)
+    def _hbm_accesses(self) -> NDArray[np.bool_]:
+        found = np.zeros(len(self.accesses), bool)
         for position in self.log.written_to_hbm & self.result_of.keys():
             access = self.result_of[position]
             _, buffer, kind, *_ = self.accesses[access]
-            written[access] = kind == RESULT and self.allowed[buffer]
-        return written
+            found[access] = kind == RESULT and self.allowed[buffer]
+        elsewhere = [runs_on_another_core(self.values.instructions, name) for name in self.names]
+        for access, (index, buffer, *_) in enumerate(self.accesses):
+            found[access] |= elsewhere[index] and self.allowed[buffer]
+        return found
 
     def _kernels(self) -> Iterator[tuple[int, bool]]:
         for index, name in enumerate(self.names):

@@ -353,12 +353,13 @@ def _look_ahead(access: Rows) -> None:
 def _mark_in_hbm(program: Program, access: Rows, writes_back: NDArray[np.int64]) -> None:
     """Fills `in_hbm` and `needed`. `writes_back[T]`: whether a write-back may be issued after an instruction."""
     stays_end = access["ends"] != NEVER
-    if program.hbm_results is None and not stays_end.any():
+    if program.hbm_accesses is None and not stays_end.any():
         return
     _mark_needed(access, stays_end)
     too_late = (access["needed"] == 1) & (access["kind"] == RESULT) & (writes_back[access["instruction"]] == 0)
     root = np.where(access["tied_to"] >= 0, access["tied_to"], np.arange(len(access)))
-    root = root[root]  # a result may be tied to an operand that is tied to another
+    while (root != root[root]).any():  # what an instruction touches several times is tied in a chain
+        root = root[root]
     decided_by = np.zeros(len(access), bool)
     decided_by[root[~program.access_allowed | too_late]] = True
     access["in_hbm"] = decided_by[root]

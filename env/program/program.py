@@ -62,9 +62,10 @@ class Program:
       held_since: `[A]` of an operand with which a running collective lets its buffer go, the access with which it took
         hold of it, an operand that it reads or a result that it writes; -1 for all other accesses. None: no collective
         runs beside other instructions.
-      hbm_results: `[A]` the instruction always writes this result to HBM, though its buffer may be in fast memory (XLA:
-        `is_position_allowed_in_alternate_mem_fn`). So do most on v5p, where two cores act as one. None if that is not
-        known; then none does.
+      hbm_accesses: `[A]` the instruction always has this operand or result in HBM, though its buffer may be in fast
+        memory (XLA: `is_use_allowed_in_alternate_mem_fn`, `is_position_allowed_in_alternate_mem_fn`). So have most
+        results on v5p, where two cores act as one, and all that a SparseCore reads and writes. None if that is not
+        known; then none is.
       conditional: `[L]` the loop is all branches of a conditional, and those directly inside it are its branches, of
         which one runs. Each begins with an instruction that does nothing, and all count as one pass. None: no
         conditional.
@@ -102,7 +103,7 @@ class Program:
     keeps_layout: NDArray[np.bool_] | None = None
     variants: tuple[Variant, ...] = ()
     held_since: NDArray[np.int32] | None = None
-    hbm_results: NDArray[np.bool_] | None = None
+    hbm_accesses: NDArray[np.bool_] | None = None
     conditional: NDArray[np.bool_] | None = None
     provenance: dict[str, Any] = field(default_factory=dict)
 
@@ -147,10 +148,10 @@ class Program:
         that goes to HBM holds the operand there too.
         """
         allowed = self.fast_allowed[self.access_buffer]
-        if self.hbm_results is None:
+        if self.hbm_accesses is None:
             return allowed
         touch = self.access_instruction.astype(np.int64) * self.num_buffers + self.access_buffer
-        return allowed & ~np.isin(touch, touch[self.hbm_results])
+        return allowed & ~np.isin(touch, touch[self.hbm_accesses])
 
     @property
     def loop_kinds(self) -> list[str]:
@@ -242,8 +243,11 @@ def problem_dict(program: Program) -> dict[str, Any]:
     if program.held_since is not None:
         held = np.flatnonzero(program.held_since >= 0)
         sections["held"] = {"access": held.tolist(), "since": program.held_since[held].tolist()}
-    if program.hbm_results is not None and program.hbm_results.any():
-        sections["hbm_results"] = {"access": np.flatnonzero(program.hbm_results).tolist()}
+    if program.hbm_accesses is not None:
+        for section, kind in (("hbm_results", RESULT), ("hbm_operands", OPERAND)):
+            accesses = np.flatnonzero(program.hbm_accesses & (program.access_kind == kind))
+            if len(accesses):
+                sections[section] = {"access": accesses.tolist()}
     if program.conditional is not None:
         sections["conditionals"] = {"loop": np.flatnonzero(program.conditional).tolist()}
     return sections

@@ -12,7 +12,7 @@ from .cycle_table import parse_table, table_fields
 from .document import Document, read_document, write_document
 from .mapping_file import mapping_fields, parse_mapping
 from .packed_module import pack_module, unpack_module
-from .program import PROBLEM_FIELDS, REPLACEABLE_OPCODES, RESULT, Program, problem_dict
+from .program import OPERAND, PROBLEM_FIELDS, REPLACEABLE_OPCODES, RESULT, Program, problem_dict
 from .program_checks import check_columns
 from .target import Target
 from .variant import Variant
@@ -26,7 +26,12 @@ HELD_VERSION = 3
 CONDITIONAL_VERSION = 4
 # Of a program some of whose results always go to HBM, whether or not it has what versions 3 and 4 have.
 HBM_RESULTS_VERSION = 5
-_VERSIONS = (1, PROGRAM_VERSION, HELD_VERSION, CONDITIONAL_VERSION, HBM_RESULTS_VERSION)
+# The same of operands, whether or not it has what earlier versions have.
+HBM_OPERANDS_VERSION = 6
+_VERSIONS = (1, PROGRAM_VERSION, HELD_VERSION, CONDITIONAL_VERSION, HBM_RESULTS_VERSION, HBM_OPERANDS_VERSION)
+
+# Accesses that are always in HBM.
+_HBM_SECTIONS = {"hbm_results": (RESULT, "result"), "hbm_operands": (OPERAND, "operand")}
 
 # Types of the columns, by attribute of `Program`; `int32` where there is none.
 _COLUMN_TYPES: dict[str, type] = {
@@ -63,7 +68,7 @@ def write_program(program: Program, path: str | os.PathLike[str], module: bytes 
         "variants": [_variant_fields(variant) for variant in program.variants],
         "provenance": program.provenance,
     }
-    if program.hbm_results is not None:  # known, and part of the problem only where there are any
+    if program.hbm_accesses is not None:  # known, and part of the problem only where there are any
         document.setdefault("hbm_results", {"access": []})
     if module is not None:
         document["module"] = pack_module(module)
@@ -93,7 +98,9 @@ def read_program(path: str | os.PathLike[str]) -> Program:
         compiler=document.get("compiler", dict),
         provenance=document.get("provenance", dict),
         held_since=_parse_held(document, len(columns["access_buffer"])) if "held" in fields else None,
-        hbm_results=_parse_hbm_results(document, columns["access_kind"]) if "hbm_results" in fields else None,
+        hbm_accesses=_parse_hbm_accesses(document, columns["access_kind"])
+        if fields.keys() & set(_HBM_SECTIONS)
+        else None,
         conditional=_parse_conditional(document, len(columns["loop_trips"])) if "conditionals" in fields else None,
         **columns,
     )
@@ -165,19 +172,25 @@ def _parse_held(document: Document, accesses: int) -> NDArray[np.int32]:
     return since
 
 
-def _parse_hbm_results(document: Document, kinds: NDArray[np.int8]) -> NDArray[np.bool_]:
-    column = document.column(document.get("hbm_results", dict), "hbm_results", "access", np.int64)
-    results = np.zeros(len(kinds), bool)
-    for index, access in enumerate(column.tolist()):
-        if not 0 <= access < len(kinds) or kinds[access] != RESULT:
-            raise document.error(f"hbm_results.access[{index}]", f"is {access}, which is no result of the program")
-        results[access] = True
-    return results
+def _parse_hbm_accesses(document: Document, kinds: NDArray[np.int8]) -> NDArray[np.bool_] | None:
+    if not document.fields.keys() & _HBM_SECTIONS.keys():
+        return None
+    found = np.zeros(len(kinds), bool)
+    for section, (kind, word) in _HBM_SECTIONS.items():
+        if section not in document.fields:
+            continue
+        column = document.column(document.get(section, dict), section, "access", np.int64)
+        for index, access in enumerate(column.tolist()):
+            if not 0 <= access < len(kinds) or kinds[access] != kind:
+                raise document.error(f"{section}.access[{index}]", f"is {access}, which is no {word} of the program")
+            found[access] = True
+    return found
 
 
 def _version(program: Program) -> int:
-    if program.hbm_results is not None and program.hbm_results.any():
-        return HBM_RESULTS_VERSION
+    if program.hbm_accesses is not None and program.hbm_accesses.any():
+        operands = program.hbm_accesses & (program.access_kind == OPERAND)
+        return HBM_OPERANDS_VERSION if operands.any() else HBM_RESULTS_VERSION
     if program.conditional is not None:
         return CONDITIONAL_VERSION
     return PROGRAM_VERSION if program.held_since is None else HELD_VERSION

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..program.mapping import WRITE_BACK
-from ..program.program import Program
+from ..program.program import OPERAND, Program
 from ..program.target import Target
 from .violation import Kind, Report
 
@@ -43,14 +43,19 @@ def check_places(program: Program, target: Target, residencies: NDArray[np.int64
         )
 
 
-def check_results(program: Program, access_fast: NDArray[np.bool_], report: Report) -> None:
-    """Reports results in fast memory that their instructions always write to HBM."""
-    if program.hbm_results is None:
+def check_hbm_accesses(program: Program, access_fast: NDArray[np.bool_], report: Report) -> None:
+    """Reports accesses to fast memory of what their instructions always have in HBM."""
+    if program.hbm_accesses is None:
         return
-    for access in np.flatnonzero(program.hbm_results & access_fast).tolist():
+    for access in np.flatnonzero(program.hbm_accesses & access_fast).tolist():
         t, buffer = int(program.access_instruction[access]), int(program.access_buffer[access])
-        words = f"{report.instruction(t)} writes {report.buffer(buffer)} to fast memory, and can only write it to HBM."
-        report.add(Kind.HBM_RESULT, words, t, buffer)
+        instruction, name = report.instruction(t), report.buffer(buffer)
+        if program.access_kind[access] == OPERAND:
+            words = f"{instruction} reads {name} from fast memory, and can only read it from HBM."
+            report.add(Kind.HBM_OPERAND, words, t, buffer)
+        else:
+            words = f"{instruction} writes {name} to fast memory, and can only write it to HBM."
+            report.add(Kind.HBM_RESULT, words, t, buffer)
 
 
 def check_overlaps(residencies: NDArray[np.int64], report: Report) -> None:

@@ -3,7 +3,7 @@
 Each rule of docs/formats.md is checked in one file, and `violation.py` lists the kinds of violations:
 
 - `well_formed.py`: shapes and types of the arrays; buffers, byte ranges and times that exist.
-- `places.py`: alignment, capacity, overlaps in fast memory, reserved bytes, buffers and results that stay in HBM.
+- `places.py`: alignment, capacity, overlaps in fast memory, reserved bytes, buffers and accesses that stay in HBM.
 - `windows.py`: copies in flight at once, borders of loops and branches, cross-program prefetches.
 - `dataflow.py`: every access, copy and program output finds the current value of its buffer, which
   `buffer_walk.py` follows through HBM and fast memory.
@@ -18,7 +18,7 @@ from ..program.program import Program
 from ..program.target import Target
 from .dataflow import check_dataflow
 from .holds import check_memories
-from .places import check_entries, check_overlaps, check_places, check_results, check_scoped
+from .places import check_entries, check_hbm_accesses, check_overlaps, check_places, check_scoped
 from .violation import Kind, Report, VerificationError, Violation
 from .well_formed import check_shapes, sound_copies, sound_residencies
 from .windows import check_copy_limits, check_cross_program, check_loop_borders
@@ -51,7 +51,7 @@ def verify(program: Program, target: Target, mapping: Mapping, check: Callable[[
         copies = sound_copies(program, mapping.copies, report)
         check()
         check_places(program, target, residencies, report)
-        check_results(program, mapping.access_fast, report)
+        check_hbm_accesses(program, mapping.access_fast, report)
         check_overlaps(residencies, report)
         check()
         check_entries(program, residencies, copies, report)

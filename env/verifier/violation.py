@@ -23,6 +23,7 @@ class Kind(StrEnum):
     ALIGNMENT = "alignment"  # an offset that is not a multiple of the target's alignment
     CAPACITY = "capacity"  # bytes beyond the end of fast memory
     FAST_FORBIDDEN = "fast-forbidden"  # a residency of a buffer that must not live in fast memory
+    HBM_OPERAND = "hbm-operand"  # an operand in fast memory that its instruction always reads from HBM
     HBM_RESULT = "hbm-result"  # a result in fast memory that its instruction always writes to HBM
     OVERLAP = "overlap"  # two residencies hold the same bytes of fast memory at the same time
     SCOPED = "scoped"  # a residency in bytes that an instruction reserves for itself

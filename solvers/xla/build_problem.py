@@ -388,7 +388,9 @@ class _Rows:
                     ends, moved, entered = touch.start, 0, self._entered(touch.loop)
                     self._left[use.number] = self._loop_end(touch.loop)
                     first_use = int(self._at[program.access_instruction[min(use.accesses)]])
-                fixed = touch.latest, moved, next_value, ANYWHERE, M_FREE, touch.start, held_since, gain
+                allowed = whole_loop or program.access_allowed[use.accesses].all()
+                needs = ANYWHERE if allowed else IN_HBM
+                fixed = touch.latest, moved, next_value, needs, M_FREE, touch.start, held_since, gain
                 self._uses.append((ends, *fixed, entered, first_use))
             end = value.returned
             if end is not None and value.becomes is not None:

@@ -144,8 +144,13 @@ class Decoder:
         return assigned
 
     def crossable(self) -> NDArray[np.int64]:
-        """Returns the inputs that can be prefetched across programs."""
-        return cross_program.possible(self.program, self.problem)
+        """Returns the inputs that an option can have prefetched across programs.
+
+        Those that a loop reads are none: told to prefetch one, the compiler dies.
+        """
+        possible = cross_program.possible(self.program, self.problem)
+        inside = self.program.access_buffer[self.program.loop[self.program.access_instruction] >= 0]
+        return possible[~np.isin(possible, inside)]
 
     def order(self) -> NDArray[np.int64]:
         """Returns the buffers to place, in XLA's own order."""

@@ -166,7 +166,7 @@ def programs(draw: st.DrawFn, max_instructions: int = 10, loops: bool = True) ->
     They have chains, fan-out, operands read twice, in-place updates, overwritten buffers, several results, program
     inputs (also ones updated in place), outputs, buffers that must not or cannot live in fast memory, scoped
     reservations, up to two loops, nested or not, when `loops`, collectives that run beside other instructions, and
-    results that always go to HBM. A value that is born in a loop stays in it.
+    results and operands that are always in HBM. A value that is born in a loop stays in it.
     """
     sizes = st.sampled_from([4, 8, 16, 20, 32, 64, 200])
     allowed = st.sampled_from([True, True, True, True, False])
@@ -231,12 +231,13 @@ def programs(draw: st.DrawFn, max_instructions: int = 10, loops: bool = True) ->
     )
     holds = [(f"fusion.{start}", name, f"fusion.{done}") for name in (read, wrote)] if runs else []
     program = make_program(instructions, buffers, target, nest, reserved, holds)
-    results = np.flatnonzero(program.access_kind == RESULT).tolist()
-    if not results or not draw(st.sampled_from([True, False, False])):
+    operands_too = draw(st.booleans())
+    some = np.flatnonzero((program.access_kind == RESULT) | operands_too).tolist()
+    if not some or not draw(st.sampled_from([True, False, False])):
         return program
-    to_hbm = np.zeros(program.num_accesses, bool)
-    to_hbm[draw(st.lists(st.sampled_from(results), min_size=1, unique=True))] = True
-    return dataclasses.replace(program, hbm_results=to_hbm)
+    in_hbm = np.zeros(program.num_accesses, bool)
+    in_hbm[draw(st.lists(st.sampled_from(some), min_size=1, unique=True))] = True
+    return dataclasses.replace(program, hbm_accesses=in_hbm)
 
 
 def make_cycles(

@@ -57,15 +57,15 @@ def test_a_transposing_copy_does_not_keep_its_layout(folder: Path):
 
 
 def test_the_log_names_the_results_that_always_go_to_hbm(folder: Path):
-    known = assembled(folder).hbm_results
+    known = assembled(folder).hbm_accesses
     assert known is not None
     assert not known.any()
     with (folder / "log.txt").open("a", encoding="utf-8") as log:
         log.write("I0101 00:00:00.000000 1 algorithm.cc:8386] Adding required assignment: <7 slice.4> at 5 at def\n")
         log.write("I0101 00:00:00.000000 1 algorithm.cc:8386] Adding required assignment: <8 tuple{}> at 9 at def\n")
     program = assembled(folder)
-    assert program.hbm_results is not None
-    (access,) = np.flatnonzero(program.hbm_results).tolist()
+    assert program.hbm_accesses is not None
+    (access,) = np.flatnonzero(program.hbm_accesses).tolist()
     assert program.access_kind[access] == RESULT
     assert program.instruction_names[program.access_instruction[access]] == "slice.4"
     assert program.sha256 != assembled(SMALL).sha256

@@ -204,8 +204,8 @@ def test_the_real_compiler_writes_most_results_for_v5p_to_hbm(tmp_path: Path):
     program = capture(
         "models.tiny:tiny", "v5p", output, python=python, working_folder=MODELS_PARENT, quick=True, with_module=False
     )
-    assert program.hbm_results is not None
+    assert program.hbm_accesses is not None
     results = (program.access_kind == RESULT) & program.fast_allowed[program.access_buffer]
-    assert 0 < np.count_nonzero(program.hbm_results) <= np.count_nonzero(results)
+    assert 0 < np.count_nonzero(program.hbm_accesses) <= np.count_nonzero(results)
     assert program.production is not None
     assert verify(program, program.target, program.production) == []

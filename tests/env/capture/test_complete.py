@@ -21,7 +21,7 @@ def test_an_older_file_is_completed(tmp_path: Path):
     program = capture("models:my_step", "v5e", output, python=python, progress=lambda line: None)
     whole = output.read_bytes()
     assert program.keeps_layout is not None
-    write_program(replace(program, keeps_layout=None, hbm_results=None), output)
+    write_program(replace(program, keeps_layout=None, hbm_accesses=None), output)
     assert read_module(output) is None
     assert read_program(output).keeps_layout is None
     (tmp_path / "requests.txt").unlink()
@@ -39,7 +39,7 @@ def test_an_older_file_is_completed(tmp_path: Path):
     assert complete(output, "models:my_step", "v5e:1x1", python) == ["which copies keep their layout"]
     assert output.read_bytes() == whole
     assert [request["through"] for request in requests(tmp_path)] == [ASSIGNMENT]
-    write_program(replace(program, hbm_results=None), output)
+    write_program(replace(program, hbm_accesses=None), output)
     assert complete(output, "models:my_step", "v5e:1x1", python, with_module=False) == [
         "which results always go to HBM"
     ]
@@ -67,13 +67,13 @@ def test_results_that_always_go_to_hbm_make_it_another_problem(tmp_path: Path):
     log = f'Path(made, "log.txt").open("a").write("I0101 00:00:00.000000 1 {line}\\n")'
     program = capture("models:my_step", "v5e", output, python=recorded(tmp_path), progress=lambda line: None)
     assert program.production is not None
-    write_program(replace(program, hbm_results=None), output)
+    write_program(replace(program, hbm_accesses=None), output)
     assert complete(output, "models:my_step", "v5e:1x1", recorded(tmp_path, log), with_module=False) == [
         "which results always go to HBM"
     ]
     again = read_program(output)
-    assert again.hbm_results is not None
-    assert again.hbm_results.sum() == 1
+    assert again.hbm_accesses is not None
+    assert again.hbm_accesses.sum() == 1
     assert again.sha256 != program.sha256
     assert again.production is not None
     assert np.array_equal(again.production.copies, program.production.copies)

@@ -253,7 +253,7 @@ def updated_in_hbm() -> Program:
     names = [(program.instruction_names[t], program.buffer_names[b]) for t, b in _touches(program)]
     results = program.access_kind == RESULT
     to_hbm = np.array([name in [("a", "x"), ("c", "y")] for name in names]) & results
-    return dataclasses.replace(program, hbm_results=to_hbm)
+    return dataclasses.replace(program, hbm_accesses=to_hbm)
 
 
 def _touches(program: Program) -> list[tuple[int, int]]:
@@ -276,7 +276,7 @@ def test_results_that_always_go_to_hbm_are_written_there_and_prefetched_later() 
     assert fast.isdisjoint({("a", "x"), ("c", "y")})
     assert mapping.copies[:, 1].tolist().count(WRITE_BACK) == 1
     assert floor_latency(program, program.target) < floor_latency(
-        dataclasses.replace(program, hbm_results=program.access_kind == RESULT), program.target
+        dataclasses.replace(program, hbm_accesses=program.access_kind == RESULT), program.target
     )
 
 

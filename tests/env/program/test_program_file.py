@@ -83,6 +83,7 @@ def test_committed_programs_are_written_as_they_were_read(name: str, tmp_path: P
         (setting("hbm_results", value={}), "`hbm_results.access` is missing"),
         (setting("hbm_results", value={"access": [99]}), "`hbm_results.access[0]` is 99, which is no result"),
         (setting("hbm_results", value={"access": [1, 0]}), "`hbm_results.access[1]` is 0, which is no result"),
+        (setting("hbm_operands", value={"access": [99]}), "`hbm_operands.access[0]` is 99, which is no operand"),
         (setting("hbm_results", value={"access": [1]}), "`sha256` does not match the contents"),
         (setting("buffers", "size", 1, value=72), "`sha256` does not match the contents"),
     ],
@@ -112,17 +113,18 @@ def test_kept_layouts_are_read_back_and_may_be_unknown(tmp_path: Path) -> None:
     assert read_program(path).keeps_layout is None
 
 
-def test_results_that_always_go_to_hbm_are_read_back_and_may_be_unknown(tmp_path: Path) -> None:
+def test_accesses_that_are_always_in_hbm_are_read_back_and_may_be_unknown(tmp_path: Path) -> None:
     path, program = tmp_path / "program.json.gz", small_program()
-    some = program.access_kind == RESULT
-    for known in (None, np.zeros(program.num_accesses, bool), some):
-        written = replace(program, hbm_results=known)
+    results, none = program.access_kind == RESULT, np.zeros(program.num_accesses, bool)
+    for known in (None, none, results, ~results, ~none):
+        written = replace(program, hbm_accesses=known)
         write_program(written, path)
         again = read_program(path)
-        assert (again.hbm_results is None) == (known is None)
-        assert np.array_equal(again.hbm_results, known)  # type: ignore[arg-type]
+        assert (again.hbm_accesses is None) == (known is None)
+        assert np.array_equal(again.hbm_accesses, known)  # type: ignore[arg-type]
         assert again.sha256 == written.sha256
-        assert (written.sha256 == program.sha256) == (known is not some), "no such result is the same problem"
+        same = known is None or not known.any()
+        assert (written.sha256 == program.sha256) == same, "no such access is the same problem"
 
 
 def priced() -> Program:

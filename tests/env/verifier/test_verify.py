@@ -45,8 +45,10 @@ TO_HBM = make_program(
         ("d", 1.0, ["y", "z"], ["out"]),
     ],
     {"w": {"size": 16, "input": True}, "x": 16, "y": 16, "z": 16, "out": {"size": 16, "output": True}},
-    hbm_results=np.array([False, False, False, True, False, False, False, False, False]),
+    hbm_accesses=np.array([False, False, False, True, False, False, False, False, False]),
 )
+# `d` always reads `y` from HBM.
+FROM_HBM = replace(TO_HBM, hbm_accesses=np.array([False] * 6 + [True, False, False]))
 # `s` is updated in place by every instruction but `read`.
 STATE = make_program(
     [
@@ -231,6 +233,15 @@ CASES = [
         "forbidden in fast memory", CHAIN, Kind.FAST_FORBIDDEN, "d", "slow",
         {"residencies": [("slow", 3, 3, 0)]},
         {"residencies": [("w", 3, 3, 0)]},
+    ),
+    Case(
+        "operand that is always read from HBM", FROM_HBM, Kind.HBM_OPERAND, "d", "y",
+        {"fast": [("b", "y", RESULT), ("c", "y"), ("d", "y")], "residencies": [("y", 1, 3, 48)]},
+        {
+            "fast": [("b", "y", RESULT), ("c", "y")],
+            "residencies": [("y", 1, 2, 48)],
+            "copies": [{"buffer": "y", "start": 1, "end": 3, "direction": WRITE_BACK}],
+        },
     ),
     Case(
         "result that always goes to HBM", TO_HBM, Kind.HBM_RESULT, "b", "y",

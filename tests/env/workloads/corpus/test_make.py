@@ -78,13 +78,13 @@ def test_files_of_earlier_captures_get_what_they_lack(
     path = folder / "corpus-0000.json.gz"
     before = workloads.load(path)
     assert before.sha256 == manifest.programs[0]["sha256"]
-    write_program(replace(before, hbm_results=None), path)
+    write_program(replace(before, hbm_accesses=None), path)
     line = "I0101 00:00:00.000000 1 algorithm.cc:8386] Adding required assignment: <7 slice.4> at 5 at def"
     python = recorded(tmp_path, f'Path(made, "log.txt").open("a").write("{line}\\n")')
     manifest = run(monkeypatch, tmp_path, python, "--complete")
     after = workloads.load(path)
-    assert after.hbm_results is not None
-    assert after.hbm_results.sum() == 1
+    assert after.hbm_accesses is not None
+    assert after.hbm_accesses.sum() == 1
     assert after.sha256 == manifest.programs[0]["sha256"] != before.sha256
     assert read_module(path) is None
     (tmp_path / "requests.txt").unlink()
