@@ -362,7 +362,14 @@ def _mark_in_hbm(program: Program, access: Rows, writes_back: NDArray[np.int64])
         root = root[root]
     decided_by = np.zeros(len(access), bool)
     decided_by[root[~program.access_allowed | too_late]] = True
-    access["in_hbm"] = decided_by[root]
+    while True:
+        in_hbm = decided_by[root]
+        # A collective that runs meanwhile reads the buffer there too.
+        beside = access["beside"][in_hbm & (access["beside"] >= 0)]
+        if decided_by[root[beside]].all():
+            break
+        decided_by[root[beside]] = True
+    access["in_hbm"] = in_hbm
     _mark_needed(access, stays_end)
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from programs import make_program, programs
 
 from mallocmuzero.env.game.game import MallocGame
+from mallocmuzero.env.game.holding import per_pass_of
 from mallocmuzero.env.game.moves import COPY, DROP, NO_COPY
 from mallocmuzero.env.game.replay_mapping import GAINED, LOST, follow, report
 from mallocmuzero.env.physics.simulator import simulate
@@ -267,7 +268,8 @@ BEHIND = {"conformer-scan-b8-v4": 1.23}
 def test_xlas_own_mapping_replays_as_a_line_of_play(name: str) -> None:
     program = load(name)
     assert program.production is not None
-    game = MallocGame(program, objective="msa", trivial_share=0.0)
+    per_pass = per_pass_of(program, program.production)
+    game = MallocGame(program, objective="msa", trivial_share=0.0, per_pass=per_pass)
     line = follow(game, program.production)
     assert verify(program, game.target, line.mapping) == []
     counted = report(line, game)
