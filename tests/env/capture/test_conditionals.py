@@ -32,6 +32,7 @@ from mallocmuzero.env.program.program_file import read_program, write_program
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.env.viewer.memory_map import draw_memory
 from mallocmuzero.env.viewer.timed_mapping import TimedMapping
+from mallocmuzero.solvers.xla.decoder import Decoder
 
 FOLDER = Path(__file__).parent / "data" / "conditionals"
 COMPILED = ("experts", "loss-scaling", "scanned")
@@ -282,3 +283,16 @@ def test_what_is_refused_says_what_to_do(opcode: str, advice: str, folder: Path)
         UserError, match=rf"'copy.1' is a `{opcode}`, which capture does not understand yet; .*{advice}"
     ):
         assembled(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "least"), [("experts", 0.95), ("loss-scaling", 1.0), ("scanned", 0.97), ("apply-if-finite", 0.88)]
+)
+def test_xlas_algorithm_in_our_code_places_what_branches_return(name: str, least: float) -> None:
+    program = load(name)
+    assert program.production is not None
+    mapping = Decoder(program).decode()
+    assert verify(program, program.target, mapping) == []
+    moved = program.access_bytes * program.weight[program.access_instruction]
+    alike = moved[mapping.access_fast == program.production.access_fast].sum() / moved.sum()
+    assert alike >= least
