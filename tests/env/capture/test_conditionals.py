@@ -291,8 +291,9 @@ def test_what_is_refused_says_what_to_do(opcode: str, advice: str, folder: Path)
 def test_xlas_algorithm_in_our_code_places_what_branches_return(name: str, least: float) -> None:
     program = load(name)
     assert program.production is not None
-    mapping = Decoder(program).decode()
-    assert verify(program, program.target, mapping) == []
+    decoder = Decoder(program)
+    mapping = decoder.decode_roughly()
     moved = program.access_bytes * program.weight[program.access_instruction]
     alike = moved[mapping.access_fast == program.production.access_fast].sum() / moved.sum()
     assert alike >= least
+    assert verify(program, program.target, decoder.repaired(mapping)) == []
