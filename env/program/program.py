@@ -235,6 +235,10 @@ PROBLEM_FIELDS: dict[str, dict[str, str]] = {
 }
 
 
+# The sections of a program file that name accesses which are always in HBM, and their kind.
+HBM_SECTIONS = {"hbm_results": RESULT, "hbm_operands": OPERAND}
+
+
 def problem_dict(program: Program) -> dict[str, Any]:
     """Returns the problem as plain JSON values: the sections of a program file that its hash covers."""
     sections: dict[str, Any] = {"target": vars(program.target)}
@@ -244,7 +248,7 @@ def problem_dict(program: Program) -> dict[str, Any]:
         held = np.flatnonzero(program.held_since >= 0)
         sections["held"] = {"access": held.tolist(), "since": program.held_since[held].tolist()}
     if program.hbm_accesses is not None:
-        for section, kind in (("hbm_results", RESULT), ("hbm_operands", OPERAND)):
+        for section, kind in HBM_SECTIONS.items():
             accesses = np.flatnonzero(program.hbm_accesses & (program.access_kind == kind))
             if len(accesses):
                 sections[section] = {"access": accesses.tolist()}

@@ -12,7 +12,7 @@ from .cycle_table import parse_table, table_fields
 from .document import Document, read_document, write_document
 from .mapping_file import mapping_fields, parse_mapping
 from .packed_module import pack_module, unpack_module
-from .program import OPERAND, PROBLEM_FIELDS, REPLACEABLE_OPCODES, RESULT, Program, problem_dict
+from .program import HBM_SECTIONS, OPERAND, PROBLEM_FIELDS, REPLACEABLE_OPCODES, RESULT, Program, problem_dict
 from .program_checks import check_columns
 from .target import Target
 from .variant import Variant
@@ -29,9 +29,6 @@ HBM_RESULTS_VERSION = 5
 # The same of operands, whether or not it has what earlier versions have.
 HBM_OPERANDS_VERSION = 6
 _VERSIONS = (1, PROGRAM_VERSION, HELD_VERSION, CONDITIONAL_VERSION, HBM_RESULTS_VERSION, HBM_OPERANDS_VERSION)
-
-# Accesses that are always in HBM.
-_HBM_SECTIONS = {"hbm_results": (RESULT, "result"), "hbm_operands": (OPERAND, "operand")}
 
 # Types of the columns, by attribute of `Program`; `int32` where there is none.
 _COLUMN_TYPES: dict[str, type] = {
@@ -98,9 +95,7 @@ def read_program(path: str | os.PathLike[str]) -> Program:
         compiler=document.get("compiler", dict),
         provenance=document.get("provenance", dict),
         held_since=_parse_held(document, len(columns["access_buffer"])) if "held" in fields else None,
-        hbm_accesses=_parse_hbm_accesses(document, columns["access_kind"])
-        if fields.keys() & set(_HBM_SECTIONS)
-        else None,
+        hbm_accesses=_parse_hbm_accesses(document, columns["access_kind"]),
         conditional=_parse_conditional(document, len(columns["loop_trips"])) if "conditionals" in fields else None,
         **columns,
     )
@@ -173,15 +168,16 @@ def _parse_held(document: Document, accesses: int) -> NDArray[np.int32]:
 
 
 def _parse_hbm_accesses(document: Document, kinds: NDArray[np.int8]) -> NDArray[np.bool_] | None:
-    if not document.fields.keys() & _HBM_SECTIONS.keys():
+    if not document.fields.keys() & HBM_SECTIONS.keys():
         return None
     found = np.zeros(len(kinds), bool)
-    for section, (kind, word) in _HBM_SECTIONS.items():
+    for section, kind in HBM_SECTIONS.items():
         if section not in document.fields:
             continue
         column = document.column(document.get(section, dict), section, "access", np.int64)
         for index, access in enumerate(column.tolist()):
             if not 0 <= access < len(kinds) or kinds[access] != kind:
+                word = "result" if kind == RESULT else "operand"
                 raise document.error(f"{section}.access[{index}]", f"is {access}, which is no {word} of the program")
             found[access] = True
     return found
