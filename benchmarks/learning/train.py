@@ -1,6 +1,6 @@
 """Trains policies that differ in the number of programs alone (docs/results/learning.md).
 
-    python -m benchmarks.learning.train --folder DIR [--counts 20 100 300] [--updates 600] [--seeds 1]
+    python -m benchmarks.learning.train --folder DIR [--counts 20 100 300] [--updates 1800] [--seeds 1]
 
 Each policy is one file in DIR, COUNT-SEED.policy. One that is there is not made again, and a run that was stopped goes
 on, so the command may be stopped and repeated. The training itself is `mallocmuzero train` with the shipped policy's
@@ -21,7 +21,7 @@ from ..common.json_lines import ROOT
 CORPUS = "corpus"
 RECIPE = ROOT / "launch" / "policies" / "train.toml"
 COUNTS = (20, 100, 300)
-UPDATES = 600
+UPDATES = 1800
 # As in the recipe: all, half and a quarter of the fast memory.
 _SHARES = ("", "@0.5", "@0.25")
 
