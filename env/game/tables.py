@@ -131,8 +131,9 @@ def _build(
     instruction["weight"][:steps] = program.weight
     instruction["weight"][steps] = 1.0
     instruction["entered"] = instruction["weight"]
+    outside = _weights_outside(program)
     for loop in range(len(program.loop_first) - 1, -1, -1):  # enclosing loops come first, and win
-        instruction["entered"][program.loop_first[loop]] = _loop_weight(program, int(program.loop_parent[loop]))
+        instruction["entered"][program.loop_first[loop]] = outside[loop]
     all_hbm = _run_s(program, target, clock, np.zeros(accesses, bool))
     instruction["all_hbm_s"][:steps] = all_hbm
     instruction["clock_s"][1:] = np.cumsum(all_hbm)
@@ -154,7 +155,8 @@ def _build(
     access["bytes"] = program.access_bytes
     access["benefit"], largest = _benefits(program, target, clock)
     holder, carried = held_over(program, per_pass)
-    _add_prefetches(program, holder, access)
+    earliest = _earliest_starts(program)
+    _add_prefetches(program, holder, earliest, outside, access)
     access["carried"] = carried
     access["ends"] = last_steps(program, per_pass)
     instruction["borders"][access["ends"][access["ends"] != NEVER]] = 1
@@ -184,7 +186,7 @@ def _build(
     returning = _returns(program, holder, access, may_return & ~beside)
     buffer["cross"] = buffer["played"] & buffer["is_input"] & (buffer["last_result"] < 0) & ~buffer["trivial"] & 1
     buffer["cross"][[owner for owner, _ in per_pass]] = 0
-    refetch = _earliest_starts(program)[steps]
+    refetch = earliest[steps]
     mean = instruction["clock_s"][steps] / max(steps, 1)
     limits = new_record(
         LIMITS,
@@ -374,15 +376,23 @@ def _mark_in_hbm(program: Program, access: Rows, writes_back: NDArray[np.int64])
 
 
 def _mark_needed(access: Rows, stays_end: NDArray[np.bool_]) -> None:
-    """Fills `needed`, given `in_hbm` and `[A]` whether a stay ends between an access and the next."""
-    owners, reads = access["buffer"].tolist(), (access["kind"] == OPERAND).tolist()
-    ends, in_hbm = stays_end.tolist(), access["in_hbm"].tolist()
-    needed, found = [False] * (max(owners, default=-1) + 1), [False] * len(owners)
-    for index in range(len(owners) - 1, -1, -1):
-        owner = owners[index]
-        found[index] = needed[owner] or ends[index]
-        needed[owner] = reads[index] and (found[index] or in_hbm[index] == 1)
-    access["needed"] = found
+    """Fills `needed`, given `in_hbm` and `[A]` whether a stay ends between an access and the next.
+
+    HBM has to hold the value if a stay ends, or if one of the reads before the next write is in HBM or ends a stay.
+    """
+    by_buffer = np.argsort(access["buffer"], kind="stable")
+    owner = access["buffer"][by_buffer]
+    writes = access["kind"][by_buffer] != OPERAND
+    in_hbm = (access["in_hbm"][by_buffer] == 1) | stays_end[by_buffer]
+    in_hbm_next, written_next = _next_place(in_hbm), _next_place(writes)
+    last = np.searchsorted(owner, owner, "right") - 1
+    access["needed"][by_buffer] = stays_end[by_buffer] | ((in_hbm_next < written_next) & (in_hbm_next <= last))
+
+
+def _next_place(marked: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Returns `[n]` the first place after each one that is `marked[n]`; `n` if there is none."""
+    places = np.where(marked, np.arange(len(marked)), len(marked))
+    return np.append(np.minimum.accumulate(places[::-1])[::-1], [len(marked)])[1:]
 
 
 def _mark_read_later(program: Program, access: Rows, buffer: Rows, instruction: Rows) -> None:
@@ -399,23 +409,37 @@ def _mark_read_later(program: Program, access: Rows, buffer: Rows, instruction: 
             instruction["writes_out"][until] = 1
 
 
-def _add_prefetches(program: Program, holder: NDArray[np.int64], access: Rows) -> None:
-    """Fills the columns of the prefetch for each access, and of the instruction until which its buffer is held."""
+def _add_prefetches(
+    program: Program,
+    holder: NDArray[np.int64],
+    earliest: NDArray[np.int64],
+    outside: NDArray[np.float64],
+    access: Rows,
+) -> None:
+    """Fills the columns of the prefetch for each access, and of the instruction until which its buffer is held.
+
+    Args:
+      program: the program.
+      holder: `[A]` the loop that holds the buffer of an access, or -1.
+      earliest: `[T + 1]`, `_earliest_starts`.
+      outside: `[L]`, `_weights_outside`.
+      access: the accesses.
+    """
     step = program.access_instruction
-    earliest = _earliest_starts(program)
     access["due"] = step
     access["until"] = step
     access["earliest"] = earliest[step]
     access["once"] = 1.0
-    before = [_earliest_before(program, earliest, loop) for loop in range(len(program.loop_trips))]
-    for index in np.flatnonzero(holder >= 0):
-        loop = holder[index]
-        first, parent = program.loop_first[loop], program.loop_parent[loop]
-        access["due"][index] = first
-        access["until"][index] = program.loop_last[loop]
-        access["earliest"][index] = before[loop]
-        outside = _loop_weight(program, parent)
-        access["once"][index] = outside / program.weight[step[index]] if program.weight[step[index]] > 0 else 1.0
+    held = np.flatnonzero(holder >= 0)
+    if not len(held):
+        return
+    loop = holder[held]
+    before = [_earliest_before(program, earliest, number) for number in range(len(program.loop_trips))]
+    access["due"][held] = program.loop_first[loop]
+    access["until"][held] = program.loop_last[loop]
+    access["earliest"][held] = np.array(before, np.int64)[loop]
+    weight = program.weight[step[held]]
+    access["once"][held] = np.divide(outside[loop], weight, out=np.ones(len(held)), where=weight > 0)
 
 
 def _hold(program: Program, access: Rows) -> NDArray[np.bool_]:
@@ -477,13 +501,13 @@ def _inside(program: Program, loop: int, t: int) -> tuple[int, int]:
     return int(program.loop_first[inner]), int(program.loop_last[inner])
 
 
-def _loop_weight(program: Program, loop: int) -> float:
-    """Returns the executions of the body of a loop; 1 outside all loops."""
-    weight = 1.0
-    while loop >= 0:
-        weight *= float(program.loop_trips[loop])
-        loop = int(program.loop_parent[loop])
-    return weight
+def _weights_outside(program: Program) -> NDArray[np.float64]:
+    """Returns `[L]` how often each loop is entered."""
+    outside = np.ones(len(program.loop_trips))
+    for loop, parent in enumerate(program.loop_parent.tolist()):  # enclosing loops come first
+        if parent >= 0:
+            outside[loop] = outside[parent] * float(program.loop_trips[parent])
+    return outside
 
 
 def _earliest_before(program: Program, earliest: NDArray[np.int64], loop: int) -> int:
