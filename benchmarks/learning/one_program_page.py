@@ -31,19 +31,23 @@ def table(records: Sequence[Record]) -> list[str]:
         " | policy alone, learning | frozen | moves, learning | frozen |",
         "|---|---|--:" + "|--:" * 9 + "|",
     ]
-    behind = []
+    behind: dict[float, list[float]] = {}
     for objective, program, seconds, seed in runs:
         learning, frozen = (arms[objective, program, seconds, seed, arm] for arm in ARMS)
         tuned = tuned_ratio(Problem(program, 1.0, 1, objective))
-        behind.append(100.0 * np.log(frozen["best"] / learning["best"]))
+        mine = behind.setdefault(seconds, [])
+        mine.append(100.0 * np.log(frozen["best"] / learning["best"]))
         figures = (tuned, learning["first"], learning["best"], frozen["best"])
         lines.append(
             f"| {program} | `{objective}` | {seconds:g} | "
             + " | ".join(f"{100.0 * figure:.2f} %" for figure in figures)
-            + f" | {behind[-1]:+.2f} | {100.0 * learning['policy']:.2f} % | {100.0 * frozen['policy']:.2f} %"
+            + f" | {mine[-1]:+.2f} | {100.0 * learning['policy']:.2f} % | {100.0 * frozen['policy']:.2f} %"
             f" | {learning['moves']:,} | {frozen['moves']:,} |"
         )
-    return [*lines, f"| mean of {len(behind)} | | | | | | | {np.mean(behind):+.2f} | | | | |"]
+    for seconds, found in behind.items():
+        if len(found) > 1:
+            lines.append(f"| mean of {len(found)} | | {seconds:g} | | | | | {np.mean(found):+.2f} | | | | |")
+    return lines
 
 
 def render(page: str, records: Sequence[Record]) -> str:
