@@ -225,8 +225,13 @@ def _build(
 def _next_placeable(access: Rows, buffer: Rows) -> NDArray[np.int64]:
     owner = access["buffer"]
     placeable = (buffer["played"][owner] == 1) & (buffer["trivial"][owner] == 0)
-    places = np.append(np.flatnonzero(placeable), [len(access)])
-    return places[np.searchsorted(places, np.arange(len(access) + 1))].astype(np.int64)
+    return _first_from(placeable)
+
+
+def _first_from(marked: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Returns `[n + 1]` the first place from each one on that is `marked[n]`; `n` if there is none."""
+    places = np.append(np.flatnonzero(marked), [len(marked)])
+    return places[np.searchsorted(places, np.arange(len(marked) + 1))].astype(np.int64)
 
 
 def _run_s(program: Program, target: Target, clock: Clock, access_fast: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -384,15 +389,9 @@ def _mark_needed(access: Rows, stays_end: NDArray[np.bool_]) -> None:
     owner = access["buffer"][by_buffer]
     writes = access["kind"][by_buffer] != OPERAND
     in_hbm = (access["in_hbm"][by_buffer] == 1) | stays_end[by_buffer]
-    in_hbm_next, written_next = _next_place(in_hbm), _next_place(writes)
+    in_hbm_next, written_next = _first_from(in_hbm)[1:], _first_from(writes)[1:]
     last = np.searchsorted(owner, owner, "right") - 1
     access["needed"][by_buffer] = stays_end[by_buffer] | ((in_hbm_next < written_next) & (in_hbm_next <= last))
-
-
-def _next_place(marked: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Returns `[n]` the first place after each one that is `marked[n]`; `n` if there is none."""
-    places = np.where(marked, np.arange(len(marked)), len(marked))
-    return np.append(np.minimum.accumulate(places[::-1])[::-1], [len(marked)])[1:]
 
 
 def _mark_read_later(program: Program, access: Rows, buffer: Rows, instruction: Rows) -> None:
