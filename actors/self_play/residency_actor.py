@@ -156,18 +156,19 @@ class ResidencyActor:
 
     def _begin_rounds(self, score: Score) -> None:
         """Begins a round wherever the last one is over."""
+        asking = [slot for slot in self._slots if slot.look()]
+        if asking:
+            self._play_turns(asking)
+            if sum(len(slot.context.changes.stay) for slot in asking) > _MANY_CHANGES:
+                self._threads.each(lambda slot: slot.propose(score), asking)
+            else:
+                for slot in asking:
+                    slot.propose(score)
         beginning = [slot for slot in self._slots if slot.begin()]
-        if not beginning:
-            return
-        self._play_turns(beginning)
-        if sum(len(slot.context.changes.stay) for slot in beginning) > _MANY_CHANGES:
-            self._threads.each(lambda slot: slot.propose(score), beginning)
-        else:
+        if beginning:
+            self._play_turns(beginning)
             for slot in beginning:
-                slot.propose(score)
-        self._play_turns(beginning)
-        for slot in beginning:
-            slot.begun()
+                slot.begun()
 
     def _play_turns(self, slots: Sequence[ResidencySlot]) -> None:
         self._threads.share(play_turns, np.array([slot.address for slot in slots], np.int64))

@@ -9,7 +9,7 @@ EXACT, MODEL = "exact", "model"
 
 @dataclass(frozen=True)
 class ResidencyConfig:
-    """Settings of games of rounds (`env/residency/game.py`).
+    """Settings of games of rounds (`env/residency/game.py`); the defaults suit training on one program.
 
     Attributes:
       candidates: `K`, the changes that a round offers.
@@ -17,7 +17,9 @@ class ResidencyConfig:
       rounds: most rounds of a game.
       games: games on a program before a slot goes on to the next one.
       idle_rounds: rounds without a gain after which a game ends.
-      uniform: share of a round's candidates that are drawn with equal chances; the network proposes the others.
+      rounds_per_score: rounds whose candidates are drawn at once. Describing and scoring all changes of a program takes
+        as long as some twenty games.
+      uniform: share of the candidates that are drawn with equal chances; the network proposes the others.
       temperature: of the proposals, in logits.
       from_best: chance that a game begins with the best plan known of its program, not with a rule's.
       kick: chance that random changes are made before a game begins, and
@@ -27,19 +29,20 @@ class ResidencyConfig:
     """
 
     candidates: int = 16
-    moves: int = 4
-    rounds: int = 40
+    moves: int = 2
+    rounds: int = 200
     games: int = 3
-    idle_rounds: int = 4
+    idle_rounds: int = 20
+    rounds_per_score: int = 8
     uniform: float = 0.25
-    temperature: float = 1.0
-    from_best: float = 0.5
+    temperature: float = 0.4
+    from_best: float = 0.9
     kick: float = 0.3
     kicks: int = 20
     root: str = EXACT
 
     def __post_init__(self) -> None:
-        for name in ("candidates", "moves", "rounds", "games", "idle_rounds", "kicks"):
+        for name in ("candidates", "moves", "rounds", "games", "idle_rounds", "rounds_per_score", "kicks"):
             if getattr(self, name) < 1:
                 raise UserError(f"actor.residency: {name} must be at least 1, not {getattr(self, name)}")
         for name in ("uniform", "from_best", "kick"):

@@ -9,12 +9,17 @@ from numpy.typing import NDArray
 from ...env.errors import UserError
 from ...env.game.plan import digits_of, new_plan_game, plan_of_digits
 from ...env.residency.game import Round, Sizes
+from ...env.residency.observation import CHANGED_SHARE
 from ...env.residency.position import Position
 from ...env.residency.seat import EVERYTHING, Seat
 from ...replay.segment import Step
 from ...solvers.learned.score import Score
 from .residency_config import ResidencyConfig
 from .residency_programs import ResidencyPool
+
+# A change that has been offered counts for less: that adds so many tries, up to the largest digit, and each takes so
+# much of its logit. A move that gains halves them.
+_TRY, _MOST_TRIES, _TRIED = 2, 9, 2.0
 
 
 @dataclass
@@ -40,9 +45,9 @@ class Played:
 class ResidencySlot:
     """Plays games of rounds, of all programs in turn.
 
-    What takes long is left to threads, which play for many slots at once. A move of the batch goes: `begin`, a turn of
-    the slots that say so, `propose` for these, a turn; `observe`, the search, `choose`, a turn, `take`. A turn is
-    `env.residency.seat.play_turns` at `address`.
+    What takes long is left to threads, which play for many slots at once. A move of the batch goes: `look`, a turn of
+    the slots that say so, `propose` for these; `begin`, a turn of the slots that say so, `begun` for these;
+    `observe`, the search, `choose`, a turn, `take`. A turn is `env.residency.seat.play_turns` at `address`.
 
     Attributes:
       context: the program at hand.
@@ -80,33 +85,45 @@ class ResidencySlot:
         # A game of its own: slots play at the same time.
         game = new_plan_game(context.task.tables, context.task.game.judge)
         self._position = Position(game, context.starts[0][1], context.changes)
+        self._tries = np.zeros(len(context.changes.stay), np.int8)
+        self._queue = np.zeros(0, np.int64)
         self._seat = Seat(self._position, self._config.candidates)
 
-    def begin(self) -> bool:
-        """Returns whether a round has to begin; its turn then describes all stays of the position."""
-        if self.round is not None:
+    def look(self) -> bool:
+        """Returns whether changes have to be proposed; the slot's turn then describes all stays of the position."""
+        if self.round is not None or len(self._queue):
             return False
-        if self._described:
-            self._seat.ask()
-        else:
-            self._seat.ask(look=EVERYTHING)
+        self._seat.ask(look=EVERYTHING)
         return True
 
     def propose(self, score: Score) -> None:
-        """Begins a round: changes that `score` proposes, and some random ones; its turn judges them."""
-        changes, config = self._position.changes, self._config
-        number = len(changes.stay)
-        noise = self._generator.gumbel(size=number)
-        random = round(config.uniform * config.candidates)
-        drawn = self._generator.permutation(number)[:random]
-        scores = score(self._seat.observer.stays, changes.stay, changes.placement)
-        keys = scores / config.temperature + noise
-        keys[drawn] = -np.inf
-        wanted = min(config.candidates, number) - len(drawn)
-        proposed = np.argpartition(-keys, wanted - 1)[:wanted] if wanted > 0 else drawn[:0]
-        candidates = np.concatenate([drawn, proposed]).astype(np.int64)
+        """Draws the candidates of the next rounds: changes that `score` proposes, and some at random."""
+        changes, config, rows = self._position.changes, self._config, self._seat.observer.stays
+        changing = rows[changes.stay, CHANGED_SHARE + changes.placement] > 0.0
+        some = min(config.candidates * config.rounds_per_score, int(changing.sum()))
+        random = min(round(config.uniform * some), some)
+        drawn = self._drawn(np.where(changing, 0.0, -np.inf), random)
+        changing[drawn] = False
+        scores = score(rows, changes.stay, changes.placement) / config.temperature
+        proposed = self._drawn(np.where(changing, scores, -np.inf), some - random)
+        self._queue = self._generator.permutation(np.concatenate([drawn, proposed]))
+
+    def begin(self) -> bool:
+        """Begins a round unless one is on, and returns whether it did; the slot's turn then judges the candidates."""
+        if self.round is not None:
+            return False
+        candidates, self._queue = np.split(self._queue, [self._config.candidates])
+        self._tries[candidates] = np.minimum(self._tries[candidates] + _TRY, _MOST_TRIES)
         self._round_plan = self._position.plan.copy()
-        self.round = Round(self._seat, candidates, config.moves, seen=True, begin=False)
+        self.round = Round(self._seat, candidates, self._config.moves, begin=False)
+        return True
+
+    def _drawn(self, logits: NDArray[np.floating], count: int) -> NDArray[np.int64]:
+        """Returns `count` changes, drawn without replacement by `logits[C]`; those that have been tried count less."""
+        if not count:
+            return np.zeros(0, np.int64)
+        keys = logits - _TRIED * self._tries + self._generator.gumbel(size=len(logits))
+        return np.argpartition(-keys, count - 1)[:count].astype(np.int64)
 
     def begun(self) -> None:
         """Takes what the turn of a new round has found."""
@@ -133,13 +150,14 @@ class ResidencySlot:
         """Takes what the turn of a move has found."""
         current = self.round
         assert current is not None
-        self._moves[-1].reward = current.take()
+        reward = self._moves[-1].reward = current.take()
+        if reward > 0.0:
+            self._tries >>= 1
         self.context.offer(self._position.seconds, self._position.plan)
         if not current.done:
             return Played()
         steps = self._steps()
         gained = current.gain > 0.0
-        self._described = current.described
         self.round, self._moves = None, []
         self._rounds += 1
         self._idle = 0 if gained else self._idle + 1
@@ -179,11 +197,12 @@ class ResidencySlot:
         else:
             plan = starts[min(int(draw.geometric(0.4)) - 1, len(starts) - 1)][1]
         self._position.start(plan)
+        self._tries[:] = 0
+        self._queue = self._queue[:0]
         if draw.random() < config.kick:
             for number in draw.integers(0, len(self._position.changes.stay), int(draw.integers(1, config.kicks + 1))):
                 self._position.make(int(number))
         self._rounds = self._idle = 0
-        self._described = False
 
     def state(self) -> dict[str, Any]:
         """Returns the state as plain JSON values; `restore` goes on bit for bit."""
@@ -195,6 +214,8 @@ class ResidencySlot:
             "rounds": self._rounds,
             "idle": self._idle,
             "plan": digits_of(self._position.plan if current is None else self._round_plan),
+            "tries": digits_of(self._tries),
+            "queue": self._queue.tolist(),
             "candidates": None if current is None else current.candidates.tolist(),
             "moves": [[move.action, move.policy.tolist()] for move in self._moves],
         }
@@ -209,7 +230,8 @@ class ResidencySlot:
         if len(plan) != len(self._position.plan):
             raise ValueError("the program has another number of accesses")
         self._position.start(plan)
-        self._described = False
+        self._tries[:] = plan_of_digits(state["tries"])
+        self._queue = np.array(state["queue"], np.int64)
         self.round, self._moves = None, []
         if state["candidates"] is None:
             return

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .seat import CANDIDATE_FEATURES, CANDIDATES, EVERYTHING, NOTHING, Seat
+from .seat import CANDIDATE_FEATURES, CANDIDATES, NOTHING, Seat
 
 _REST = 2
 
@@ -45,7 +45,6 @@ class Round:
       outcomes: `[K + 1]` the reward of each move, 0 for stopping; NaN for one that is not legal.
       legal: `[K + 1]` the moves that change something and have not been made; stopping always is.
       done: the round is over.
-      described: it is over, and all stays of the position have been described since its last move.
     """
 
     def __init__(
@@ -69,7 +68,7 @@ class Round:
         self._most_moves = most_moves
         self._begin_s = self._before_s = seat.position.seconds
         self.moves = 0
-        self.done = self.described = False
+        self.done = False
         actions = len(seat.turn.candidates) + 1
         self.outcomes = np.full(actions, np.nan)
         self.legal = np.zeros(actions, bool)
@@ -97,7 +96,7 @@ class Round:
         return self.take()
 
     def choose(self, action: int) -> None:
-        """Says which legal move is made next. When it ends the round, all stays of the position are described."""
+        """Says which legal move is made next."""
         if not self.legal[action]:
             raise ValueError(f"move {action} is not legal here")
         self._before_s = self.seat.position.seconds
@@ -108,8 +107,8 @@ class Round:
         number = int(self.candidates[action])
         self.seat.turn.candidates[action] = -1
         self.moves += 1
-        self.done = self.described = self.moves == self._most_moves
-        self.seat.ask(number, EVERYTHING if self.done else CANDIDATES, judge=not self.done)
+        self.done = self.moves == self._most_moves
+        self.seat.ask(number, NOTHING if self.done else CANDIDATES, judge=not self.done)
 
     def take(self) -> float:
         """Reads what a turn has found; returns the reward of its move."""

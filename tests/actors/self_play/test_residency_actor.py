@@ -10,8 +10,13 @@ from residency_cases import CONFIG, make_residency_actor
 
 from mallocmuzero.actors.self_play.best_mappings import BestMappings
 from mallocmuzero.actors.self_play.residency_config import MODEL, ResidencyConfig
+from mallocmuzero.actors.self_play.residency_programs import ResidencyPool
+from mallocmuzero.actors.self_play.residency_slot import ResidencySlot
 from mallocmuzero.env.errors import UserError
+from mallocmuzero.env.residency.observation import CHANGED_SHARE
+from mallocmuzero.env.residency.seat import play_turns
 from mallocmuzero.env.verifier.verify import verify
+from mallocmuzero.env.workloads import load
 from mallocmuzero.replay.interface import ReplayTimeout
 from mallocmuzero.replay.segment import Step
 
@@ -75,6 +80,71 @@ def test_equal_seeds_play_equal_games_and_a_resumed_actor_goes_on_bit_for_bit() 
     assert all(same(steps(one), steps(two)) for one, two in zip(writers, writers_again, strict=True))
 
 
+def make_slot(rounds_per_score: int = 2) -> ResidencySlot:
+    residency = dataclasses.replace(CONFIG.residency, rounds_per_score=rounds_per_score, uniform=0.5, kick=0.0)
+    config = dataclasses.replace(CONFIG, residency=residency)
+    return ResidencySlot(ResidencyPool([load("alexnet-train-b128")], config), 0, residency, 0)
+
+
+def draw(slot: ResidencySlot) -> list[int]:
+    """Draws candidates, all of the same score, and begins a round with the first ones; returns those."""
+    assert slot.look()
+    play_turns(np.array([slot.address], np.int64), 0, 1)
+    slot.propose(lambda rows, stay, placement: np.zeros(len(stay), np.float32))
+    assert slot.begin()
+    play_turns(np.array([slot.address], np.int64), 0, 1)
+    slot.begun()
+    assert slot.round is not None
+    return slot.round.candidates.tolist()
+
+
+def stop(slot: ResidencySlot) -> None:
+    actions = CONFIG.residency.candidates + 1
+    slot.choose(actions - 1, np.zeros(1, np.float32), np.zeros(actions, np.float32))
+    play_turns(np.array([slot.address], np.int64), 0, 1)
+    slot.take()
+
+
+def test_several_rounds_share_one_scoring_and_offer_each_change_once() -> None:
+    slot = make_slot(rounds_per_score=3)
+    slot._config = dataclasses.replace(slot._config, idle_rounds=1000)
+    offered = draw(slot)
+    for _ in range(2):
+        stop(slot)
+        assert not slot.look()
+        assert slot.begin()
+        play_turns(np.array([slot.address], np.int64), 0, 1)
+        slot.begun()
+        assert slot.round is not None
+        offered += slot.round.candidates.tolist()
+    assert len(set(offered)) == len(offered) == 3 * CONFIG.residency.candidates
+    stop(slot)
+    assert slot.look()
+
+
+def test_changes_that_were_offered_in_vain_come_last() -> None:
+    slot = make_slot(rounds_per_score=1)
+    slot._config = dataclasses.replace(slot._config, idle_rounds=1000, rounds=1000)
+    rounds, count = 40, CONFIG.residency.candidates
+    offered = []
+    for _ in range(rounds):
+        offered += draw(slot)
+        stop(slot)
+    # By chance alone, drawing so often from so many would repeat more than this.
+    number = len(slot.context.changes.stay)
+    by_chance = number * (1.0 - (1.0 - 1.0 / number) ** (rounds * count))
+    assert len(set(offered)) > 0.5 * (by_chance + rounds * count)
+
+
+def test_no_candidate_places_a_stay_as_it_is() -> None:
+    slot = make_slot(rounds_per_score=1000)
+    draw(slot)
+    rows, changes = slot._seat.observer.stays, slot.context.changes
+    left = slot._queue
+    assert 0 < len(left) < len(changes.stay)
+    assert (rows[changes.stay[left], CHANGED_SHARE + changes.placement[left]] > 0.0).all()
+
+
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads_play_what_one_thread_plays(threads: int) -> None:
     config = dataclasses.replace(CONFIG, games=12)
@@ -134,6 +204,7 @@ def test_a_state_of_another_actor_is_refused() -> None:
         ({"uniform": 1.5}, "uniform"),
         ({"root": "guess"}, "root"),
         ({"temperature": 0.0}, "temperature"),
+        ({"rounds_per_score": 0}, "rounds_per_score"),
     ],
 )
 def test_settings_are_checked(values: dict[str, object], message: str) -> None:
