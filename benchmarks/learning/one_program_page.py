@@ -27,9 +27,9 @@ def table(records: Sequence[Record]) -> list[str]:
     if not runs:
         return _EMPTY
     lines = [
-        "| program | objective | seconds | tuned | begins with | best, learning | frozen | frozen behind, %"
+        "| program | objective | seconds | seed | tuned | begins with | best, learning | frozen | frozen behind, %"
         " | policy alone, learning | frozen | moves, learning | frozen |",
-        "|---|---|--:" + "|--:" * 9 + "|",
+        "|---|---|--:|--:" + "|--:" * 9 + "|",
     ]
     behind: dict[float, list[float]] = {}
     for objective, program, seconds, seed in runs:
@@ -39,14 +39,14 @@ def table(records: Sequence[Record]) -> list[str]:
         mine.append(100.0 * np.log(frozen["best"] / learning["best"]))
         figures = (tuned, learning["first"], learning["best"], frozen["best"])
         lines.append(
-            f"| {program} | `{objective}` | {seconds:g} | "
+            f"| {program} | `{objective}` | {seconds:g} | {seed} | "
             + " | ".join(f"{100.0 * figure:.2f} %" for figure in figures)
             + f" | {mine[-1]:+.2f} | {100.0 * learning['policy']:.2f} % | {100.0 * frozen['policy']:.2f} %"
             f" | {learning['moves']:,} | {frozen['moves']:,} |"
         )
     for seconds, found in behind.items():
         if len(found) > 1:
-            lines.append(f"| mean of {len(found)} | | {seconds:g} | | | | | {np.mean(found):+.2f} | | | | |")
+            lines.append(f"| mean of {len(found)} | | {seconds:g} | | | | | | {np.mean(found):+.2f} | | | | |")
     return lines
 
 
