@@ -33,7 +33,8 @@ class SearchConfig:
       gumbel_scale: scale of the exploration noise at the root; 0 makes the search deterministic, for evaluation.
       discount: per move; the same as the learner's.
       q_epsilon: gap between two Q-values, in units of return, that counts as clear (`transform_q`). It is about the
-        error of the values after some minutes of training; with a smaller one the search follows their noise.
+        error of the values after some minutes of training; with a smaller one the search follows their noise. Where
+        the real game tells the rewards at the root, it is about the gain of a good move.
       value_scale, maxvisit_init: a Q-value far more than `q_epsilon` below the best one loses up to
         `value_scale * (maxvisit_init + visits of the most visited move)` in logits.
       max_depth: longest line of play inside the tree; None for no limit.

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from ...env.errors import UserError
 from ...env.game.plan import digits_of, new_plan_game, plan_of_digits
 from ...env.residency.game import Round, Sizes
-from ...env.residency.observation import CHANGED_SHARE
 from ...env.residency.position import Position
 from ...env.residency.seat import EVERYTHING, Seat
 from ...replay.segment import Step
@@ -86,7 +85,6 @@ class ResidencySlot:
         game = new_plan_game(context.task.tables, context.task.game.judge)
         self._position = Position(game, context.starts[0][1], context.changes)
         self._tries = np.zeros(len(context.changes.stay), np.int8)
-        self._queue = np.zeros(0, np.int64)
         self._seat = Seat(self._position, self._config.candidates)
 
     def look(self) -> bool:
@@ -99,9 +97,9 @@ class ResidencySlot:
     def propose(self, score: Score) -> None:
         """Draws the candidates of the next rounds: changes that `score` proposes, and some at random."""
         changes, config, rows = self._position.changes, self._config, self._seat.observer.stays
-        changing = rows[changes.stay, CHANGED_SHARE + changes.placement] > 0.0
+        changing = self._seat.observer.changing
         some = min(config.candidates * config.rounds_per_score, int(changing.sum()))
-        random = min(round(config.uniform * some), some)
+        random = round(config.uniform * some)
         drawn = self._drawn(np.where(changing, 0.0, -np.inf), random)
         changing[drawn] = False
         scores = score(rows, changes.stay, changes.placement) / config.temperature
@@ -198,7 +196,7 @@ class ResidencySlot:
             plan = starts[min(int(draw.geometric(0.4)) - 1, len(starts) - 1)][1]
         self._position.start(plan)
         self._tries[:] = 0
-        self._queue = self._queue[:0]
+        self._queue = np.zeros(0, np.int64)
         if draw.random() < config.kick:
             for number in draw.integers(0, len(self._position.changes.stay), int(draw.integers(1, config.kicks + 1))):
                 self._position.make(int(number))

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from mallocmuzero.env.residency.observation import CHANGED_SHARE, Observer
+from mallocmuzero.env.residency.observation import Observer
 from mallocmuzero.env.residency.position import Position
 from mallocmuzero.solvers.common.task import Task
 from mallocmuzero.solvers.learned.score import Score
@@ -29,9 +29,10 @@ class Outcomes:
         best = min(portfolio_starts(task, 1.0, 1, further=False), key=lambda start: start.seconds)
         task.use(best.plan_tables)
         position = Position(task.plan_game, best.plan)
-        self.rows = Observer(position).observe().copy()
+        observer = Observer(position)
+        self.rows = observer.observe().copy()
         changes = position.changes
-        possible = np.flatnonzero(self.rows[changes.stay, CHANGED_SHARE + changes.placement] > 0.0)
+        possible = np.flatnonzero(observer.changing)
         drawn = np.sort(np.random.default_rng(seed).permutation(possible)[:_PLAYED])
         seconds = position.outcomes(drawn)
         played = np.isfinite(seconds)

@@ -86,6 +86,12 @@ class Observer:
         """`[S, STAY_FEATURES]` as described last."""
         return self._desk.stay
 
+    @property
+    def changing(self) -> NDArray[np.bool_]:
+        """`[C]` whether a change places any access of its stay anew, as described last."""
+        changes = self.view.board.changes
+        return np.asarray(self.stays[changes.stay, CHANGED_SHARE + changes.placement] > 0.0)
+
 
 @kernel(View, bool, bool, vector(np.int64))
 def look(view: View, finished: bool, every: bool, changes: np.ndarray) -> None:

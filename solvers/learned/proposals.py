@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ...env.residency.observation import CHANGED_SHARE, Observer
+from ...env.residency.observation import Observer
 from ...env.residency.position import Position
 from ..common.task import Task
 from .config import ProposalConfig
@@ -68,9 +68,8 @@ class Proposals:
     def _look(self) -> None:
         """Scores all changes of the current game."""
         rows, changes = self._observer.observe(), self.position.changes
-        changing = rows[changes.stay, CHANGED_SHARE + changes.placement] > 0.0
         scores = self._config.sharpness * self._score(rows, changes.stay, changes.placement) + self._cheapness
-        self._logits = np.where(changing, scores, _NEVER).astype(np.float32)
+        self._logits = np.where(self._observer.changing, scores, _NEVER).astype(np.float32)
         self.games_since = 0
         self._task.evaluations += 1  # the observation's
 

@@ -80,8 +80,10 @@ def test_equal_seeds_play_equal_games_and_a_resumed_actor_goes_on_bit_for_bit() 
     assert all(same(steps(one), steps(two)) for one, two in zip(writers, writers_again, strict=True))
 
 
-def make_slot(rounds_per_score: int = 2) -> ResidencySlot:
-    residency = dataclasses.replace(CONFIG.residency, rounds_per_score=rounds_per_score, uniform=0.5, kick=0.0)
+def make_slot(rounds_per_score: int) -> ResidencySlot:
+    residency = dataclasses.replace(
+        CONFIG.residency, rounds_per_score=rounds_per_score, uniform=0.5, kick=0.0, rounds=1000, idle_rounds=1000
+    )
     config = dataclasses.replace(CONFIG, residency=residency)
     return ResidencySlot(ResidencyPool([load("alexnet-train-b128")], config), 0, residency, 0)
 
@@ -91,6 +93,10 @@ def draw(slot: ResidencySlot) -> list[int]:
     assert slot.look()
     play_turns(np.array([slot.address], np.int64), 0, 1)
     slot.propose(lambda rows, stay, placement: np.zeros(len(stay), np.float32))
+    return begin_round(slot)
+
+
+def begin_round(slot: ResidencySlot) -> list[int]:
     assert slot.begin()
     play_turns(np.array([slot.address], np.int64), 0, 1)
     slot.begun()
@@ -107,16 +113,11 @@ def stop(slot: ResidencySlot) -> None:
 
 def test_several_rounds_share_one_scoring_and_offer_each_change_once() -> None:
     slot = make_slot(rounds_per_score=3)
-    slot._config = dataclasses.replace(slot._config, idle_rounds=1000)
     offered = draw(slot)
     for _ in range(2):
         stop(slot)
         assert not slot.look()
-        assert slot.begin()
-        play_turns(np.array([slot.address], np.int64), 0, 1)
-        slot.begun()
-        assert slot.round is not None
-        offered += slot.round.candidates.tolist()
+        offered += begin_round(slot)
     assert len(set(offered)) == len(offered) == 3 * CONFIG.residency.candidates
     stop(slot)
     assert slot.look()
@@ -124,7 +125,6 @@ def test_several_rounds_share_one_scoring_and_offer_each_change_once() -> None:
 
 def test_changes_that_were_offered_in_vain_come_last() -> None:
     slot = make_slot(rounds_per_score=1)
-    slot._config = dataclasses.replace(slot._config, idle_rounds=1000, rounds=1000)
     rounds, count = 40, CONFIG.residency.candidates
     offered = []
     for _ in range(rounds):
