@@ -26,7 +26,7 @@ VERSIONS = {
     "egrl": 11,
     "flags": 6,
     "greedy": 12,
-    "milp": 11,
+    "milp": 12,
     "order-search": 10,
     "random": 6,
     "restarts": 6,

@@ -1,9 +1,8 @@
 """The solver `milp`: the mixed-integer program of `env/bounds`, solved for mappings instead of a bound.
 
-A solution gives the share of each access that is fast, of each stay, and of each copy. Three ways lead from it to a
-mapping: a plan that the game plays, with the game's offsets, in a fraction of a millisecond (`rounding.py`);
-construction, with the solution's copies, packed offsets and several cross-program prefetches
-(`env/bounds/construct.py`); and play beside fixed residents (`env/bounds/repair.py`). The relaxation is solved first,
+A solution gives the share of each access that is fast, of each stay, and of each copy. Two ways lead from it to a
+mapping: a plan that the game plays, with the game's offsets, in a fraction of a millisecond (`rounding.py`); and
+construction, with the solution's copies and packed offsets (`env/bounds/construct.py`). The relaxation is solved first,
 for an early mapping; better integer solutions are played as HiGHS finds them.
 
 The model leaves out offsets, the order of copies and the memory of bytes in flight, and has many optima. Therefore it
@@ -20,16 +19,17 @@ from numpy.typing import NDArray
 from ...env.bounds.construct import constructed
 from ...env.bounds.placement import Rules
 from ...env.bounds.relaxation import SCOPES, build_relaxation
-from ...env.bounds.repair import choice_of, repaired
 from ...env.bounds.solve import solve_integer, solve_relaxation
 from ...env.game.moves import COPY
 from ...env.physics.cost import all_hbm_latency
 from ...env.physics.objective import ROBUST, Judge, make_judge
+from ...env.program.mapping import CROSS_PROGRAM
 from ..common.task import Task
 from .rounding import Shares, cross, rounded, shares_of
 
-# The mappings that the model allows: no copies in place of instructions, which none of the three ways can make.
-_SCOPE = SCOPES["unreplaced"]
+# The mappings that the model allows: those of the game. Neither way makes copies in place of instructions, and more than
+# one cross-program prefetch is free to the cost models alone (docs/decisions/0040-the-input-across-programs.md).
+_SCOPE = SCOPES["game"]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ PASSES = (
 _MANY, _LARGE = 1500, 2500
 _COARSE_ROWS, _COARSE_SHARE = 50, 3e-3
 _THRESHOLDS = (0.5, 0.9, 0.1, 0.7, 0.3)
-_CONSTRUCTED, _REPAIRED = 2, 2
+_CONSTRUCTED = 2
 _PACKER_NODES = 20_000
 # Shares of the time left that the relaxation and, after it, an integer solution may take.
 _RELAXATION_SHARE, _INTEGER_SHARE = 0.6, 0.35
@@ -134,13 +134,8 @@ def _one_pass(task: Task, judge: Judge, rules: Rules, pool: list[Shares], number
         if slowly and task.seconds_left > spent:
             ways = constructed(task.game.judge, placement, values, late, _PACKER_NODES)
             for mapping in itertools.islice(ways, _CONSTRUCTED):
-                task.offer_mapping(mapping)
-            for mapping in itertools.islice(
-                repaired(judge.program, judge.target, choice_of(placement, values)), _REPAIRED
-            ):
-                task.offer_mapping(mapping)
-                if late():
-                    return
+                if np.count_nonzero(mapping.copies[:, 1] == CROSS_PROGRAM) <= 1:
+                    task.offer_mapping(mapping)
 
     task.doing = f"model {number}: relaxation"
     began = task.seconds

@@ -16,6 +16,7 @@ from mallocmuzero.env.game.moves import COPY, DROP
 from mallocmuzero.env.packing.best_fit import best_fit
 from mallocmuzero.env.packing.repack import packing_of
 from mallocmuzero.env.physics.objective import make_judge
+from mallocmuzero.env.program.mapping import CROSS_PROGRAM
 from mallocmuzero.env.program.program import all_hbm
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.env.workloads import load
@@ -48,6 +49,13 @@ def test_reaches_what_is_known_to_be_near_the_best() -> None:
     # The bound is at 89.8 % of production, the best mapping known at 90.5 %.
     assert 0.898 < solution.judged_s / judge.production_s < 0.915
     assert verify(program, program.target, solution.mapping) == []
+
+
+def test_prefetches_one_input_across_programs_at_most() -> None:
+    # More would be free to the cost models: without a limit it takes 34 here.
+    program = load("dlrm-b2048")
+    solution = solve(program, "milp", objective="msa", budget=Budget(None, 20))
+    assert np.count_nonzero(solution.mapping.copies[:, 1] == CROSS_PROGRAM) <= 1
 
 
 def test_thresholds_round_as_they_say() -> None:
