@@ -27,8 +27,8 @@ from ...env.program.mapping import CROSS_PROGRAM
 from ..common.task import Task
 from .rounding import Shares, cross, rounded, shares_of
 
-# The mappings that the model allows: those of the game. Neither way makes copies in place of instructions, and more than
-# one cross-program prefetch is free to the cost models alone (docs/decisions/0040-the-input-across-programs.md).
+# The mappings that the model allows: those of the game. Neither way makes copies in place of instructions, and more
+# than one cross-program prefetch is free to the cost models alone (docs/decisions/0040-the-input-across-programs.md).
 _SCOPE = SCOPES["game"]
 
 
