@@ -39,6 +39,8 @@ _UNTIMED_TURNS = 2
 _NEVER_MINUTES = 1e6
 # Moves per game of the warm-up: enough for branches to have ended, so that everything playing needs is compiled.
 _WARM_UP_MOVES = 60
+# The first point of a curve; each of the others comes after twice the time.
+_FIRST_POINT_S = 15.0
 # Configurations that this process has warmed up, by their representation.
 _COMPILED: set[str] = set()
 
@@ -54,6 +56,7 @@ class Trained:
       best: the best verified mapping of the training; without a finished game, the better of `policy` and `search`.
       policy, search: one game of the final policy alone, and one with search.
       mapping: the mapping of `best`.
+      curve: seconds spent and the best so far, after 15, 30, 60, ... seconds.
     """
 
     spent_s: float
@@ -66,12 +69,15 @@ class Trained:
     policy: float
     search: float
     mapping: MemoryMapping
+    curve: list[tuple[float, float]]
 
     def as_json(self) -> dict[str, Any]:
         """Returns the figures that a record keeps."""
         figures = {name: round(getattr(self, name), 8) for name in ("first", "best", "policy", "search")}
         seconds = {name: round(getattr(self, name), 2) for name in ("spent_s", "wall_s")}
-        return {**figures, **seconds, "updates": self.updates, "moves": self.moves, "games": self.games}
+        curve = [[round(spent_s, 2), round(best, 8)] for spent_s, best in self.curve]
+        counts = {"updates": self.updates, "moves": self.moves, "games": self.games}
+        return {**figures, **seconds, **counts, "curve": curve}
 
 
 def configure(settings: Mapping[str, Any], program: str, seed: int) -> TrainConfig:
@@ -134,6 +140,7 @@ def train_timed(config: TrainConfig, seconds: float) -> Trained:
         policy=_ratio(policy),
         search=_ratio(searched),
         mapping=mapping,
+        curve=[(searched_s + spent_s, best_s / production_s) for spent_s, best_s in session.curve],
     )
 
 
@@ -195,6 +202,7 @@ class TimedSession(Session):
       budget_s: the budget in seconds.
       least_moves: moves that are made in any case.
       spent_s: seconds spent so far.
+      curve: seconds spent and the judged seconds of the best game so far, at times that double.
     """
 
     budget_s = 0.0
@@ -205,6 +213,8 @@ class TimedSession(Session):
         """See `Session.start`."""
         super().start()
         self._marked_s, self._turns = time.process_time(), {"play": 0, "learn": 0}
+        self.curve: list[tuple[float, float]] = []
+        self._next_point_s = _FIRST_POINT_S
 
     @property
     def finished(self) -> bool:
@@ -227,6 +237,10 @@ class TimedSession(Session):
             self.spent_s += now - self._marked_s
         self._marked_s = now
         self._turns[kind] += 1
+        (program,) = self.config.workloads
+        if self.spent_s >= self._next_point_s and program in self.best:
+            self.curve.append((self.spent_s, self.best[program].latency_s))
+            self._next_point_s *= 2.0
 
 
 class _Silent(Progress):

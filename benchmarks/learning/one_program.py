@@ -81,7 +81,7 @@ def perform(job: Job) -> Record:
 def say(job: Job, record: Record) -> str:
     """Returns the outcome of a run in one line."""
     return (
-        f"{job}: began with {100 * record['first']:.2f} %, best {100 * record['best']:.2f} %, policy"
+        f"began with {100 * record['first']:.2f} %, best {100 * record['best']:.2f} %, policy"
         f" {100 * record['policy']:.2f} %, {record['moves']} moves, {record['updates']} updates"
     )
 

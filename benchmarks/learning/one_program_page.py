@@ -4,6 +4,7 @@ python -m benchmarks.learning.one_program_page
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from ..common.json_lines import Record
 from ..common.marked_page import fill_marks
 from ..common.page_command import write_page
 from ..common.versions import is_current
+from ..policy.page import interval
 from ..policy.problems import Problem
 from ..policy.tuned import tuned_ratio
 from .one_program import ARMS, FROZEN, LEARNING, RESULTS, key_of
@@ -18,45 +20,95 @@ from .page import PAGE
 
 MAKER = "benchmarks/learning/one_program_page.py"
 _EMPTY = ["No runs of the present version yet."]
+# Runs of so many seconds also have a line together: learning takes time.
+LONG_S = 400.0
+
+
+class Pair(NamedTuple):
+    """The two runs of a program that differ in learning alone."""
+
+    learning: Record
+    frozen: Record
+
+    @property
+    def seconds(self) -> float:
+        """Processor time of each."""
+        return float(self.learning["seconds"])
+
+    @property
+    def behind(self) -> float:
+        """How far the frozen run ended behind, in per cent."""
+        return float(100.0 * np.log(self.frozen["best"] / self.learning["best"]))
+
+    @property
+    def tuned(self) -> float:
+        """The best of XLA's flags, as a share of production; where they were not compiled, production itself."""
+        return tuned_ratio(Problem(self.learning["program"], 1.0, 1, self.learning["objective"])) or 1.0
+
+
+def pairs(records: Sequence[Record]) -> list[Pair]:
+    """Returns the pairs of which both runs are on record, the shortest first."""
+    arms = {(r["objective"], r["program"], r["seconds"], r["seed"], r["arm"]): r for r in records}
+    keys = [key for *key, arm in arms if arm == LEARNING and (*key, FROZEN) in arms]
+    return sorted((Pair(*(arms[(*key, arm)] for arm in ARMS)) for key in keys), key=lambda pair: pair.seconds)
+
+
+def summary(records: Sequence[Record]) -> list[str]:
+    """Returns the lines of the summary: one for each number of seconds, and one for all long runs."""
+    found = pairs(records)
+    if not found:
+        return _EMPTY
+    times = sorted({pair.seconds for pair in found})
+    groups = [(f"{seconds:g}", [pair for pair in found if pair.seconds == seconds]) for seconds in times]
+    groups.append((f"{LONG_S:g} and more", [pair for pair in found if pair.seconds >= LONG_S]))
+    lines = [
+        "| seconds | machine | pairs | frozen behind, % | 95 % | learning better / worse | better than tuned |",
+        "|--:|---|--:|--:|---|--:|--:|",
+    ]
+    for seconds, group in groups:
+        if not group:
+            continue
+        behind = np.array([pair.behind for pair in group])
+        low, high = interval(behind, [str(number) for number in range(len(group))])
+        machines = ", ".join(sorted({pair.learning["machine"] for pair in group}))
+        won = sum(pair.learning["best"] < pair.tuned for pair in group)
+        lines.append(
+            f"| {seconds} | {machines} | {len(group)} | {behind.mean():+.2f} | {low:+.2f} to {high:+.2f}"
+            f" | {(behind > 0.0).sum()} / {(behind < 0.0).sum()} | {won} of {len(group)} |"
+        )
+    return lines
 
 
 def table(records: Sequence[Record]) -> list[str]:
-    """Returns the lines of the table: a program and an objective per line, where both arms have run."""
-    arms = {(r["objective"], r["program"], r["seconds"], r["seed"], r["arm"]): r for r in records}
-    runs = [key for *key, arm in arms if arm == LEARNING and (*key, FROZEN) in arms]
-    if not runs:
+    """Returns the lines of the table: one for each pair."""
+    found = pairs(records)
+    if not found:
         return _EMPTY
     lines = [
         "| program | objective | seconds | seed | tuned | begins with | best, learning | frozen | frozen behind, %"
         " | policy alone, learning | frozen | moves, learning | frozen |",
         "|---|---|--:|--:" + "|--:" * 9 + "|",
     ]
-    behind: dict[float, list[float]] = {}
-    for objective, program, seconds, seed in runs:
-        learning, frozen = (arms[objective, program, seconds, seed, arm] for arm in ARMS)
-        tuned = tuned_ratio(Problem(program, 1.0, 1, objective))
-        mine = behind.setdefault(seconds, [])
-        mine.append(100.0 * np.log(frozen["best"] / learning["best"]))
-        figures = (tuned, learning["first"], learning["best"], frozen["best"])
+    for pair in found:
+        learning, frozen = pair
+        figures = (pair.tuned, learning["first"], learning["best"], frozen["best"])
         lines.append(
-            f"| {program} | `{objective}` | {seconds:g} | {seed} | "
+            f"| {learning['program']} | `{learning['objective']}` | {pair.seconds:g} | {learning['seed']} | "
             + " | ".join(f"{100.0 * figure:.2f} %" for figure in figures)
-            + f" | {mine[-1]:+.2f} | {100.0 * learning['policy']:.2f} % | {100.0 * frozen['policy']:.2f} %"
+            + f" | {pair.behind:+.2f} | {100.0 * learning['policy']:.2f} % | {100.0 * frozen['policy']:.2f} %"
             f" | {learning['moves']:,} | {frozen['moves']:,} |"
         )
-    for seconds, found in behind.items():
-        if len(found) > 1:
-            lines.append(f"| mean of {len(found)} | | {seconds:g} | | | | | | {np.mean(found):+.2f} | | | | |")
     return lines
 
 
 def render(page: str, records: Sequence[Record]) -> str:
-    """Returns the page with its table replaced.
+    """Returns the page with its tables replaced.
 
     Raises:
-      SystemExit: the page has no place for the table.
+      SystemExit: the page has no place for a table.
     """
-    return fill_marks(page, [("one program", table([r for r in records if is_current(r)]))], MAKER, PAGE)
+    current = [record for record in records if is_current(record)]
+    return fill_marks(page, [("one program summary", summary(current)), ("one program", table(current))], MAKER, PAGE)
 
 
 def main() -> None:
