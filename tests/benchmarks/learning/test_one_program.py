@@ -6,13 +6,13 @@ import numpy as np
 
 from benchmarks.common.timed_training import configure
 from benchmarks.learning.one_program import ARMS, FROZEN, LEARNING, Job, key_of, settings_of
-from benchmarks.learning.one_program_page import PAGE, render, table
+from benchmarks.learning.one_program_page import LONG_S, PAGE, render, summary, table
 from mallocmuzero.actors.self_play.config import RESIDENCY
 
 
-def record(arm: str, best: float) -> dict[str, Any]:
+def record(arm: str, best: float, seconds: float = 60.0) -> dict[str, Any]:
     figures = {"first": 0.95, "best": best, "policy": best, "search": best, "moves": 4000, "updates": 100}
-    return {**Job("dlrm-train-b2048", "msa", arm, 0, 60.0, "a").record(), **figures}
+    return {**Job("dlrm-train-b2048", "msa", arm, 0, seconds, "a").record(), **figures}
 
 
 def test_the_arms_differ_in_learning_alone() -> None:
@@ -32,3 +32,15 @@ def test_a_program_is_shown_once_both_arms_have_run() -> None:
     assert "| 95.00 % | 90.00 % | 91.00 % |" in lines[2]
     assert lines[2] in render(PAGE.read_text(), runs)
     assert len({line.count("|") for line in lines}) == 1
+
+
+def test_the_summary_has_a_line_for_each_time_and_one_for_all_long_runs() -> None:
+    runs = [record(LEARNING, 0.90), record(FROZEN, 0.89)]
+    for seconds in (LONG_S, 2 * LONG_S):
+        runs += [record(LEARNING, 0.90, seconds), record(FROZEN, 0.91, seconds)]
+    lines = summary(runs)
+    behind = 100 * np.log(0.91 / 0.90)
+    assert [line.split("|")[1].strip() for line in lines[2:]] == ["60", "400", "800", "400 and more"]
+    assert lines[2].endswith("| 0 / 1 | 1 of 1 |")
+    assert f"| 2 | {behind:+.2f} | {behind:+.2f} to {behind:+.2f} | 2 / 0 | 2 of 2 |" in lines[-1]
+    assert summary([]) == table([])
