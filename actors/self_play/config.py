@@ -38,8 +38,9 @@ class ActorConfig:
       window_slack, patience: settings of the game (`MallocGame`). None for 1. Under `robust`, None for the slack with
         which production is followed best (`solvers/common/follow.py`), and for a patience that allows long prefetches:
         `msa` waits for them, `cycles` hides them.
-      follow: games prefer the offsets of XLA's production mapping, and the line that follows it is the first line of
-        play if it beats the greedy player's.
+      follow: games prefer the offsets of XLA's production mapping and the times of its copies, and begin with the line
+        or the plan that follows it if that beats the others to begin with. None for games under `robust`
+        and those with `orders`.
       orders: mappings that XLA's algorithm makes beforehand under other buffer orders (`solvers/order/solver.py`).
         Games follow the best of them if its line is better than production's. 0 for production alone.
       place_trivial: the game places the trivial buffers by its own rule; else they stay in HBM while it is played, and
@@ -58,7 +59,7 @@ class ActorConfig:
     msa_share: float = DEFAULT_MSA_SHARE
     window_slack: float | None = None
     patience: float | None = None
-    follow: bool = True
+    follow: bool | None = True
     orders: int = 0
     place_trivial: bool = False
     branch: BranchConfig = field(default_factory=BranchConfig)
@@ -78,7 +79,7 @@ class ActorConfig:
             raise UserError(f"actor: max_window must be at least 1, not {self.max_window}")
         if self.orders < 0:
             raise UserError(f"actor: orders must not be negative, not {self.orders}")
-        if self.orders and not self.follow:
+        if self.orders and self.follow is False:
             raise UserError("actor: orders are searched for a mapping to follow; set follow to true, or orders to 0")
         if not 0.0 <= self.trivial_share < 1.0:
             raise UserError(f"actor: trivial_share must be in [0, 1), not {self.trivial_share}")
@@ -102,8 +103,11 @@ class ActorConfig:
 
     def followed(self, program: Program) -> Mapping | None:
         """Returns the mapping whose offsets games prefer and that the first line may follow, or None."""
-        if not (self.follow and self.orders):
-            return program.production if self.follow else None
+        follow = self.follow
+        if follow is None:
+            follow = self.orders > 0 or resolve(program, self.objective) == ROBUST
+        if not (follow and self.orders):
+            return program.production if follow else None
         return _better_followed(self, program)
 
     def ordered(self, program: Program) -> Mapping | None:

@@ -1,12 +1,13 @@
 """Trains on one program from nothing, with learning and without, and writes docs/results/one-program.jsonl.
 
     python -m benchmarks.learning.one_program [--programs NAME ...] [--objectives msa robust] [--seconds 240]
-        [--seeds 1] [--jobs N] [--budget-minutes T] [--out FILE] [--machine LABEL] [--dry-run]
+        [--seeds 1] [--follow] [--jobs N] [--budget-minutes T] [--out FILE] [--machine LABEL] [--dry-run]
 
 A run trains on one program for some seconds of processor time on one core (`common/timed_training.py`). It begins with
-the portfolio's rules and production, followed, and anneals nothing. `frozen` is the same agent whose replay never has
-enough to learn from: fresh weights, and all of the time for games. A run that is on record is not made again, so the
-command may be stopped and repeated. `python -m benchmarks.learning.one_program_page` makes the table.
+the portfolio's rules and anneals nothing; with `--follow` its games go by the hints of production, and it begins with
+production too. `frozen` is the same agent whose replay never has enough to learn from: fresh weights, and all of the
+time for games. A run that is on record is not made again, so the command may be stopped and repeated.
+`python -m benchmarks.learning.one_program_page` makes the table.
 """
 
 import argparse
@@ -43,7 +44,7 @@ SECONDS = 240.0
 _NEVER = 1_000_000
 _SETTINGS: dict[str, Any] = {"actor.decisions": RESIDENCY, "actor.games": 16, "replay.min_size": 500}
 _WITHOUT_LEARNING = {"replay.capacity": _NEVER, "replay.min_size": _NEVER}
-key_of = keyed_by("program", "objective", "arm", "seed", "seconds", "versions")
+key_of = keyed_by("program", "objective", "arm", "seed", "seconds", "follow", "versions")
 
 
 class Job(NamedTuple):
@@ -54,11 +55,13 @@ class Job(NamedTuple):
     arm: str
     seed: int
     seconds: float
+    follow: bool
     machine: str
 
     def __str__(self) -> str:
         """Returns the name of the run for people."""
-        return f"{self.program} {self.objective} {self.arm}, {self.seconds:g} s, seed {self.seed}"
+        follow = ", follow" if self.follow else ""
+        return f"{self.program} {self.objective} {self.arm}, {self.seconds:g} s, seed {self.seed}{follow}"
 
     def record(self) -> Record:
         """Returns the fields that tell this run from others."""
@@ -67,7 +70,7 @@ class Job(NamedTuple):
 
 def settings_of(job: Job) -> dict[str, Any]:
     """Returns the settings of a run, over the defaults of its game."""
-    settings = {**_SETTINGS, "actor.objective": job.objective}
+    settings = {**_SETTINGS, "actor.objective": job.objective, "actor.follow": job.follow}
     return settings if job.arm == LEARNING else {**settings, **_WITHOUT_LEARNING}
 
 
@@ -93,10 +96,11 @@ def main() -> int:
     parser.add_argument("--objectives", nargs="+", default=["msa", "robust"])
     parser.add_argument("--seconds", type=float, default=SECONDS)
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--follow", action="store_true", help="games follow production")
     add_arguments(parser, RESULTS)
     arguments = parser.parse_args()
     jobs = [
-        Job(program, objective, arm, seed, arguments.seconds, arguments.machine)
+        Job(program, objective, arm, seed, arguments.seconds, arguments.follow, arguments.machine)
         for seed in range(arguments.seeds)
         for objective in arguments.objectives
         for program in arguments.programs

@@ -24,6 +24,9 @@ _EMPTY = ["No runs of the present version yet."]
 LONG_S = 400.0
 
 
+_FOLLOWED = {False: "nothing", True: "production"}
+
+
 class Pair(NamedTuple):
     """The two runs of a program that differ in learning alone."""
 
@@ -34,6 +37,11 @@ class Pair(NamedTuple):
     def seconds(self) -> float:
         """Processor time of each."""
         return float(self.learning["seconds"])
+
+    @property
+    def follow(self) -> bool:
+        """Whether the games follow production."""
+        return bool(self.learning["follow"])
 
     @property
     def behind(self) -> float:
@@ -47,10 +55,11 @@ class Pair(NamedTuple):
 
 
 def pairs(records: Sequence[Record]) -> list[Pair]:
-    """Returns the pairs of which both runs are on record, the shortest first."""
-    arms = {(r["objective"], r["program"], r["seconds"], r["seed"], r["arm"]): r for r in records}
+    """Returns the pairs of which both runs are on record: those that follow production last, the shortest first."""
+    arms = {(r["objective"], r["program"], r["seconds"], r["seed"], r["follow"], r["arm"]): r for r in records}
     keys = [key for *key, arm in arms if arm == LEARNING and (*key, FROZEN) in arms]
-    return sorted((Pair(*(arms[(*key, arm)] for arm in ARMS)) for key in keys), key=lambda pair: pair.seconds)
+    found = (Pair(*(arms[(*key, arm)] for arm in ARMS)) for key in keys)
+    return sorted(found, key=lambda pair: (pair.follow, pair.seconds))
 
 
 def summary(records: Sequence[Record]) -> list[str]:
@@ -58,12 +67,16 @@ def summary(records: Sequence[Record]) -> list[str]:
     found = pairs(records)
     if not found:
         return _EMPTY
-    times = sorted({pair.seconds for pair in found})
-    groups = [(f"{seconds:g}", [pair for pair in found if pair.seconds == seconds]) for seconds in times]
-    groups.append((f"{LONG_S:g} and more", [pair for pair in found if pair.seconds >= LONG_S]))
+    groups: list[tuple[str, list[Pair]]] = []
+    for follow in (False, True):
+        kind = [pair for pair in found if pair.follow == follow]
+        for seconds in sorted({pair.seconds for pair in kind}):
+            groups.append((f"{seconds:g}", [pair for pair in kind if pair.seconds == seconds]))
+        groups.append((f"{LONG_S:g} and more", [pair for pair in kind if pair.seconds >= LONG_S]))
     lines = [
-        "| seconds | machine | pairs | frozen behind, % | 95 % | learning better / worse | better than tuned |",
-        "|--:|---|--:|--:|---|--:|--:|",
+        "| games follow | seconds | machine | pairs | frozen behind, % | 95 % | learning better / worse"
+        " | better than tuned |",
+        "|---|--:|---|--:|--:|---|--:|--:|",
     ]
     for seconds, group in groups:
         if not group:
@@ -73,7 +86,8 @@ def summary(records: Sequence[Record]) -> list[str]:
         machines = ", ".join(sorted({pair.learning["machine"] for pair in group}))
         won = sum(pair.learning["best"] < pair.tuned for pair in group)
         lines.append(
-            f"| {seconds} | {machines} | {len(group)} | {behind.mean():+.2f} | {low:+.2f} to {high:+.2f}"
+            f"| {_FOLLOWED[group[0].follow]} | {seconds} | {machines} | {len(group)}"
+            f" | {behind.mean():+.2f} | {low:+.2f} to {high:+.2f}"
             f" | {(behind > 0.0).sum()} / {(behind < 0.0).sum()} | {won} of {len(group)} |"
         )
     return lines
@@ -85,15 +99,16 @@ def table(records: Sequence[Record]) -> list[str]:
     if not found:
         return _EMPTY
     lines = [
-        "| program | objective | seconds | seed | tuned | begins with | best, learning | frozen | frozen behind, %"
-        " | policy alone, learning | frozen | moves, learning | frozen |",
-        "|---|---|--:|--:" + "|--:" * 9 + "|",
+        "| games follow | program | objective | seconds | seed | tuned | begins with | best, learning | frozen"
+        " | frozen behind, % | policy alone, learning | frozen | moves, learning | frozen |",
+        "|---|---|---|--:|--:" + "|--:" * 9 + "|",
     ]
     for pair in found:
         learning, frozen = pair
         figures = (pair.tuned, learning["first"], learning["best"], frozen["best"])
         lines.append(
-            f"| {learning['program']} | `{learning['objective']}` | {pair.seconds:g} | {learning['seed']} | "
+            f"| {_FOLLOWED[pair.follow]} | {learning['program']} | `{learning['objective']}` | {pair.seconds:g}"
+            f" | {learning['seed']} | "
             + " | ".join(f"{100.0 * figure:.2f} %" for figure in figures)
             + f" | {pair.behind:+.2f} | {100.0 * learning['policy']:.2f} % | {100.0 * frozen['policy']:.2f} %"
             f" | {learning['moves']:,} | {frozen['moves']:,} |"

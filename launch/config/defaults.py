@@ -23,7 +23,7 @@ def defaults_of(game: str) -> dict[str, Any]:
 
 
 def _residency() -> TrainConfig:
-    actor = ActorConfig(decisions=RESIDENCY, games=16)
+    actor = ActorConfig(decisions=RESIDENCY, games=16, follow=None)
     return TrainConfig(
         workloads=("-",),
         segment_period=2,

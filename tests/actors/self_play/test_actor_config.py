@@ -5,7 +5,7 @@ import pytest
 from actor_cases import skips
 
 from mallocmuzero.actors.self_play.best_mappings import BestMappings
-from mallocmuzero.actors.self_play.config import ActorConfig
+from mallocmuzero.actors.self_play.config import RESIDENCY, ActorConfig
 from mallocmuzero.actors.self_play.episode import EpisodeResult
 from mallocmuzero.actors.self_play.programs import ProgramContext
 from mallocmuzero.env.errors import UserError
@@ -129,3 +129,13 @@ def test_a_run_has_the_ordered_mapping_until_a_game_is_better(tmp_path) -> None:
 
 def test_where_production_is_as_good_a_run_begins_with_nothing() -> None:
     assert "skips" not in BestMappings([skips()], ActorConfig())
+
+
+def test_rounds_follow_production_under_robust_alone_unless_told() -> None:
+    program = load("tiny")
+    config = ActorConfig(decisions=RESIDENCY, follow=None)
+    assert dataclasses.replace(config, objective="robust").followed(program) is program.production
+    assert dataclasses.replace(config, objective="msa").followed(program) is None
+    assert dataclasses.replace(config, objective="msa", follow=True).followed(program) is program.production
+    assert dataclasses.replace(config, objective="robust", follow=False).followed(program) is None
+    assert dataclasses.replace(config, objective="msa", orders=3).followed(program) is not None

@@ -12,11 +12,13 @@ from mallocmuzero.actors.self_play.config import RESIDENCY
 
 def record(arm: str, best: float, seconds: float = 60.0) -> dict[str, Any]:
     figures = {"first": 0.95, "best": best, "policy": best, "search": best, "moves": 4000, "updates": 100}
-    return {**Job("dlrm-train-b2048", "msa", arm, 0, seconds, "a").record(), **figures}
+    return {**Job("dlrm-train-b2048", "msa", arm, 0, seconds, False, "a").record(), **figures}
 
 
 def test_the_arms_differ_in_learning_alone() -> None:
-    learning, frozen = (configure(settings_of(Job("tiny", "robust", arm, 0, 1.0, "a")), "tiny", 0) for arm in ARMS)
+    learning, frozen = (
+        configure(settings_of(Job("tiny", "robust", arm, 0, 1.0, False, "a")), "tiny", 0) for arm in ARMS
+    )
     assert learning.actor == frozen.actor
     assert (learning.actor.decisions, learning.actor.objective) == (RESIDENCY, "robust")
     assert learning.learner == frozen.learner
@@ -40,7 +42,7 @@ def test_the_summary_has_a_line_for_each_time_and_one_for_all_long_runs() -> Non
         runs += [record(LEARNING, 0.90, seconds), record(FROZEN, 0.91, seconds)]
     lines = summary(runs)
     behind = 100 * np.log(0.91 / 0.90)
-    assert [line.split("|")[1].strip() for line in lines[2:]] == ["60", "400", "800", "400 and more"]
+    assert [line.split("|")[2].strip() for line in lines[2:]] == ["60", "400", "800", "400 and more"]
     assert lines[2].endswith("| 0 / 1 | 1 of 1 |")
     assert f"| 2 | {behind:+.2f} | {behind:+.2f} to {behind:+.2f} | 2 / 0 | 2 of 2 |" in lines[-1]
     assert summary([]) == table([])
