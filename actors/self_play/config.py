@@ -39,8 +39,7 @@ class ActorConfig:
         which production is followed best (`solvers/common/follow.py`), and for a patience that allows long prefetches:
         `msa` waits for them, `cycles` hides them.
       follow: games prefer the offsets of XLA's production mapping and the times of its copies, and begin with the line
-        or the plan that follows it if that beats the others to begin with. None for games under `robust`
-        and those with `orders`.
+        or the plan that follows it if that beats the others to begin with. None: only under `robust`, or with `orders`.
       orders: mappings that XLA's algorithm makes beforehand under other buffer orders (`solvers/order/solver.py`).
         Games follow the best of them if its line is better than production's. 0 for production alone.
       place_trivial: the game places the trivial buffers by its own rule; else they stay in HBM while it is played, and
@@ -106,9 +105,9 @@ class ActorConfig:
         follow = self.follow
         if follow is None:
             follow = self.orders > 0 or resolve(program, self.objective) == ROBUST
-        if not (follow and self.orders):
-            return program.production if follow else None
-        return _better_followed(self, program)
+        if not follow:
+            return None
+        return _better_followed(self, program) if self.orders else program.production
 
     def ordered(self, program: Program) -> Mapping | None:
         """Returns the best mapping of XLA's algorithm under other buffer orders; None without `orders`."""

@@ -55,8 +55,8 @@ class ResidencyProgram:
 
     @cached_property
     def starts(self) -> list[tuple[float, Plan]]:
-        """Judged seconds and plans to begin with, the best first: the portfolio's rules, everything fast, and, with
-        `ActorConfig.follow`, the plan that follows production."""
+        """Judged seconds and plans to begin with, the best first: the portfolio's rules, everything fast, and the plan
+        that follows the mapping of `ActorConfig.followed`, if there is one."""
         task, program = self.task, self.program
         portfolio = Portfolio(task.tables, program.reserved)
         plans = [np.full(len(task.tables.access), COPY, np.int8)]

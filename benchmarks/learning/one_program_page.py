@@ -22,8 +22,6 @@ MAKER = "benchmarks/learning/one_program_page.py"
 _EMPTY = ["No runs of the present version yet."]
 # Runs of so many seconds also have a line together: learning takes time.
 LONG_S = 400.0
-
-
 _FOLLOWED = {False: "nothing", True: "production"}
 
 
@@ -72,22 +70,22 @@ def summary(records: Sequence[Record]) -> list[str]:
         kind = [pair for pair in found if pair.follow == follow]
         for seconds in sorted({pair.seconds for pair in kind}):
             groups.append((f"{seconds:g}", [pair for pair in kind if pair.seconds == seconds]))
-        groups.append((f"{LONG_S:g} and more", [pair for pair in kind if pair.seconds >= LONG_S]))
+        if long := [pair for pair in kind if pair.seconds >= LONG_S]:
+            groups.append((f"{LONG_S:g} and more", long))
     lines = [
         "| games follow | seconds | machine | pairs | frozen behind, % | 95 % | learning better / worse"
         " | better than tuned |",
         "|---|--:|---|--:|--:|---|--:|--:|",
     ]
     for seconds, group in groups:
-        if not group:
-            continue
         behind = np.array([pair.behind for pair in group])
         low, high = interval(behind, [str(number) for number in range(len(group))])
+        within = f"{low:+.2f} to {high:+.2f}" if len(group) > 1 else ""
         machines = ", ".join(sorted({pair.learning["machine"] for pair in group}))
         won = sum(pair.learning["best"] < pair.tuned for pair in group)
         lines.append(
             f"| {_FOLLOWED[group[0].follow]} | {seconds} | {machines} | {len(group)}"
-            f" | {behind.mean():+.2f} | {low:+.2f} to {high:+.2f}"
+            f" | {behind.mean():+.2f} | {within}"
             f" | {(behind > 0.0).sum()} / {(behind < 0.0).sum()} | {won} of {len(group)} |"
         )
     return lines

@@ -23,6 +23,7 @@ def defaults_of(game: str) -> dict[str, Any]:
 
 
 def _residency() -> TrainConfig:
+    # docs/decisions/0050-nothing-to-follow.md
     actor = ActorConfig(decisions=RESIDENCY, games=16, follow=None)
     return TrainConfig(
         workloads=("-",),
