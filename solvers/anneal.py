@@ -1,11 +1,13 @@
 """The solver `anneal`: simulated annealing over plans, from the best of greedy plans and of XLA's mappings.
 
-Several walks cool side by side (`common/race.py`). The temperature falls geometrically. Its unit is the difference in
-seconds that a single change of the plan makes.
+Several walks cool side by side (`common/race.py`), and where the budget is long they do so several times
+(`common/heats.py`). The temperature falls geometrically. Its unit is the difference in seconds that a single change of
+the plan makes.
 """
 
 import numpy as np
 
+from .common.heats import in_heats
 from .common.race import Cooling, race
 from .common.task import Task
 from .common.walk import Search, Walk
@@ -24,7 +26,11 @@ WALKS, GAMES_PER_WALK = 4, 60.0
 
 
 def anneal(task: Task) -> None:
-    """Anneals from the best starts, in a race."""
+    """Anneals from the best starts, in heats of a race."""
+    in_heats(task, _anneal)
+
+
+def _anneal(task: Task) -> None:
     task.doing = "starts"
     mappings = list(xla_mappings(task, _XLA_SHARE))
     starts = best_starts(task, _START_SHARE, mappings)

@@ -183,10 +183,11 @@ class Task:
             )
         return self._plan_game
 
-    def part(self, share: float, stop: Callable[[], bool]) -> "Task":
+    def part(self, share: float, stop: Callable[[], bool], shown: Callable[[Status], Status] | None = None) -> "Task":
         """Returns a task on the same game, with a share of the budget, no offers yet, and a generator of its own.
 
-        Both share one state, so they take turns. `stop` may ask for an early end.
+        Both share one state, so they take turns. `stop` may ask for an early end. `shown` makes of the part's status
+        what the progress of the whole shows; without it the part shows nothing.
         """
         part, budget = copy.copy(self), self.budget
         part.budget = replace(
@@ -197,6 +198,9 @@ class Task:
         part.generator = np.random.default_rng(int(self.generator.integers(2**31)))
         part.evaluations, part.best_s, part.best_plan, part._mapping = 0, np.inf, None, None
         part._begin, part._progress, part._stop = self._now(), None, stop
+        progress = self._progress
+        if progress is not None and shown is not None:
+            part._progress = lambda status: progress(shown(status))
         return part
 
     @property
@@ -228,14 +232,19 @@ class Task:
         return self.evaluations * (1.0 - self.spent) / max(self.spent, 1e-9)
 
     @property
+    def over(self) -> bool:
+        """True once the budget is spent, or an early end was asked for."""
+        return self.spent >= 1.0 or (self._stop is not None and self._stop())
+
+    @property
     def done(self) -> bool:
-        """True once the budget is spent, or an early end was asked for. Reading it also reports the progress."""
+        """Whether the task is `over`. Reading it also reports the progress."""
         if self._progress is not None:
             judge = self.game.judge
             self._progress(
                 Status(self.seconds, self.evaluations, self.best_s, self.doing, judge.production_s, judge.objective)
             )
-        return self.spent >= 1.0 or (self._stop is not None and self._stop())
+        return self.over
 
     def games_per_look(self) -> int:
         """Returns the number of games to play before the next look at `done`: about a tenth of a second's worth.

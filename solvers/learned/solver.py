@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from ...env.residency.position import Position
 from ..anneal import first_temperature
+from ..common.heats import in_heats
 from ..common.race import Cooling, race
 from ..common.task import Task
 from ..starts.plans import portfolio_starts
@@ -50,14 +51,17 @@ def policy(task: Task, score: Score) -> None:
 
 
 def guided(task: Task, score: Score | None, config: GuidedConfig | None = None) -> None:
-    """Anneals from the best starts, in a race; the network proposes a share of the changes.
+    """Anneals from the best starts, in heats of a race; the network proposes a share of the changes.
 
     Args:
       task: the task.
       score: scores changes; None to do without.
       config: None for the defaults.
     """
-    config = GuidedConfig() if config is None else config
+    in_heats(task, lambda heat: _guided(heat, score, GuidedConfig() if config is None else config))
+
+
+def _guided(task: Task, score: Score | None, config: GuidedConfig) -> None:
     starts = find_starts(task, config)
     if task.done or not len(task.free):
         return

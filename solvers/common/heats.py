@@ -1,0 +1,92 @@
+"""Divides a long budget into heats: runs of a solver that begin from nothing, each with luck of its own.
+
+An annealing walk ends in the basin that its start and its luck have led it to. Beyond some games per access a longer
+walk ends no lower, and another one may. In the end the best plan is crossed with those of the other heats.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from ...env.game.moves import COPY
+from .budget import Status
+from .crossing import cross
+from .task import Best, Task
+
+# A heat has so many seconds and so many games per access, at least. Shorter ones end no lower.
+_SECONDS, _GAMES_PER_ACCESS = 10.0, 8.0
+_MOST = 6
+# Share of the budget for crossing the plans of the heats, at most.
+_CROSS_SHARE = 0.03
+# Games that are played to see how long one takes.
+_TIMED_GAMES = 8
+
+
+def in_heats(task: Task, solver: Callable[[Task], None]) -> None:
+    """Spends the budget on heats of `solver`, on one alone where the budget is short.
+
+    Where other processes search the same program, there is one heat: each process is one.
+    """
+    count = _count(task)
+    if count == 1:
+        solver(task)
+        return
+    found: list[Best] = []
+    for number in range(count):
+        share = (1.0 - _CROSS_SHARE - task.spent) / (count - number)
+        if task.done or share <= 0.0:
+            break
+        heat = _heat(task, share, f"heat {number + 1} of {count}: ")
+        solver(heat)
+        task.evaluations += heat.evaluations
+        found.append(heat.best)
+        _offer(task, heat.best)
+    _cross(task, sorted((best for best in found if best.plan is not None), key=lambda best: best.seconds))
+
+
+def _count(task: Task) -> int:
+    """Returns the number of heats."""
+    if task.exchange is not None or not len(task.free) or not 2 * _SECONDS <= task.seconds_left < np.inf:
+        return 1
+    begun = task.seconds
+    plan = np.full(len(task.tables.access), COPY, np.int8)
+    for _ in range(_TIMED_GAMES):
+        task.play(plan)
+    games = task.seconds_left / max(task.seconds - begun, 1e-9) * _TIMED_GAMES
+    heats = min(task.seconds_left / _SECONDS, games / (_GAMES_PER_ACCESS * len(task.free)), _MOST)
+    return max(1, round(heats))
+
+
+def _heat(task: Task, share: float, doing: str) -> Task:
+    """Returns a task with a share of the budget that reports its progress as a part of `task`'s."""
+
+    def whole(status: Status) -> Status:
+        return replace(
+            status,
+            seconds=task.seconds,
+            evaluations=task.evaluations + status.evaluations,
+            best_s=min(task.best_s, status.best_s),
+            doing=doing + status.doing,
+        )
+
+    return task.part(share, lambda: task.over, whole)
+
+
+def _offer(task: Task, best: Best) -> None:
+    if best.plan is not None:
+        task.use(best.plan_tables)
+        task.offer(best.plan, best.seconds)
+    elif best.mapping is not None:
+        task.offer_mapping(best.mapping)
+
+
+def _cross(task: Task, found: list[Best]) -> None:
+    """Takes from the other plans what makes the first better."""
+    if len(found) < 2 or task.done:
+        return
+    best = found[0]
+    assert best.plan is not None
+    task.use(best.plan_tables)
+    task.doing = f"crossing {len(found)} plans"
+    cross(task, best.plan, best.seconds, [other.plan for other in found[1:] if other.plan is not None], 1.0)
