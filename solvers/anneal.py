@@ -27,7 +27,7 @@ WALKS, GAMES_PER_WALK = 4, 60.0
 
 def anneal(task: Task) -> None:
     """Anneals from the best starts, in heats of a race."""
-    in_heats(task, _anneal)
+    in_heats(task, _anneal, lambda plan: Walk(task, plan, SEARCH), _LAST)
 
 
 def _anneal(task: Task) -> None:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ...solvers.common.budget import Status
 
 _LINE_SECONDS = 5.0
+# Columns of the sign before a live line: a line that is too long would break, and the next one leave half of it there.
+_SPINNER_COLUMNS = 2
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -131,12 +133,17 @@ class _Progress:
         text = f"{status.seconds:.0f} s · {status.evaluations:,} games · {_best(status)} · {status.doing}"
         if not self._terminal:
             say(text)
-        elif self._live is not None:
-            self._live.update(text)
-        else:
-            from ..terminal.console import stderr_console
+            return
+        from rich.text import Text
 
-            self._live = stderr_console().status(text)
+        from ..terminal.console import stderr_console
+
+        console, line = stderr_console(), Text(text)
+        line.truncate(console.width - _SPINNER_COLUMNS, overflow="ellipsis")
+        if self._live is not None:
+            self._live.update(line)
+        else:
+            self._live = console.status(line)
             self._live.start()
 
 

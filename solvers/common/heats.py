@@ -1,7 +1,8 @@
 """Divides a long budget into heats: runs of a solver that begin from nothing, each with luck of its own.
 
 An annealing walk ends in the basin that its start and its luck have led it to. Beyond some games per access a longer
-walk ends no lower, and another one may. In the end the best plan is crossed with those of the other heats.
+walk ends no lower, and another one may. In the end the best plan is crossed with those of the other heats, and a last
+walk goes on from the result.
 """
 
 from collections.abc import Callable
@@ -10,23 +11,31 @@ from dataclasses import replace
 import numpy as np
 
 from ...env.game.moves import COPY
+from ...env.game.plan import Plan
 from .budget import Status
 from .crossing import cross
+from .race import Walker
 from .task import Best, Task
 
 # A heat has so many seconds and so many games per access, at least. Shorter ones end no lower.
 _SECONDS, _GAMES_PER_ACCESS = 10.0, 8.0
 _MOST = 6
-# Share of the budget for crossing the plans of the heats, at most.
-_CROSS_SHARE = 0.03
+# Share of the budget for crossing the plans of the heats, and for what is left of it the last walk.
+_LAST_SHARE = 0.03
 # Games that are played to see how long one takes.
 _TIMED_GAMES = 8
 
 
-def in_heats(task: Task, solver: Callable[[Task], None]) -> None:
-    """Spends the budget on heats of `solver`, on one alone where the budget is short.
+def in_heats(task: Task, solver: Callable[[Task], None], begin: Callable[[Plan], Walker], cold: float) -> None:
+    """Spends the budget on heats of a solver, on one alone where the budget is short.
 
     Where other processes search the same program, there is one heat: each process is one.
+
+    Args:
+      task: the task.
+      solver: plays a heat.
+      begin: begins the last walk from a plan `[A]`, on the tables that the task uses.
+      cold: its temperature, in units of the walk's `scale`.
     """
     count = _count(task)
     if count == 1:
@@ -34,7 +43,7 @@ def in_heats(task: Task, solver: Callable[[Task], None]) -> None:
         return
     found: list[Best] = []
     for number in range(count):
-        share = (1.0 - _CROSS_SHARE - task.spent) / (count - number)
+        share = (1.0 - _LAST_SHARE - task.spent) / (count - number)
         if task.done or share <= 0.0:
             break
         heat = _heat(task, share, f"heat {number + 1} of {count}: ")
@@ -42,7 +51,13 @@ def in_heats(task: Task, solver: Callable[[Task], None]) -> None:
         task.evaluations += heat.evaluations
         found.append(heat.best)
         _offer(task, heat.best)
-    _cross(task, sorted((best for best in found if best.plan is not None), key=lambda best: best.seconds))
+    plans = sorted((best for best in found if best.plan is not None), key=lambda best: best.seconds)
+    if plans and not task.done:
+        walk = begin(_crossed(task, plans))
+        temperature = cold * walk.scale
+        task.doing = f"temperature {temperature * 1e6:.3g} us"
+        while not task.done:
+            walk.step(max(1, task.games_per_look()), temperature)
 
 
 def _count(task: Task) -> int:
@@ -81,12 +96,10 @@ def _offer(task: Task, best: Best) -> None:
         task.offer_mapping(best.mapping)
 
 
-def _cross(task: Task, found: list[Best]) -> None:
-    """Takes from the other plans what makes the first better."""
-    if len(found) < 2 or task.done:
-        return
-    best = found[0]
+def _crossed(task: Task, found: list[Best]) -> Plan:
+    """Returns the first plan with what the others do better."""
+    best, *others = found
     assert best.plan is not None
     task.use(best.plan_tables)
     task.doing = f"crossing {len(found)} plans"
-    cross(task, best.plan, best.seconds, [other.plan for other in found[1:] if other.plan is not None], 1.0)
+    return cross(task, best.plan, best.seconds, [other.plan for other in others if other.plan is not None], 1.0)[0]

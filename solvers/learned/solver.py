@@ -58,7 +58,8 @@ def guided(task: Task, score: Score | None, config: GuidedConfig | None = None) 
       score: scores changes; None to do without.
       config: None for the defaults.
     """
-    in_heats(task, lambda heat: _guided(heat, score, GuidedConfig() if config is None else config))
+    by = GuidedConfig() if config is None else config
+    in_heats(task, lambda heat: _guided(heat, score, by), lambda plan: GuidedWalk(task, plan, score, by), by.cold)
 
 
 def _guided(task: Task, score: Score | None, config: GuidedConfig) -> None:
