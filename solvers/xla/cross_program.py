@@ -12,7 +12,7 @@ from ...env.program.program import OPERAND, RESULT, Program
 from .colors import give_up_reservation
 from .heap import NO_OFFSET, commit, fit
 from .interval_picker import elapsed, latest_start, preferred_start
-from .problem import Problem
+from .problem import IN_HBM, Problem
 from .state import FAST, HBM, State, add_stay, fill_by_copy
 
 # A buffer that occupies fast memory for less than this share of the time is freed and prefetched again at the end.
@@ -67,15 +67,20 @@ def _readers(program: Program, buffer: int) -> NDArray[np.int64]:
 def place_cross_program(problem: Problem, state: State, number: int) -> None:
     """Places a buffer as a cross-program prefetch if memory is free over all times.
 
-    Where memory is short, the buffer is freed after its last use and prefetched again at the end of the program.
+    Where memory is short, the buffer is freed after its last use and prefetched again at the end of the program. Uses
+    that need it in HBM read it there.
     """
     buffer, limit = problem.buffer[number], problem.limit
     first, past = buffer.first_moment, buffer.end_moment
     done, gone = problem.use[first].latest, problem.use[first].time
+    served = False
     for use in range(first, past):
         if state.use[use].color == HBM:
             return
+        served = served or problem.use[use].needs != IN_HBM
         gone = max(gone, problem.use[use].time)
+    if not served:
+        return
     end = limit.end + 1
     offset = fit(problem, state.heap, 0, end, buffer.bytes, -1)
     if offset == NO_OFFSET:
@@ -95,7 +100,7 @@ def place_cross_program(problem: Problem, state: State, number: int) -> None:
     in_time = gone + 1 < again <= limit.last_instruction
     freed = pressure > limit.fast_bytes and in_time and occupied < _MOST_OCCUPIED * elapsed(problem, 0, end)
     state.value[buffer.first_value].first_stay = state.now.stays
-    add_stay(state, buffer.first_value, HBM, 0, end, NO_OFFSET, -1)
+    home = add_stay(state, buffer.first_value, HBM, 0, end, NO_OFFSET, -1)
     until = gone if freed else end
     stay = add_stay(state, buffer.first_value, FAST, 0, until, offset, -1)
     state.stay[stay].cross = 1
@@ -107,4 +112,4 @@ def place_cross_program(problem: Problem, state: State, number: int) -> None:
         commit(state.heap, again, end, offset, buffer.bytes)
         fill_by_copy(state, copy, again - 1, end, 0)
     for use in range(first, past):
-        state.use[use].stay = stay
+        state.use[use].stay = home if problem.use[use].needs == IN_HBM else stay

@@ -260,6 +260,22 @@ def test_cross_program_prefetch() -> None:
     assert len(run(program, NO_PREFETCH).copies) == 0
 
 
+def test_what_needs_an_input_in_hbm_reads_it_there_although_it_is_prefetched_across_programs() -> None:
+    program = make_program(
+        [("a", 1.0, ["p"], ["x"]), ("b", 1.0, ["p", "x"], ["r"])],
+        {"p": {"size": 8, "input": True}, "x": 8, "r": {"size": 8, "output": True}},
+    )
+    reads = (program.access_buffer == program.buffer_names.index("p")) & (program.access_kind == OPERAND)
+    first = np.flatnonzero(reads)[:1]
+    options = dataclasses.replace(NO_PREFETCH, cross_program=1)
+    for in_hbm, across in ((first, 1), (np.flatnonzero(reads), 0)):
+        accesses = np.isin(np.arange(program.num_accesses), in_hbm)
+        bound = dataclasses.replace(program, hbm_accesses=accesses)
+        mapping = run(bound, options)  # verifies it
+        assert np.count_nonzero(mapping.copies[:, 1] == ACROSS) == across
+        assert not mapping.access_fast[in_hbm].any()
+
+
 def test_the_input_that_is_prefetched_across_programs_can_be_chosen() -> None:
     program = make_program(
         [("a", 1.0, ["p"], ["x"]), ("b", 1.0, ["x", "q"], ["y"]), ("c", 1.0, ["y", "r"], ["z"])],
