@@ -17,7 +17,7 @@ from .crossing import cross
 from .race import Walker
 from .task import Best, Task
 
-# A heat has so many seconds and so many games per access, at least. Shorter ones end no lower.
+# A heat has so many seconds at least, and about so many whole games per access. Shorter ones end no lower.
 _SECONDS, _GAMES_PER_ACCESS = 10.0, 8.0
 _MOST = 6
 # Share of the budget for crossing the plans of the heats, and for what is left of it the last walk.
@@ -29,7 +29,8 @@ _TIMED_GAMES = 8
 def in_heats(task: Task, solver: Callable[[Task], None], begin: Callable[[Plan], Walker], cold: float) -> None:
     """Spends the budget on heats of a solver, on one alone where the budget is short.
 
-    Where other processes search the same program, there is one heat: each process is one.
+    Other processes that search the same program see what a heat has found when it is over. What they have found helps
+    in the end only: it would draw later heats into the basin of the first.
 
     Args:
       task: the task.
@@ -51,6 +52,8 @@ def in_heats(task: Task, solver: Callable[[Task], None], begin: Callable[[Plan],
         task.evaluations += heat.evaluations
         found.append(heat.best)
         _offer(task, heat.best)
+        if task.exchange is not None and heat.best.plan is not None:
+            task.exchange.offer(heat.best.seconds, plan=heat.best.plan)
     plans = sorted((best for best in found if best.plan is not None), key=lambda best: best.seconds)
     if plans and not task.done:
         walk = begin(_crossed(task, plans))
@@ -62,15 +65,15 @@ def in_heats(task: Task, solver: Callable[[Task], None], begin: Callable[[Plan],
 
 def _count(task: Task) -> int:
     """Returns the number of heats."""
-    if task.exchange is not None or not len(task.free) or not 2 * _SECONDS <= task.seconds_left < np.inf:
+    seconds = task.budget.seconds
+    if seconds is None or seconds < 2 * _SECONDS or not len(task.free):
         return 1
     begun = task.seconds
     plan = np.full(len(task.tables.access), COPY, np.int8)
     for _ in range(_TIMED_GAMES):
         task.play(plan)
-    games = task.seconds_left / max(task.seconds - begun, 1e-9) * _TIMED_GAMES
-    heats = min(task.seconds_left / _SECONDS, games / (_GAMES_PER_ACCESS * len(task.free)), _MOST)
-    return max(1, round(heats))
+    games = _TIMED_GAMES * task.seconds_left / max(task.seconds - begun, 1e-9)
+    return max(1, round(min(seconds // _SECONDS, games / (_GAMES_PER_ACCESS * len(task.free)), _MOST)))
 
 
 def _heat(task: Task, share: float, doing: str) -> Task:
@@ -85,7 +88,9 @@ def _heat(task: Task, share: float, doing: str) -> Task:
             doing=doing + status.doing,
         )
 
-    return task.part(share, lambda: task.over, whole)
+    heat = task.part(share, lambda: task.over, whole)
+    heat.exchange = None
+    return heat
 
 
 def _offer(task: Task, best: Best) -> None:
@@ -97,9 +102,12 @@ def _offer(task: Task, best: Best) -> None:
 
 
 def _crossed(task: Task, found: list[Best]) -> Plan:
-    """Returns the first plan with what the others do better."""
-    best, *others = found
+    """Returns the first plan with what the others, and those of other processes, do better."""
+    best = found[0]
     assert best.plan is not None
+    others = [other.plan for other in found[1:] if other.plan is not None]
+    if task.exchange is not None:
+        others += [find["plan"] for _, find in task.exchange.finds()]
     task.use(best.plan_tables)
-    task.doing = f"crossing {len(found)} plans"
-    return cross(task, best.plan, best.seconds, [other.plan for other in others if other.plan is not None], 1.0)[0]
+    task.doing = f"crossing {1 + len(others)} plans"
+    return cross(task, best.plan, best.seconds, others, 1.0)[0]

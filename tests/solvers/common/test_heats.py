@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from guided_cases import make_task
 
 from mallocmuzero.env.workloads import load
 from mallocmuzero.solvers.common.budget import CLOCKS, WALL, Budget, Status
@@ -79,9 +80,19 @@ def test_plans_of_all_heats_are_crossed() -> None:
     assert task.best_s < min(heat.best_s for heat in heats), "random plans have parts to take from each other"
 
 
-def test_where_others_search_too_there_is_one_heat(tmp_path: Path) -> None:
-    task, heats = run(60.0, Exchange(tmp_path, 0, 2))
-    assert heats == [task]
+def test_other_processes_see_what_heats_find_and_help_in_the_end(tmp_path: Path) -> None:
+    alone, _ = run(40.0)
+    plan = alone.best_plan
+    assert plan is not None
+    mine, other = (Exchange(tmp_path, number, 2) for number in range(2))
+    other.offer(alone.best_s, plan=plan)
+    task, heats = run(20.0, mine)
+    assert len(heats) == 2
+    assert all(heat.exchange is None for heat in heats)
+    assert task.best_s < min(heat.best_s for heat in heats)
+    ((seconds, shown),) = other.finds()
+    assert seconds == min(heat.best_s for heat in heats)
+    assert make_task(1, PROGRAM).play(shown["plan"]) == seconds
 
 
 def test_a_budget_of_games_alone_is_one_heat() -> None:
