@@ -29,6 +29,7 @@ class GuidedConfig:
       start_share: for following the best mappings in the game, and as much again for greedy lines.
       portfolio_share: at most for the portfolio's rules.
       order_min_share, order_max_share: for the search over XLA's buffer orders; `OrderStop` decides between them.
+      order_heat_share: the larger of them in heats (`solvers/common/heats.py`).
       proposed_share: share of games whose change the network proposes.
       proposals: how they are drawn.
       walks: walks that race, at most.
@@ -41,6 +42,7 @@ class GuidedConfig:
     portfolio_share: float = 0.2
     order_min_share: float = 0.1
     order_max_share: float = 0.5
+    order_heat_share: float = 0.2
     proposed_share: float = 0.5
     proposals: ProposalConfig = ProposalConfig(cost_weight=1.0)
     walks: int = 4

@@ -5,6 +5,7 @@ search over the learned model (`actors/search`) plays to learn.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from ...env.residency.position import Position
 from ..anneal import first_temperature
@@ -58,8 +59,14 @@ def guided(task: Task, score: Score | None, config: GuidedConfig | None = None) 
       score: scores changes; None to do without.
       config: None for the defaults.
     """
-    by = GuidedConfig() if config is None else config
-    in_heats(task, lambda heat: _guided(heat, score, by), lambda plan: GuidedWalk(task, plan, score, by), by.cold)
+    whole = GuidedConfig() if config is None else config
+    part = replace(whole, order_max_share=whole.order_heat_share)
+    in_heats(
+        task,
+        lambda heat: _guided(heat, score, whole if heat is task else part),
+        lambda plan: GuidedWalk(task, plan, score, whole),
+        whole.cold,
+    )
 
 
 def _guided(task: Task, score: Score | None, config: GuidedConfig) -> None:
