@@ -61,7 +61,7 @@ def pairs(records: Sequence[Record]) -> list[Pair]:
 
 
 def summary(records: Sequence[Record]) -> list[str]:
-    """Returns the lines of the summary: one for each number of seconds, and one for all long runs."""
+    """Returns the lines of the summary: one for each number of seconds, and one for long runs of several lengths."""
     found = pairs(records)
     if not found:
         return _EMPTY
@@ -70,7 +70,8 @@ def summary(records: Sequence[Record]) -> list[str]:
         kind = [pair for pair in found if pair.follow == follow]
         for seconds in sorted({pair.seconds for pair in kind}):
             groups.append((f"{seconds:g}", [pair for pair in kind if pair.seconds == seconds]))
-        if long := [pair for pair in kind if pair.seconds >= LONG_S]:
+        long = [pair for pair in kind if pair.seconds >= LONG_S]
+        if len({pair.seconds for pair in long}) > 1:
             groups.append((f"{LONG_S:g} and more", long))
     lines = [
         "| games follow | seconds | machine | pairs | frozen behind, % | 95 % | learning better / worse"
