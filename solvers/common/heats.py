@@ -20,7 +20,7 @@ from .task import Best, Task
 # A heat has so many seconds at least, and about so many whole games per access. Shorter ones end no lower.
 _SECONDS, _GAMES_PER_ACCESS = 10.0, 8.0
 _MOST = 6
-# Share of the budget for crossing the plans of the heats, and for what is left of it the last walk.
+# Share of the budget for crossing the plans of the heats and for the last walk.
 _LAST_SHARE = 0.03
 # Games that are played to see how long one takes.
 _TIMED_GAMES = 8
