@@ -11,6 +11,7 @@ from ..program.mapping import Mapping
 from ..program.program import OPERAND, Program
 from ..program.target import Target
 from . import kernels
+from .build_tables import build_tables
 from .holding import check_per_pass
 from .kernels import CompiledGame
 from .moves import COPY, DROP, MOVE_NAMES, NO_COPY, NO_MOVE, NUM_MOVES
@@ -18,7 +19,7 @@ from .observation import OBSERVATION_SIZE
 from .options import ANY_OFFSET, Options, new_options
 from .outcome import make_scoring, mapping_of
 from .state import pooled_state
-from .tables import Tables, build_tables
+from .tables import Tables
 
 __all__ = ["COPY", "DROP", "MOVE_NAMES", "NO_COPY", "NUM_MOVES", "MallocGame"]
 

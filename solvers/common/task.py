@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...env.game.build_tables import build_tables
 from ...env.game.game import DEFAULT_MSA_SHARE, DEFAULT_TRIVIAL_SHARE, MallocGame
 from ...env.game.holding import HOLD_ALL, PerPass
 from ...env.game.kernels import CompiledGame, judge
@@ -15,7 +16,7 @@ from ...env.game.options import new_options
 from ...env.game.outcome import make_scoring
 from ...env.game.plan import Plan, PlanGame, free_accesses, play_plan
 from ...env.game.state import pooled_state
-from ...env.game.tables import Tables, build_tables
+from ...env.game.tables import Tables
 from ...env.program.mapping import Mapping
 from ...env.program.program import Program
 from ...env.program.target import Target
