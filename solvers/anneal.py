@@ -10,7 +10,8 @@ import numpy as np
 from .common.heats import in_heats
 from .common.race import Cooling, race
 from .common.task import Task
-from .common.walk import Search, Walk
+from .common.walk import Walk
+from .common.walk_changes import Search
 from .starts.plans import best_starts
 from .xla.solver import xla_mappings
 

@@ -6,15 +6,14 @@ from the last one before the change. Nor is it always played to its end: whether
 and it is given up once it has fallen further behind the current game, by the game's own account, than games catch up.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
 from ...env.compiled.kernel import kernel, routine, vector
-from ...env.compiled.sorting import first_above
-from ...env.compiled.struct import Struct, array, new_record, rows
+from ...env.compiled.struct import new_record
 from ...env.game.catch_up import ALWAYS_PLAYED, FIRST_PLAYED, LAGS, CatchUp, learn, new_catch_up
 from ...env.game.current import (
     Checkpoints,
@@ -26,65 +25,23 @@ from ...env.game.current import (
     new_current,
     pass_point,
 )
-from ...env.game.moves import COPY, DROP, NO_COPY, NUM_MOVES
+from ...env.game.moves import COPY
 from ...env.game.plan import (
-    CROSS_PROGRAM_FETCH,
     TO_THE_END,
     WAIT,
     Plan,
     PlanGame,
     digits_of,
-    is_constant,
     plan_of_digits,
 )
 from ...env.game.tables import Tables
-from ...env.program.program import OPERAND
 from ...env.residency.position import PlayedGame
 from .task import Task
+from .walk_changes import PLAIN, Drawing, Search, draw_change, new_drawing, take_back
 
+# Games that measure the scale of a walk.
 _PROBES = 60
-_NEAR = 40
-_MAX_CHANGES = 64
-
-
-class Search(NamedTuple):
-    """Settings of a walk.
-
-    Attributes:
-      waits: `WAIT` is among the preferences drawn.
-      gives_up: games that fall behind are not played to their end.
-      uniform: share of changes that begin at any access alike; the others favour accesses with more at stake.
-      single, pair, forward: shares of changes of one preference, of two near each other, and of all later preferences
-        of a buffer; the rest swaps two buffers near each other.
-    """
-
-    waits: bool = False
-    gives_up: bool = False
-    uniform: float = 1.0
-    single: float = 0.5
-    pair: float = 0.25
-    forward: float = 0.25
-
-
-PLAIN = Search()
 _SETTINGS = np.dtype([(name, np.float64) for name in Search._fields])
-
-
-class Drawing(Struct):
-    """The distribution of changes. Shapes: `F` free accesses.
-
-    Attributes:
-      free: `[F]` the accesses that a plan decides.
-      cumulative: `[F]` cumulative probabilities of beginning a change there.
-      changed, before: `[_MAX_CHANGES]` accesses of the last change, and their preferences before.
-      behind: `[LAGS]` seconds by which the changed game is behind the current one at points after the change.
-    """
-
-    free: NDArray[np.int64] = rows(np.int64)
-    cumulative: NDArray[np.float64] = array(np.float64, 1)
-    changed: NDArray[np.int64] = rows(np.int64)
-    before: NDArray[np.int8] = rows(np.int8)
-    behind: NDArray[np.float64] = rows(np.float64)
 
 
 class Walk:
@@ -99,13 +56,7 @@ class Walk:
         self._task, self.plan_tables = task, task.plan_tables
         self._settings = new_record(_SETTINGS, **search._asdict())
         self._kept = new_checkpoints(task.plan_game)
-        self._drawing = Drawing(
-            free=task.free,
-            cumulative=_cumulative(task.tables, task.free, search.uniform),
-            changed=np.zeros(_MAX_CHANGES, np.int64),
-            before=np.zeros(_MAX_CHANGES, np.int8),
-            behind=np.zeros(LAGS),
-        )
+        self._drawing = new_drawing(task.tables, task.free, search.uniform)
         self._catch_up = new_catch_up()
         self._current = new_current(plan)
         self._deltas = np.zeros(_PROBES)
@@ -199,23 +150,6 @@ class Walk:
         task.offer(self.best_plan, self.best_s)
 
 
-def _cumulative(tables: Tables, free: NDArray[np.int64], uniform: float) -> NDArray[np.float64]:
-    """Returns `[F]` cumulative probabilities of the free accesses to begin a change at.
-
-    At stake is the benefit of an operand; for a result half of its benefits ahead.
-    """
-    if not len(free):
-        return np.zeros(0)
-    stake = np.abs(tables.access["benefit"][free])
-    result = tables.access["kind"][free] != OPERAND
-    stake[result] = 0.5 * (stake[result] + np.abs(tables.access["ahead"][free][result]))
-    total = stake.sum()
-    share = np.full(len(free), 1.0 / len(free))
-    if total > 0.0:
-        share = uniform * share + (1.0 - uniform) * stake / total
-    return np.cumsum(share) / share.sum()
-
-
 @kernel(
     PlanGame, Checkpoints, Current, Drawing, CatchUp, _SETTINGS, types.npy_rng, int, float, bool, vector(np.float64)
 )
@@ -238,7 +172,7 @@ def _steps(
     plan, moves, trial_moves, seconds = current.plan, current.moves, current.trial_moves, current.seconds
     behind = drawing.behind
     for number in range(games):
-        count = _change(tables, drawing, plan, moves, generator, search, probe)
+        count = draw_change(tables, drawing, plan, moves, generator, search, probe)
         first, last = drawing.changed[0], drawing.changed[0]
         for k in range(count):
             first, last = min(first, drawing.changed[k]), max(last, drawing.changed[k])
@@ -274,16 +208,16 @@ def _steps(
         if same:
             if probe:
                 deltas[number] = 0.0
-                _restore(drawing, plan, count)
+                take_back(drawing, plan, count)
             continue  # the new preferences cost nothing: keep them
         if given_up:
-            _restore(drawing, plan, count)
+            take_back(drawing, plan, count)
             continue
         judged = game.judge(tables, game.scoring, state)
         worse = judged - seconds[0]
         if probe:
             deltas[number] = worse
-            _restore(drawing, plan, count)
+            take_back(drawing, plan, count)
             continue
         if to_the_end and search.gives_up:
             limits.played[0] += 1
@@ -291,7 +225,7 @@ def _steps(
         if worse <= allowed:
             accept(kept, current, point, first, judged)
         else:
-            _restore(drawing, plan, count)
+            take_back(drawing, plan, count)
 
 
 @routine
@@ -327,97 +261,3 @@ def _waits_otherwise(tables: Tables, drawing: Drawing, plan: np.ndarray, moves: 
     if moves[access] != COPY or row.hint < 0 or row.since >= row.due:
         return False
     return (drawing.before[k] == WAIT) != (plan[access] == WAIT)
-
-
-@routine
-def _change(
-    tables: Tables,
-    drawing: Drawing,
-    plan: np.ndarray,
-    moves: np.ndarray,
-    generator: np.random.Generator,
-    search: Search,
-    single: bool,
-) -> int:
-    """Changes one preference or several in place, and notes them in `drawing`; returns how many."""
-    free = drawing.free
-    index = first_above(drawing.cumulative, generator.random())
-    index = min(index, len(free) - 1)
-    kind = 0.0 if single else generator.random()
-    access = free[index]
-    if kind < search.single + search.pair + search.forward:
-        preference = _other(tables, plan, access, generator, search.waits)
-        count = _set(drawing, plan, access, preference, 0)
-        if kind < search.single:
-            return count
-        if kind >= search.single + search.pair:
-            return _set_onwards(tables, drawing, plan, access, preference, False, count)
-        near = _near(free, index, generator)
-        if near != access:
-            count = _set(drawing, plan, near, _other(tables, plan, near, generator, search.waits), count)
-        return count
-    # A swap: one buffer leaves fast memory, another enters, each until it is written again.
-    enters = moves[access] == DROP
-    fast = WAIT if search.waits and generator.random() < 0.25 else (COPY if generator.random() < 0.5 else NO_COPY)
-    count = _set(drawing, plan, access, fast if enters else DROP, 0)
-    count = _set_onwards(tables, drawing, plan, access, fast if enters else DROP, True, count)
-    for _ in range(4):
-        near = _near(free, index, generator)
-        if tables.access[near].buffer != tables.access[access].buffer and (moves[near] == DROP) != enters:
-            count = _set(drawing, plan, near, DROP if enters else fast, count)
-            return _set_onwards(tables, drawing, plan, near, DROP if enters else fast, True, count)
-    return count
-
-
-@routine
-def _near(free: np.ndarray, index: int, generator: np.random.Generator) -> int:
-    near = index + int(generator.random() * (2 * _NEAR + 1)) - _NEAR
-    return free[min(max(near, 0), len(free) - 1)]
-
-
-@routine
-def _set(drawing: Drawing, plan: np.ndarray, access: int, preference: int, count: int) -> int:
-    """Changes a preference and notes the old one; returns how many are noted."""
-    if count == _MAX_CHANGES:
-        return count
-    drawing.changed[count] = access
-    drawing.before[count] = plan[access]
-    plan[access] = preference
-    return count + 1
-
-
-@routine
-def _set_onwards(
-    tables: Tables, drawing: Drawing, plan: np.ndarray, access: int, preference: int, until_written: bool, count: int
-) -> int:
-    """Changes the preferences of a buffer after `access` to the same one; returns how many are noted."""
-    following = tables.access[access].next
-    while following >= 0 and count < _MAX_CHANGES:
-        if until_written and tables.access[following].kind != OPERAND:
-            break
-        if plan[following] != preference:
-            count = _set(drawing, plan, following, preference, count)
-        following = tables.access[following].next
-    return count
-
-
-@routine
-def _other(tables: Tables, plan: np.ndarray, access: int, generator: np.random.Generator, waits: int) -> int:
-    """Returns a preference other than the present one of an access, all equally likely."""
-    constant = is_constant(tables, access)
-    count = 3 + (1 if waits else 0) + (1 if constant else 0)
-    while True:
-        drawn = int(generator.random() * count)
-        preference = CROSS_PROGRAM_FETCH
-        if drawn < NUM_MOVES:
-            preference = drawn
-        elif drawn == NUM_MOVES and waits:
-            preference = WAIT
-        if preference != plan[access]:
-            return preference
-
-
-@routine
-def _restore(drawing: Drawing, plan: np.ndarray, count: int) -> None:
-    for k in range(count - 1, -1, -1):
-        plan[drawing.changed[k]] = drawing.before[k]

@@ -9,7 +9,8 @@ from mallocmuzero.env.residency.position import Position
 from mallocmuzero.env.workloads import load
 from mallocmuzero.solvers.common.budget import Budget
 from mallocmuzero.solvers.common.task import Task
-from mallocmuzero.solvers.common.walk import Search, Walk
+from mallocmuzero.solvers.common.walk import Walk
+from mallocmuzero.solvers.common.walk_changes import Search
 
 
 def task() -> Task:

@@ -11,7 +11,8 @@ from mallocmuzero.solvers.anneal import SEARCH
 from mallocmuzero.solvers.common.budget import Budget
 from mallocmuzero.solvers.common.follow import hints_of_mapping, plan_of_mapping
 from mallocmuzero.solvers.common.task import Task
-from mallocmuzero.solvers.common.walk import PLAIN, Search, Walk
+from mallocmuzero.solvers.common.walk import Walk
+from mallocmuzero.solvers.common.walk_changes import PLAIN, Search
 from mallocmuzero.solvers.starts.plans import good_starts
 
 PROGRAM = "resnet50-b32-v4"
