@@ -15,8 +15,8 @@ def write_page(
     results: Path,
     key_of: Callable[[Record], Key],
     render: Callable[[str, list[Record]], str],
-) -> None:
-    """Parses the command line, and writes a page anew.
+) -> list[Record]:
+    """Parses the command line, and writes a page anew; returns the records.
 
     Args:
       description: of the command.
@@ -32,3 +32,4 @@ def write_page(
     parser.add_argument("--results", type=Path, default=results)
     records = [record for _, record in read_runs([parser.parse_args().results], key_of)]
     write_atomically(page, render(page.read_text(encoding="utf-8"), records).encode())
+    return records

@@ -1,10 +1,9 @@
-"""Writes the table of one program in docs/results/learning.md from docs/results/one-program.jsonl.
+"""Writes the tables of one program in docs/results/learning.md, and their picture, from docs/results/one-program.jsonl.
 
 python -m benchmarks.learning.one_program_page
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -13,9 +12,9 @@ from ..common.marked_page import fill_marks
 from ..common.page_command import write_page
 from ..common.versions import is_current
 from ..policy.page import interval
-from ..policy.problems import Problem
-from ..policy.tuned import tuned_ratio
-from .one_program import ARMS, FROZEN, LEARNING, RESULTS, key_of
+from .one_program import RESULTS, key_of
+from .one_program_pairs import Pair, longest, pairs
+from .one_program_picture import draw
 from .page import PAGE
 
 MAKER = "benchmarks/learning/one_program_page.py"
@@ -25,43 +24,8 @@ LONG_S = 400.0
 _FOLLOWED = {False: "nothing", True: "production"}
 
 
-class Pair(NamedTuple):
-    """The two runs of a program that differ in learning alone."""
-
-    learning: Record
-    frozen: Record
-
-    @property
-    def seconds(self) -> float:
-        """Processor time of each."""
-        return float(self.learning["seconds"])
-
-    @property
-    def follow(self) -> bool:
-        """Whether the games follow production."""
-        return bool(self.learning["follow"])
-
-    @property
-    def behind(self) -> float:
-        """How far the frozen run ended behind, in per cent."""
-        return float(100.0 * np.log(self.frozen["best"] / self.learning["best"]))
-
-    @property
-    def tuned(self) -> float:
-        """The best of XLA's flags, as a share of production; where they were not compiled, production itself."""
-        return tuned_ratio(Problem(self.learning["program"], 1.0, 1, self.learning["objective"])) or 1.0
-
-
-def pairs(records: Sequence[Record]) -> list[Pair]:
-    """Returns the pairs of which both runs are on record: those that follow production last, the shortest first."""
-    arms = {(r["objective"], r["program"], r["seconds"], r["seed"], r["follow"], r["arm"]): r for r in records}
-    keys = [key for *key, arm in arms if arm == LEARNING and (*key, FROZEN) in arms]
-    found = (Pair(*(arms[(*key, arm)] for arm in ARMS)) for key in keys)
-    return sorted(found, key=lambda pair: (pair.follow, pair.seconds))
-
-
 def summary(records: Sequence[Record]) -> list[str]:
-    """Returns the lines of the summary: one for each number of seconds, and one for long runs of several lengths."""
+    """Returns the lines of the summary: one for each number of seconds, and one for long runs together."""
     found = pairs(records)
     if not found:
         return _EMPTY
@@ -70,9 +34,8 @@ def summary(records: Sequence[Record]) -> list[str]:
         kind = [pair for pair in found if pair.follow == follow]
         for seconds in sorted({pair.seconds for pair in kind}):
             groups.append((f"{seconds:g}", [pair for pair in kind if pair.seconds == seconds]))
-        long = [pair for pair in kind if pair.seconds >= LONG_S]
-        if len({pair.seconds for pair in long}) > 1:
-            groups.append((f"{LONG_S:g} and more", long))
+        if len({pair.seconds for pair in kind if pair.seconds >= LONG_S}) > 1:
+            groups.append((f"{LONG_S:g} and more", longest(kind, LONG_S)))
     lines = [
         "| games follow | seconds | machine | pairs | frozen behind, % | 95 % | learning better / worse"
         " | better than tuned |",
@@ -126,8 +89,9 @@ def render(page: str, records: Sequence[Record]) -> str:
 
 
 def main() -> None:
-    """Writes the table."""
-    write_page(__doc__, PAGE, RESULTS, key_of, render)
+    """Writes the tables and the picture."""
+    records = write_page(__doc__, PAGE, RESULTS, key_of, render)
+    draw(longest(pairs([record for record in records if is_current(record)]), LONG_S))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Training on one program: its two arms, and the table that compares them."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,8 @@ import numpy as np
 from benchmarks.common.timed_training import configure
 from benchmarks.learning.one_program import ARMS, FROZEN, LEARNING, Job, key_of, settings_of
 from benchmarks.learning.one_program_page import LONG_S, PAGE, render, summary, table
+from benchmarks.learning.one_program_pairs import longest, pairs
+from benchmarks.learning.one_program_picture import draw
 from mallocmuzero.actors.self_play.config import RESIDENCY
 
 
@@ -44,5 +47,18 @@ def test_the_summary_has_a_line_for_each_time_and_one_for_all_long_runs() -> Non
     behind = 100 * np.log(0.91 / 0.90)
     assert [line.split("|")[2].strip() for line in lines[2:]] == ["60", "400", "800", "400 and more"]
     assert lines[2].endswith("| 0 / 1 | 1 of 1 |")
-    assert f"| 2 | {behind:+.2f} | {behind:+.2f} to {behind:+.2f} | 2 / 0 | 2 of 2 |" in lines[-1]
+    assert f"| 1 | {behind:+.2f} |  | 1 / 0 | 1 of 1 |" in lines[-1]  # the shorter run is the beginning of the longer
     assert summary([]) == table([])
+
+
+def test_the_picture_shows_the_longest_run_of_each_program(tmp_path: Path) -> None:
+    points = {"curve": [[15.0, 0.94], [30.0, 0.92]]}
+    runs = [
+        {**record(arm, best, seconds), **points}
+        for seconds in (LONG_S, 2 * LONG_S)
+        for arm, best in ((LEARNING, 0.90), (FROZEN, 0.91))
+    ]
+    (pair,) = longest(pairs(runs), LONG_S)
+    assert pair.seconds == 2 * LONG_S
+    draw([pair], tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").stat().st_size > 5_000
