@@ -20,9 +20,11 @@ _TIMES = (15, 60, 240, 960)
 
 
 def draw(found: Sequence[Pair], path: Path = PICTURE) -> None:
-    """Draws a panel for each pair whose games follow nothing, of seed 0, the longest runs first."""
+    """Draws a panel for each pair whose games follow nothing, of seed 0, the longest runs first; none without pairs."""
     found = [pair for pair in found if not pair.follow and pair.learning["seed"] == 0]
     found = sorted(found, key=lambda pair: (-pair.seconds, pair.learning["program"]))
+    if not found:
+        return
     rows = -(-len(found) // _COLUMNS)
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(4.2 * _COLUMNS, 2.9 * rows), layout="constrained")
@@ -51,7 +53,7 @@ def _draw_pair(panel: Axes, pair: Pair) -> None:
     panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g} s"))
     panel.xaxis.set_minor_locator(NullLocator())
     panel.margins(x=0.12)
-    panel.set_ylabel("% of production")
+    panel.set_ylabel(f"{pair.learning['objective']}, % of production")
     panel.set_title(pair.learning["program"], loc="left", fontsize=10)
 
 

@@ -62,3 +62,5 @@ def test_the_picture_shows_the_longest_run_of_each_program(tmp_path: Path) -> No
     assert pair.seconds == 2 * LONG_S
     draw([pair], tmp_path / "picture.png")
     assert (tmp_path / "picture.png").stat().st_size > 5_000
+    draw([], tmp_path / "none.png")  # after a change of version, until the runs are made again
+    assert not (tmp_path / "none.png").exists()
