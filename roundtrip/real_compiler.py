@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..env.capture.assemble import Assembly, has_loop_ends, same_problem
+from ..env.capture.assemble import Assembly, same_problem
 from ..env.capture.compilation_files import cut_down, work_folder
 from ..env.capture.compiler import ASSIGNMENT, CODE, TIME_LIMIT_S, Compiler
 from ..env.capture.worker import MODULE_FILE
@@ -105,7 +105,7 @@ class RealCompiler:
             raise UserError(f"{error}, or --folder with the folder that the program was captured in") from error
         check_taken(made, options)
         cut_down(made, dumps=True, costs=True)
-        assembly = Assembly(made, program.target, program.name, program.family, loop_ends=has_loop_ends(program))
+        assembly = Assembly(made, program.target, program.name, program.family, like=program)
         compiled = assembly.program()
         if not same_problem(program, compiled):
             raise UserError(

@@ -6,9 +6,9 @@ ends is what it wrote since its start.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
-from .hlo import Computation, Instruction, Module, Position, ShapeIndex, parse_path
+from .hlo import Computation, Instruction, Module, Position, ShapeIndex, parse_path, path_text
 from .log import CompilerLog
 from .values import Values
 
@@ -16,8 +16,17 @@ _DONATION = re.compile(r"\{([\d, ]*)\}: \((\d+), \{([\d, ]*)\}")
 _IN_PLACE = frozenset({"dynamic-update-slice", "scatter"})
 
 
-def alias_groups(module: Module, values: Values, log: CompilerLog) -> dict[Position, Position]:
-    """Returns, for every value that must share its memory with another, the leader of its group."""
+def alias_groups(
+    module: Module, values: Values, log: CompilerLog, apart: Set[str] | None = frozenset()
+) -> dict[Position, Position]:
+    """Returns, for every value that must share its memory with another, the leader of its group.
+
+    Args:
+      module: the scheduled module.
+      values: its values.
+      log: MSA's log of it.
+      apart: results of updates by fusions within fusions that keep memory of their own, by name; None for all.
+    """
     leader: dict[Position, Position] = {}
 
     def find(position: Position) -> Position:
@@ -46,7 +55,7 @@ def alias_groups(module: Module, values: Values, log: CompilerLog) -> dict[Posit
             join(values.resolve(given, path), values.resolve(returned, path))
     for end, written in values.collectives.returned.items():
         join(written, end)
-    for first, second in _in_place(module, values):
+    for first, second in _in_place(module, values, apart):
         # Values that MSA placed separately do not share memory.
         if first not in log.buffer_size or second not in log.buffer_size:
             join(first, second)
@@ -68,39 +77,46 @@ def _donations(module: Module, values: Values) -> Iterator[tuple[Position, Posit
         yield (parameters[int(number)], parse_path(path)), values.resolve(root, parse_path(output))
 
 
-def _in_place(module: Module, values: Values) -> Iterator[tuple[Position, Position]]:
+def _in_place(module: Module, values: Values, apart: Set[str] | None) -> Iterator[tuple[Position, Position]]:
     """Yields operand and result of the operations that update their operand in place."""
     for instruction in values.instructions.values():
-        for number, operand_path, result_path in _in_place_pairs(instruction, module):
+        for number, operand_path, result_path, within in _in_place_pairs(instruction, module):
             if values.instructions[instruction.operands[number]].opcode == "constant":
+                continue
+            result = instruction.name + (path_text(result_path) if result_path else "")
+            if within and (apart is None or result in apart):
                 continue
             yield values.resolve(instruction.operands[number], operand_path), (instruction.name, result_path)
 
 
-def _in_place_pairs(instruction: Instruction, module: Module) -> Iterator[tuple[int, ShapeIndex, ShapeIndex]]:
-    """Yields operand number, operand shape index and result shape index of each in-place update."""
+def _in_place_pairs(instruction: Instruction, module: Module) -> Iterator[tuple[int, ShapeIndex, ShapeIndex, bool]]:
+    """Yields operand number, operand shape index and result shape index of each in-place update.
+
+    And whether a fusion, or a kernel, within the fusion makes it.
+    """
     if instruction.opcode in _IN_PLACE:
-        yield 0, (), ()
+        yield 0, (), (), False
     elif instruction.opcode == "custom-call":
         _, _, text = instruction.attributes.partition("output_to_operand_aliasing={")
         for output, number, path in _DONATION.findall(text.partition("}}")[0] + "}" if text else ""):
-            yield int(number), parse_path(path), parse_path(output)
+            yield int(number), parse_path(path), parse_path(output), False
     elif instruction.opcode == "fusion":
         called = module.computations.get((instruction.attribute("calls") or "").lstrip("%"))
         if called is not None:
-            yield from _fused_updates(called)
+            yield from _fused_updates(called, module)
 
 
-def _fused_updates(called: Computation) -> Iterator[tuple[int, ShapeIndex, ShapeIndex]]:
+def _fused_updates(called: Computation, module: Module) -> Iterator[tuple[int, ShapeIndex, ShapeIndex, bool]]:
     """Yields the in-place updates of a fusion: its root, or an element of its root, updates a parameter."""
     root = called.root
     outputs = enumerate(root.operands) if root.opcode == "tuple" else [(-1, root.name)]
     for index, name in outputs:
         update = _look_through(called, name)
-        if update.opcode in _IN_PLACE:
-            parameter = _look_through(called, update.operands[0])
-            if parameter.opcode == "parameter":
-                yield int(parameter.literal), (), () if index < 0 else (index,)
+        for number, operand_path, result_path, _ in _in_place_pairs(update, module):
+            parameter = _look_through(called, update.operands[number])
+            if parameter.opcode == "parameter" and not operand_path and not result_path:
+                within = update.opcode not in _IN_PLACE
+                yield int(parameter.literal), (), () if index < 0 else (index,), within
 
 
 def _look_through(called: Computation, name: str) -> Instruction:

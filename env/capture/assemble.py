@@ -1,6 +1,7 @@
 """Assembles a `Program` from compilations (pipeline step 5): XLA's production mapping, variants and cycles."""
 
 from collections import Counter
+from collections.abc import Callable, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,11 @@ from .extract import Extraction, extract
 from .hlo import Instruction, Module, read_module
 from .kernel_colors import has_colors, kernels_before
 from .log import CompilerLog, read_log
+from .loops import flatten
 from .printed_estimate import estimates_off
 from .production import Production, read_production
 from .turn import moved_mappings
+from .values import FORWARDING
 from .worker import COMPILED_FILE, LOG_FILE
 
 # The number of the fast memory space in layouts, if the log does not give it; 1 for all other targets.
@@ -50,8 +53,9 @@ class Assembly:
       name: name of the workload.
       family: its model family.
       provenance: versions, function and topology of the capture.
-      loop_ends: the ends of loops are instructions, see `extract`; None: only where XLA's mapping cannot be told
+      loop_ends: the ends of loops are instructions that move nothing; None: only where XLA's mapping cannot be told
         without.
+      like: a program of the same function; its instructions that move nothing are kept, and no others.
 
     Raises:
       FormatError: a file of the default compilation is missing, truncated or not what it should be.
@@ -67,6 +71,7 @@ class Assembly:
         *,
         provenance: dict[str, Any] | None = None,
         loop_ends: bool | None = None,
+        like: Program | None = None,
     ) -> None:
         module = read_module(only_file(folder, SCHEDULED_MODULE))
         sizes = read_sizes(only_file(folder, BUFFER_SIZES))
@@ -78,10 +83,11 @@ class Assembly:
         self._schedule = log.schedule
         self._space = log.options.get("alternate_memory_space", _SPACES.get(target.name, 1))
 
-        def read(with_ends: bool) -> Production:
+        def read(idle: Set[str], apart: Set[str] | None) -> Production:
             self._extraction = extract(
                 *(module, log, sizes, target, before),
-                loop_ends=with_ends,
+                idle=idle,
+                apart=apart,
                 name=name,
                 family=family,
                 provenance=origin,
@@ -90,11 +96,7 @@ class Assembly:
             self._production, self._inexpressible = self._verified(production)
             return production
 
-        production = read(bool(loop_ends))
-        if loop_ends is None and self._production is None and len(self._extraction.program.loop_trips):
-            production = read(True)
-            if self._production is None:
-                production = read(False)
+        production = self._first_told(read, _loop_ends(module), loop_ends, like)
         self._compiler = _compiler(self._extraction, production, log)
         program = replace(self._extraction.program, compiler=self._compiler)
         self._compiler["estimates_off"] = estimates_off(program, production.mapping)
@@ -106,6 +108,34 @@ class Assembly:
         counts = self.pairs.add(compiled, self._space)
         self._cycles = {"program": counts["cycles"], "other_instructions": counts["other_cycles"]}
         self._generated = bool(counts["instructions"] or counts["other_cycles"])
+
+    def _first_told(
+        self,
+        read: Callable[[Set[str], Set[str] | None], Production],
+        ends: Set[str],
+        loop_ends: bool | None,
+        like: Program | None,
+    ) -> Production:
+        """Reads XLA's mapping, with pauses where it has some, or like that of an earlier program."""
+        if like is not None:
+            return read(_idle_instructions(like), frozenset(like.buffer_names))
+        none: Set[str] = frozenset()
+        attempts: list[tuple[Set[str], Set[str] | None]] = []
+        if loop_ends is None:
+            production = read(none, None)
+            if self._production is None:
+                kept = (none, ends, production.pauses, ends | production.pauses)
+                attempts = [*((idle, apart) for apart in (None, none) for idle in kept), (none, None)]
+        else:
+            first = ends if loop_ends else none
+            production = read(first, none)
+            if production.pauses and loop_ends:
+                attempts = [(first | production.pauses, none), (first, none)]
+        for idle, apart in attempts:
+            production = read(idle, apart)
+            if self._production is not None:
+                break
+        return production
 
     def _verified(self, production: Production) -> tuple[Mapping | None, dict[str, int]]:
         program, mapping = self._extraction.program, production.mapping
@@ -224,16 +254,16 @@ def _compiler(extraction: Extraction, production: Production, log: CompilerLog) 
         "estimate_without_copies_s": log.estimates["without"],
         "estimate_with_copies_s": log.estimates["with"],
         "left_out_s": extraction.left_out_s,
-        "step_s": production.step_s,
-        "step_trips": production.step_trips,
+        "step_s": production.events.step_s,
+        "step_trips": production.events.step_trips,
         "allocated_operands": production.allocated_operands,
         "results_counted_again": production.results_counted_again,
         "reported": dict(sorted(log.counts.items())),
         "read_back": dict(sorted(production.counts.items())),
-        "sequence": production.sequence,
+        "sequence": production.events.sequence,
         "unallocated": production.unallocated,
         "aliased_buffers": extraction.aliased_buffers,
-        **({"charges": production.charges} if production.charges else {}),
+        **({"charges": production.events.charges} if production.events.charges else {}),
         **_kernels(extraction),
         **({KERNEL_COLORS: [vars(kernel) for kernel in extraction.colored]} if extraction.colored else {}),
     }
@@ -266,9 +296,16 @@ def _of_this_core(program: Program) -> NDArray[np.bool_]:
     return program.hbm_accesses & ~_on_other_cores(program)
 
 
-def has_loop_ends(program: Program) -> bool:
-    """Returns whether the ends of a program's loops are instructions."""
-    return any(program.opcodes[last] == "tuple" for last in program.loop_last.tolist())
+def _loop_ends(module: Module) -> frozenset[str]:
+    """Returns the tuples that the bodies of loops return."""
+    roots = (loop.body.root for loop in flatten(module).whiles)
+    return frozenset(root.name for root in roots if root.opcode == "tuple")
+
+
+def _idle_instructions(program: Program) -> frozenset[str]:
+    """Returns the instructions of a program that move nothing: ends of loops, and pauses between two copies."""
+    named = zip(program.instruction_names, program.opcodes, strict=True)
+    return frozenset(name for name, opcode in named if opcode in FORWARDING)
 
 
 def same_problem(one: Program, other: Program) -> bool:

@@ -49,6 +49,7 @@ def capture(
     with_module: bool = True,
     own_cycles: bool = False,
     loop_ends: bool | None = True,
+    like: Program | None = None,
     longest_s: dict[str, float] | None = None,
     progress: Callable[[str], None] = print,
 ) -> Program:
@@ -83,6 +84,7 @@ def capture(
         early. They price XLA's own mapping, and no other placement.
       loop_ends: the ends of loops are instructions, so that any mapping of the compiler's can be told; None: only where
         XLA's own cannot be told without, as in captures before there were any.
+      like: an earlier capture of the function, whose instructions are taken; None for none.
       longest_s: takes the wall seconds of the longest compilation, by how far it went (`CODE`, `ASSIGNMENT`).
       progress: takes one line at a time.
 
@@ -145,7 +147,9 @@ def capture(
             "compiler_options": dict(options),
             **versions,
         }
-        assembly = Assembly(made, generation, name, family or name, provenance=provenance, loop_ends=loop_ends)
+        assembly = Assembly(
+            made, generation, name, family or name, provenance=provenance, loop_ends=loop_ends, like=like
+        )
         compilations.drop(made)
         lowered = None
         if with_module:

@@ -8,7 +8,7 @@ from ..program.mapping import Mapping
 from ..program.program import Program
 from ..program.program_file import read_module, read_program, write_program
 from ..verifier.verify import verify
-from .assemble import Assembly, has_loop_ends, same_problem, tells_other_cores
+from .assemble import Assembly, same_problem, tells_other_cores
 from .compilation_files import cut_down, module_in, work_folder
 from .compiler import ASSIGNMENT, LOWERING, Compiler
 from .worker import MODULE_FILE
@@ -77,9 +77,7 @@ def complete(
         with Compiler(python, str(stored), topology, folder, name=str(path)) as compiler:
             compiler.compile(made, options, ASSIGNMENT, dump=True)
         cut_down(made, dumps=True, costs=True)
-        compiled = Assembly(
-            made, program.target, program.name, program.family, loop_ends=has_loop_ends(program)
-        ).program()
+        compiled = Assembly(made, program.target, program.name, program.family, like=program).program()
     if not same_problem(program, compiled):
         raise UserError(
             f"{path}: {function} compiles to another program (other code, other versions of jax or libtpu); "

@@ -1,6 +1,6 @@
 """Builds a `Program` from the scheduled module and the log of one compilation (pipeline step 3)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -58,7 +58,8 @@ def extract(
     target: Target,
     before: Mapping[str, Instruction],
     *,
-    loop_ends: bool = False,
+    idle: Set[str] = frozenset(),
+    apart: Set[str] | None = frozenset(),
     **names: Any,
 ) -> Extraction:
     """Builds the program of one compilation.
@@ -69,7 +70,8 @@ def extract(
       sizes: padded bytes by value, for the values that MSA does not list.
       target: the target that it was compiled for; limits that the log states differently are taken from the log.
       before: the kernels before the compiler colored them, see `kernels_before`.
-      loop_ends: the end of a loop's body is an instruction, by whose time copies of a pass can be done.
+      idle: instructions that the program has although they move nothing, so that copies can begin or end at their time.
+      apart: see `alias_groups`.
       names: `name`, `family`, `provenance` of the program.
 
     Raises:
@@ -77,7 +79,7 @@ def extract(
       UserError: the program holds instructions that capture does not understand.
     """
     values = Values(module)
-    builder = _Builder(module, values, log, sizes, before, loop_ends)
+    builder = _Builder(module, values, log, sizes, before, idle, alias_groups(module, values, log, apart))
     builder.add_instructions()
     return builder.finish(_target(target, log), names)
 
@@ -108,13 +110,14 @@ class _Builder:
         log: CompilerLog,
         sizes: dict[Position, int],
         before: Mapping[str, Instruction],
-        loop_ends: bool,
+        idle: Set[str],
+        groups: Mapping[Position, Position],
     ) -> None:
         self.module, self.values, self.log, self.sizes, self.before = module, values, log, sizes, before
-        roots = [loop.body.root for loop in values.flattened.whiles] if loop_ends else []
-        self.ends = {root.name for root in roots if root.opcode == "tuple"}
-        self.groups = alias_groups(module, values, log)
+        self.idle, self.groups = idle, groups
         self.runs = runs(values.flattened, log)
+        fast = (allocation.position for allocation in log.allocations if allocation.fast)
+        self.placed = {values.resolve(*position) for position in fast if position[0] in values.instructions}
         self.left_out_s = 0.0
         self.names: list[str] = []
         self.schedule: list[int] = []
@@ -159,11 +162,11 @@ class _Builder:
                 for path, _ in instruction.shape.leaves():
                     self._buffer((name, path), len(self.names) - 1)
                 continue
-            if name in self.ends:
-                self._instruction(time, name)
-                continue
             if instruction.opcode in FORWARDING:
-                self._leave_out(name)
+                if name in self.idle:
+                    self._instruction(time, name)
+                else:
+                    self._leave_out(name)
                 continue
             index = self._instruction(time, name)
             self._operands(index, instruction)
@@ -239,9 +242,10 @@ class _Builder:
         if position not in self.buffer_of:
             self.buffer_of[position] = buffer
             self.sizes_of[buffer] = max(self.sizes_of[buffer], self._size(position))
-            # MSA lists the values that it may place, except for those that it prefetches across programs.
+            # MSA lists the values that it may place, except for those that it prefetches across programs and some that
+            # it places together with others: results of another core.
             names = self.values.names(position)
-            listed = any(name in self.log.buffer_size for name in names)
+            listed = any(name in self.log.buffer_size for name in names) or position in self.placed
             listed |= "cross-program" in self.log.skipped.get(position, "")
             self.allowed[buffer] |= listed
         return buffer

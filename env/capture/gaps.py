@@ -4,7 +4,9 @@ Within a gap, a mapping issues copies first and then waits. XLA may do it the ot
 
 - It waits for the copy that replaces an instruction, and then issues another copy. That one is issued after the
   replaced instruction, which takes no time.
-- It waits for a write-back, and then fetches the same buffer again. That fetch is issued one instruction later.
+- It waits for a write-back, and then fetches the same buffer again. That fetch is issued one instruction later. Where
+  the program keeps an instruction that moves nothing for it, that instruction is in between, and copies that XLA issues
+  later are issued after it too.
 """
 
 from collections.abc import Set
@@ -21,6 +23,7 @@ def place_in_gaps(
     residencies: list[tuple[int, ...]],
     waits: dict[int, int],
     replaced: Set[int],
+    idle: Set[int],
     program: Program,
 ) -> set[int]:
     """Moves the starts of copies, and of the residencies that they fill, in place.
@@ -30,6 +33,7 @@ def place_in_gaps(
       residencies: rows (`RESIDENCY_FIELDS`).
       waits: place of the wait by place of the issue.
       replaced: instructions that copies replace.
+      idle: instructions that move nothing, but for the ends of loops.
       program: the program.
 
     Returns:
@@ -41,7 +45,7 @@ def place_in_gaps(
     )
     starts: dict[int, int] = {}
     later: set[int] = set()
-    waited = 0
+    waited = issued = 0
     written: dict[int, int] = {}
     for _, is_wait, copy in events:
         buffer, direction, start, end, *_, source, _ = copies[copy][1]
@@ -51,11 +55,14 @@ def place_in_gaps(
                 written[buffer] = end
             continue
         after = start
-        if start + 1 < waited <= end and all(t in replaced for t in range(start + 1, waited)):
+        if start + 1 < waited <= end and all(t in replaced | idle for t in range(start + 1, waited)):
             after = waited - 1
         if direction == PREFETCH and written.get(source) == after + 1 < end - 1 and _same_loop(program, after):
             after += 1
             later.add(copy)
+        if after < issued < end and all(t in idle for t in range(after + 1, issued + 1)):
+            after = issued
+        issued = max(issued, after)
         if after > start:
             starts[copy] = after
     for copy, after in starts.items():

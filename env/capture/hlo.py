@@ -59,6 +59,11 @@ class Shape:
         match = _MEMORY_SPACE.search(self.text)
         return int(match.group(1)) if match else 0
 
+    @property
+    def is_split(self) -> bool:
+        """Whether each core of a chip holds a part of an array in its own fast memory."""
+        return "SC(" in self.text
+
 
 @dataclass(frozen=True)
 class Instruction:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..program.mapping import WRITE_BACK, Mapping
 from ..program.program import OPERAND, RESULT, Program
-from .production import CHARGE, ISSUE, RUN, SKIP, STEP
+from .simulator_events import CHARGE, ISSUE, RUN, SKIP, STEP
 
 # Off by more than this share, an estimate says that the program was not read back right.
 TOLERANCE = 1e-3

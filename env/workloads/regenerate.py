@@ -22,12 +22,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..capture.assemble import has_loop_ends
 from ..capture.capture import capture
 from ..capture.compilations import Archive
 from ..capture.complete import complete
 from ..capture.environment import managed_python, packages
-from ..capture.production import STEP
+from ..capture.simulator_events import STEP
 from ..capture.variants import PASSES
 from ..errors import UserError
 from ..program.program import Program
@@ -203,7 +202,7 @@ def _regenerate(job: _Job, begun: float) -> Outcome:
                 working_folder=MODELS_PARENT,
                 passes=0 if quick else (_passes(committed) if job.passes is None else job.passes),
                 quick=quick,
-                loop_ends=True if committed is None else has_loop_ends(committed),
+                like=committed,
                 archive=None if job.cache is None else Archive(job.cache / entry.name, _described(entry)),
                 progress=say,
             )

@@ -19,8 +19,5 @@ LONG_PROGRAMS = (
     "mixer-32-adam-b8-v6e",
     "alphatensor-train-b4-v4",
 )
-# XLA's mapping cannot be told (docs/benchmark.md says why), so that the file has none.
-NOT_READ_BACK = ("dit-scan-remat-train-b32-v6e-2x2",)
-READ_BACK = [name for name in names() if name not in NOT_READ_BACK]
-# All of those but most of the long ones, for checks that take a second or more on each of those.
-MOST = [name for name in READ_BACK if name not in LONG_PROGRAMS or name == "unet-train-b2"]
+# All but most of the long ones, for checks that take a second or more on each of those.
+MOST = [name for name in names() if name not in LONG_PROGRAMS or name == "unet-train-b2"]

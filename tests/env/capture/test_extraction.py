@@ -2,16 +2,16 @@
 
 import numpy as np
 import pytest
-from committed import MOST, NOT_READ_BACK, READ_BACK
+from committed import MOST
 from printed_estimate import with_copies, without_copies
 
 from mallocmuzero.env.program.mapping import CROSS_PROGRAM, PREFETCH, WRITE_BACK
 from mallocmuzero.env.program.program import OPERAND
 from mallocmuzero.env.verifier.verify import verify
-from mallocmuzero.env.workloads import load
+from mallocmuzero.env.workloads import load, names
 
 
-@pytest.fixture(scope="module", params=READ_BACK)
+@pytest.fixture(scope="module", params=names())
 def program(request):
     """Each program in turn, read once for all tests of it, which leave it as it is."""
     return load(request.param)
@@ -59,10 +59,3 @@ def test_the_estimate_depends_on_every_part(name):
     printed = program.compiler["estimate_without_copies_s"]
     # Of a compute-bound program (MLP-Mixer) little moves; what is right agrees to 5e-5.
     assert without_copies(program, program.production) != pytest.approx(printed, rel=1e-4)
-
-
-@pytest.mark.parametrize("name", NOT_READ_BACK)
-def test_what_cannot_be_told_says_why(name):
-    program = load(name)
-    assert program.production is None
-    assert program.compiler["inexpressible"]

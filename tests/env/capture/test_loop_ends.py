@@ -1,12 +1,13 @@
 """Loops whose last instruction writes what the next pass reads: a copy of it is done by the end of the pass."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 from compiler_cases import SMALL, unpacked
 
-from mallocmuzero.env.capture.assemble import Assembly, has_loop_ends, same_problem
+from mallocmuzero.env.capture.assemble import Assembly, same_problem
 from mallocmuzero.env.capture.printed_estimate import estimates_off
 from mallocmuzero.env.program.mapping import WRITE_BACK
 from mallocmuzero.env.program.program import Program
@@ -24,8 +25,12 @@ def compilation(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return unpacked(SUMS, tmp_path_factory.mktemp("sums"))
 
 
-def assembled(compilation: Path, loop_ends: bool | None = None) -> Program:
-    return Assembly(compilation, GENERATIONS["v6e"], "sums", "sums", loop_ends=loop_ends).program()
+def assembled(compilation: Path, loop_ends: bool | None = None, like: Program | None = None) -> Program:
+    return Assembly(compilation, GENERATIONS["v6e"], "sums", "sums", loop_ends=loop_ends, like=like).program()
+
+
+def has_loop_ends(program: Program) -> bool:
+    return any(program.opcodes[last] == "tuple" for last in program.loop_last.tolist())
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +64,27 @@ def test_without_the_end_it_cannot_be_told(compilation: Path) -> None:
 
 
 def test_another_compilation_is_read_as_the_program_is(compilation: Path, program: Program) -> None:
-    assert same_problem(program, assembled(compilation, loop_ends=has_loop_ends(program)))
-    assert not same_problem(program, assembled(compilation, loop_ends=False))
+    without = assembled(compilation, loop_ends=False)
+    assert same_problem(program, assembled(compilation, like=program))
+    assert same_problem(without, assembled(compilation, like=without))
+    assert not same_problem(program, without)
+
+
+def test_the_compiler_may_make_the_end_anew(compilation: Path, program: Program, tmp_path: Path) -> None:
+    (last,) = program.loop_last
+    end = program.instruction_names[last]
+    shutil.copytree(compilation, tmp_path, dirs_exist_ok=True)
+    text = (tmp_path / "compiled.txt").read_text()
+    assert f"ROOT %{end} = " in text
+    (tmp_path / "compiled.txt").write_text(text.replace(f"ROOT %{end} = ", "ROOT %tuple.99 = "))
+    log = (tmp_path / "log.txt").read_text()
+    assert f"instruction: {end}; " in log
+    (tmp_path / "log.txt").write_text(log.replace(f"instruction: {end}; ", "instruction: tuple.99; "))
+    anew = assembled(tmp_path)
+    assert anew.production is not None
+    assert program.production is not None
+    assert np.array_equal(anew.production.copies, program.production.copies)
+    assert estimates_off(anew, anew.production) == estimates_off(program, program.production)
 
 
 def test_other_programs_have_none(tmp_path: Path) -> None:

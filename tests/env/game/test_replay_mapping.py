@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from committed import NOT_READ_BACK
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import make_program, programs
@@ -263,7 +262,7 @@ BEHIND = {"conformer-scan-b8-v4": 1.23}
 
 @pytest.mark.parametrize(
     "name",
-    sorted({path.name.removesuffix(".json.gz") for path in PROGRAMS_FOLDER.glob("*.gz")} - set(NOT_READ_BACK)),
+    sorted(path.name.removesuffix(".json.gz") for path in PROGRAMS_FOLDER.glob("*.gz")),
 )
 def test_xlas_own_mapping_replays_as_a_line_of_play(name: str) -> None:
     program = load(name)

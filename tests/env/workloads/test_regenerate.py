@@ -2,7 +2,7 @@
 
 import pytest
 
-from mallocmuzero.env.capture.production import ISSUE, RUN, STEP
+from mallocmuzero.env.capture.simulator_events import ISSUE, RUN, STEP
 from mallocmuzero.env.workloads.regenerate import main as regenerate
 from mallocmuzero.env.workloads.regenerate import older_figures
 
