@@ -24,6 +24,8 @@ from .real_compiler import Compiled, RealCompiler
 
 # The least gain over the default, as a share, that counts; less is noise of rounded bytes.
 _LEAST_GAIN = 1e-6
+# Gains that differ by less, as a share, are alike: then the mean of both cost models decides.
+_ALIKE = 1e-4
 # The error of a candidate that the compiler was not asked about.
 NO_TIME = "no time was left"
 
@@ -181,7 +183,7 @@ def _keep_best(
         judge = make_judge(result.program, objective)
         ranked = judge if ranking in (None, judge.objective) else make_judge(result.program, ranking)
         gain = {id(one): _gain(judge if one.exact else ranked, result.default, one) for one in result.attempts}
-        best = max(result.attempts, key=lambda attempt: gain[id(attempt)], default=None)
+        best = _best(result.attempts, gain, ranked, result.default)
         if best is None or gain[id(best)] <= _LEAST_GAIN:
             progress("no options are better than XLA's default, which stays")
             return
@@ -212,18 +214,34 @@ def _keep_best(
 def _keep_what_is_told(result: Confirmation, judge: Judge, best: Attempt, progress: Callable[[str], None]) -> None:
     """Keeps the best attempt that can be judged without a further compilation; `best` is the one without its own."""
     kind = best.candidate.kind
+    gain = {id(one): _gain(judge, result.default, one) for one in result.attempts}
     told = [
         attempt
         for attempt in result.attempts
-        if _gain(judge, result.default, attempt) > _LEAST_GAIN and _is_told(result.program, judge, attempt)
+        if gain[id(attempt)] > _LEAST_GAIN and _is_told(result.program, judge, attempt)
     ]
-    result.kept = max(told, key=lambda attempt: _gain(judge, result.default, attempt), default=None)
+    result.kept = _best(told, gain, judge, result.default)
     if result.kept is best:
         progress(f"no time to compile {kind} to the end: its cycles are of the program's table")
         return
     result.untold = best
     instead = "XLA's default stays" if result.kept is None else f"{result.kept.candidate.kind} is kept instead"
     progress(f"no time to compile {kind} to the end, so that its cycles are not known: {instead}")
+
+
+def _best(attempts: Sequence[Attempt], gain: dict[int, float], judge: Judge, default: Mapping) -> Attempt | None:
+    """Returns the attempt that gains most; of those that gain alike, the best by the mean of the cost models."""
+    most = max((gain[id(attempt)] for attempt in attempts), default=-1.0)
+    before = judge.latencies(default)
+
+    def mean_ratio(attempt: Attempt) -> float:
+        if attempt.compiled is None:
+            return math.inf
+        after = judge.latencies(attempt.compiled.mapping)
+        return sum(after[model] / before[model] for model in after)
+
+    alike = [attempt for attempt in attempts if gain[id(attempt)] >= most - _ALIKE]
+    return min(alike, key=mean_ratio, default=None)
 
 
 def _is_told(program: Program, judge: Judge, attempt: Attempt) -> bool:

@@ -18,7 +18,6 @@ Then: python -m benchmarks.round_trip.page
 
 import argparse
 import sys
-import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,21 +27,11 @@ if __name__ == "__main__":
     one_thread()
 
 from mallocmuzero.env import workloads
-from mallocmuzero.env.physics.objective import make_judge
-from mallocmuzero.launch.run.guided import learned_solvers
-from mallocmuzero.launch.terminal.confirmation_report import report
-from mallocmuzero.roundtrip.candidates import translated_candidates
-from mallocmuzero.roundtrip.comparison import flags_us
-from mallocmuzero.roundtrip.confirm import confirm
-from mallocmuzero.roundtrip.real_compiler import real_compiler
-from mallocmuzero.roundtrip.source import find_source, program_path
-from mallocmuzero.roundtrip.translate import translate
-from mallocmuzero.solvers.common.budget import PROCESSOR, Budget
-from mallocmuzero.solvers.solve import SOLVERS, Solvers, solve
-from mallocmuzero.version import VERSION
+from mallocmuzero.roundtrip.source import program_path
 
 from ..common.json_lines import Key, Record
 from .records import RESULTS, key_of, programs, read
+from .trip import Effort, round_trip, solvers
 
 
 class Job(NamedTuple):
@@ -65,45 +54,9 @@ class Job(NamedTuple):
 def perform(job: Job) -> Record:
     """Runs a job in this process; returns the record."""
     program = workloads.load(job.program)
-    begin = time.perf_counter()
-    solution = solve(program, job.solver, budget=Budget(job.solve_s, clock=PROCESSOR), solvers=_solvers())
-    judge = make_judge(program)
-    translations = translate(judge, solution.mapping, job.translate_s, clock=time.process_time)
-    source = find_source(program, program_path(job.program))
-    until = time.monotonic() + 60.0 * job.compile_minutes
-    with real_compiler(source, Path(job.python), time_limit_s=60.0 * job.compile_minutes, progress=_say) as compiler:
-        confirmation = confirm(
-            program,
-            None,
-            translated_candidates(translations, job.candidates),
-            compiler,
-            time_left_s=lambda: until - time.monotonic(),
-            progress=_say,
-        )
-        versions = compiler.versions()
-    found = report(confirmation, solution.mapping)
-    for tried in found["candidates"]:
-        tried["option_bytes"] = sum(len(text) for text in tried.pop("options").values())
-    return {
-        **found,
-        "program_sha256": program.sha256[:12],
-        "split": workloads.split(program.name),
-        "target": program.target.name,
-        "objective": judge.objective,
-        "flags_us": flags_us(program),
-        "solver": job.solver,
-        "solve_s": job.solve_s,
-        "translate_s": job.translate_s,
-        "decodes": translations[0].decodes,
-        "from_module": source.module is not None,
-        "versions": versions,
-        "wall_s": round(time.perf_counter() - begin, 1),
-        "version": VERSION,
-    }
-
-
-def _solvers() -> Solvers:
-    return {**SOLVERS, **learned_solvers()}
+    effort = Effort(job.solver, job.solve_s, job.translate_s, job.candidates, job.compile_minutes)
+    record = round_trip(program, program_path(job.program), Path(job.python), effort)
+    return {**record, "split": workloads.split(program.name)}
 
 
 def outcome_of(job: Job, record: Record) -> str:
@@ -116,16 +69,12 @@ def missing(job: Job, known: dict[Key, Record]) -> bool:
     return key_of({**job._asdict(), "program_sha256": workloads.load(job.program).sha256[:12]}) not in known
 
 
-def _say(line: str) -> None:
-    print(f"  {line}", flush=True)
-
-
 def main() -> int:
     """Runs what is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", type=Path, required=True, metavar="PATH")
     parser.add_argument("--programs", nargs="+", metavar="NAME", help="by default all contended ones for one chip")
-    parser.add_argument("--solver", default="guided", choices=list(_solvers()), metavar="NAME")
+    parser.add_argument("--solver", default="guided", choices=list(solvers()), metavar="NAME")
     parser.add_argument("--solve-seconds", type=float, default=60.0, metavar="S")
     parser.add_argument("--translate-seconds", type=float, default=60.0, metavar="S")
     parser.add_argument("--candidates", type=int, default=4, metavar="N")

@@ -126,8 +126,8 @@ def of_kinds(runs: Sequence[Record]) -> list[str]:
         for model in MODELS:
             default = run["default_us"][model]
             cells.append("-" if default is None else f"{default:,.1f}")
-            cells += [_gain(run, "default_us", model, "promised_us"), _gain(run, "default_us", model)]
-            cells.append(_gain(run, "flags_us", model))
+            cells += [gain_text(run, "default_us", model, "promised_us"), gain_text(run, "default_us", model)]
+            cells.append(gain_text(run, "flags_us", model))
         alike = run["decoded_as_foreseen"]
         cells += [run["kept"] or "default", "" if alike is None else f"{100 * alike['bytes']:.1f}"]
         cells += [run["cycles_are"] or "", f"`{run['solver']}`"]
@@ -135,7 +135,7 @@ def of_kinds(runs: Sequence[Record]) -> list[str]:
     return lines
 
 
-def _gain(run: Record, over: str, model: str, what: str = "confirmed_us") -> str:
+def gain_text(run: Record, over: str, model: str, what: str = "confirmed_us") -> str:
     """Returns a gain in per cent for people; a dash where a figure is missing."""
     if run[over] is None or run[over][model] is None or run[what][model] is None:
         return "-"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mallocmuzero.env.errors import UserError
-from mallocmuzero.env.physics.objective import make_judge
+from mallocmuzero.env.physics.objective import Judge, make_judge
 from mallocmuzero.env.program.cycle_table import CycleTable, build_table
 from mallocmuzero.env.program.mapping import Mapping
 from mallocmuzero.env.program.program import Program, all_hbm
@@ -275,3 +275,20 @@ def dearer(program: Program, mapping: Mapping) -> CycleTable:
     high = {row: max(cycles for (of, _), cycles in pairs.items() if of == row) for row, _ in pairs}
     pairs |= {(row, fast): 10 * high[row] for row, fast in only if row >= 0 and (row, fast) not in pairs}
     return build_table(program.cycles.row, pairs, program.cycles.compilations)
+
+
+def test_of_those_that_gain_alike_the_other_model_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = load("alexnet-train-b128")
+    assert program.production is not None
+    made = {name: replace(program.production, origin={"solver": name}) for name in ("default", "first", "second")}
+    gained = {"first": {"msa": 9.5, "cycles": 9.9}, "second": {"msa": 8.0, "cycles": 9.9}}
+
+    def latencies(self: Judge, mapping: Mapping) -> dict[str, float]:
+        before = self.baseline
+        share = gained.get(mapping.origin["solver"], {})
+        return {model: before[model] * share.get(model, 10.0) / 10.0 for model in before}
+
+    monkeypatch.setattr(Judge, "latencies", latencies)
+    found, _, _ = judged(program, ["first", "second"], lambda name, quick: made[name], quick=True)
+    assert found.kept is not None
+    assert found.kept.candidate.kind == "second"

@@ -1,0 +1,151 @@
+"""Captures the functions of this folder, maps them, and has the real compiler confirm the mappings.
+
+    python -m benchmarks.untuned.measure [--functions NAME ...] [--targets v5e ...] [--folder runs/untuned]
+        [--solver guided] [--solve-seconds 10] [--translate-seconds 30] [--candidates 4] [--compile-minutes 15]
+        [--minutes M] [--out FILE] [--dry-run]
+
+Appends the runs that FILE (docs/results/untuned.jsonl) lacks, so the command may be stopped and repeated. FOLDER keeps
+the captures. A run is a round trip as `benchmarks.round_trip` makes it, under `robust`. Seconds of solving and
+translating are processor time, minutes are wall time. The settings of the flag grid, which results are compared with,
+are not among the candidates, though a candidate may choose the same flags.
+
+Then: python -m benchmarks.untuned.page
+"""
+
+import argparse
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from ..common.job_pool import one_thread, returning_traceback, run_missing
+
+if __name__ == "__main__":
+    one_thread()
+
+from mallocmuzero.env.capture.capture import capture
+from mallocmuzero.env.capture.environment import managed_python
+from mallocmuzero.env.program.program import Program
+from mallocmuzero.env.program.program_file import read_program
+
+from ..common.json_lines import ROOT, Key, Record, keyed_by, read_runs
+from ..round_trip.trip import Effort, round_trip, say, solvers
+
+RESULTS = ROOT / "docs" / "results" / "untuned.jsonl"
+FUNCTIONS = (
+    "gpt_muon",
+    "state_space",
+    "experts",
+    "fourier_operator",
+    "graph_messages",
+    "convolutions_3d",
+    "decode_int8",
+    "policy_gradient",
+    "preconditioned",
+    "beam_search",
+    "diffusion_sampling",
+    "scanned_adafactor",
+    "speech_ctc",
+    "line_search",
+    "hybrid_layers",
+)
+# Further compilations of a capture, for its cycle table.
+_PASSES = 2
+key_of = keyed_by("function", "target", "solver", "solve_s", "translate_s")
+
+
+class Job(NamedTuple):
+    """The round trip of one function."""
+
+    function: str
+    target: str
+    folder: str
+    solver: str
+    solve_s: float
+    translate_s: float
+    candidates: int
+    compile_minutes: float
+
+    def __str__(self) -> str:
+        """Returns the name of the run for people."""
+        return f"{self.function} {self.target}"
+
+
+@returning_traceback
+def perform(job: Job) -> Record:
+    """Runs a job in this process; returns the record."""
+    python = managed_python(say)
+    path = Path(job.folder) / f"{job.function}-{job.target}.json.gz"
+    program = read_program(path) if path.exists() else _captured(job, path, python)
+    effort = Effort(job.solver, job.solve_s, job.translate_s, job.candidates, job.compile_minutes)
+    return {
+        **round_trip(program, path, python, effort),
+        "function": job.function,
+        "accesses": program.num_accesses,
+        "loops": len(program.loop_trips),
+    }
+
+
+def _captured(job: Job, path: Path, python: Path) -> Program:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return capture(
+        f"benchmarks.untuned.functions:{job.function}",
+        job.target,
+        path,
+        python=python,
+        working_folder=ROOT,
+        passes=_PASSES,
+        progress=say,
+    )
+
+
+def read(paths: Iterable[Path]) -> dict[Key, Record]:
+    """Returns the runs of some files by key; of several with one key the last."""
+    return dict(read_runs(paths, key_of))
+
+
+def outcome_of(job: Job, record: Record) -> str:
+    """Returns the outcome of a run in one line."""
+    return f"{record['kept'] or 'the default stays'}: {record['verdict']} ({record['wall_s']:.0f} s)"
+
+
+def main() -> int:
+    """Runs what is missing."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--functions", nargs="+", choices=FUNCTIONS, default=FUNCTIONS, metavar="NAME")
+    parser.add_argument("--targets", nargs="+", default=["v5e"], metavar="TARGET")
+    parser.add_argument("--folder", type=Path, default=ROOT / "runs" / "untuned", metavar="FOLDER")
+    parser.add_argument("--solver", default="guided", choices=list(solvers()), metavar="NAME")
+    parser.add_argument("--solve-seconds", type=float, default=10.0, metavar="S")
+    parser.add_argument("--translate-seconds", type=float, default=30.0, metavar="S")
+    parser.add_argument("--candidates", type=int, default=4, metavar="N")
+    parser.add_argument("--compile-minutes", type=float, default=15.0, metavar="M", help="for all compilations of one")
+    parser.add_argument(
+        "--minutes",
+        dest="budget_minutes",
+        type=float,
+        default=float("inf"),
+        metavar="M",
+        help="begin no run after so many",
+    )
+    parser.add_argument("--out", type=Path, default=RESULTS, metavar="FILE")
+    parser.add_argument("--dry-run", action="store_true", help="list the missing runs only")
+    parser.set_defaults(jobs=1)
+    given = parser.parse_args()
+    effort = given.solver, given.solve_seconds, given.translate_seconds, given.candidates, given.compile_minutes
+    wanted = [
+        Job(function, target, str(given.folder), *effort) for target in given.targets for function in given.functions
+    ]
+    return run_missing(
+        wanted,
+        perform,
+        lambda job, known: key_of(job._asdict()) not in known,
+        lambda: read([given.out]),
+        outcome_of,
+        arguments=given,
+        seconds=lambda job: job.solve_s + job.translate_s,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

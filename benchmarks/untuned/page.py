@@ -1,0 +1,72 @@
+"""Renders docs/results/untuned.md from docs/results/untuned.jsonl, which `measure` of this folder fills.
+
+python -m benchmarks.untuned.page [--results FILE]
+"""
+
+from collections.abc import Sequence
+from statistics import mean
+
+from ..common.json_lines import ROOT, Record
+from ..common.marked_page import fill_marks
+from ..common.page_command import write_page
+from ..round_trip.page import MODELS, gain, gain_text, ratio
+from .measure import RESULTS, key_of
+
+PAGE = ROOT / "docs" / "results" / "untuned.md"
+# Gains of a model below which nothing counts as gained, in per cent.
+_NOTHING = 0.1
+
+
+def render(page: str, runs: Sequence[Record]) -> str:
+    """Returns the page with its tables replaced.
+
+    Raises:
+      SystemExit: the page has no place for a table.
+    """
+    ordered = sorted(runs, key=lambda run: (run["target"], ratio(run, "confirmed_us")))
+    made = (("summary", summary(ordered)), ("functions", table(ordered)))
+    return fill_marks(page, made, "benchmarks/untuned/page.py", PAGE)
+
+
+def summary(runs: Sequence[Record]) -> list[str]:
+    """Returns means and counts for each target."""
+    lines = [
+        "| target | functions | gain in both models | mean, `msa` | `cycles` | over the best flags, `msa` | `cycles` |",
+        "|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    for target in sorted({run["target"] for run in runs}):
+        mine = [run for run in runs if run["target"] == target]
+        both = sum(all(gain(run, "default_us", model) > _NOTHING for model in MODELS) for run in mine)
+        cells = [target, f"{len(mine)}", f"{both}"]
+        for over in ("default_us", "flags_us"):
+            cells += [f"{mean(gain(run, over, model) for run in mine):+.1f} %" for model in MODELS]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def table(runs: Sequence[Record]) -> list[str]:
+    """Returns the table of functions, those that gain most first."""
+    lines = [
+        "| function | target | accesses | loops | default, us | promised | confirmed | of flags "
+        "| default, us | promised | confirmed | of flags | kept |",
+        "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|",
+        "| | | | | **msa** | | | | **cycles** | | | | |",
+    ]
+    for run in runs:
+        cells = [f"`{run['function']}`", run["target"], f"{run['accesses']:,}", f"{run['loops'] or ''}"]
+        for model in MODELS:
+            cells.append(f"{run['default_us'][model]:,.1f}")
+            cells += [gain_text(run, "default_us", model, "promised_us"), gain_text(run, "default_us", model)]
+            cells.append(gain_text(run, "flags_us", model))
+        lines.append(f"| {' | '.join([*cells, run['kept'] or 'default'])} |")
+    return lines
+
+
+def main() -> None:
+    """Writes the page."""
+    runs = write_page(__doc__, PAGE, RESULTS, key_of, render)
+    print(f"wrote {PAGE}: {len(runs)} runs")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+"""The page of functions that nobody had tuned for, beside its results."""
+
+from benchmarks.common.json_lines import read_runs
+from benchmarks.untuned.measure import FUNCTIONS, RESULTS, key_of
+from benchmarks.untuned.page import PAGE, render, summary
+
+
+def test_the_page_is_of_the_runs() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    runs = dict(read_runs([RESULTS], key_of))
+    assert render(page, list(runs.values())) == page
+    for run in runs.values():
+        assert run["function"] in FUNCTIONS
+        for model, us in run["confirmed_us"].items():  # what `robust` keeps is never worse than the default
+            assert us <= run["default_us"][model] * (1 + 1e-9), (run["function"], model)
+
+
+def test_the_summary_counts_gains_of_both_models() -> None:
+    def run(msa: float, cycles: float) -> dict[str, object]:
+        before = {"msa": 100.0, "cycles": 100.0}
+        return {
+            "target": "v5e",
+            "default_us": before,
+            "flags_us": before,
+            "confirmed_us": {"msa": msa, "cycles": cycles},
+        }
+
+    *_, told = summary([run(80.0, 90.0), run(90.0, 100.0)])
+    assert told == "| v5e | 2 | 1 | +15.0 % | +5.0 % | +15.0 % | +5.0 % |"
