@@ -8,7 +8,7 @@ ends is what it wrote since its start.
 import re
 from collections.abc import Iterator, Set
 
-from .hlo import Computation, Instruction, Module, Position, ShapeIndex, parse_path, path_text
+from .hlo import Computation, Instruction, Module, Position, ShapeIndex, parse_path, position_text
 from .log import CompilerLog
 from .values import Values
 
@@ -83,8 +83,7 @@ def _in_place(module: Module, values: Values, apart: Set[str] | None) -> Iterato
         for number, operand_path, result_path, within in _in_place_pairs(instruction, module):
             if values.instructions[instruction.operands[number]].opcode == "constant":
                 continue
-            result = instruction.name + (path_text(result_path) if result_path else "")
-            if within and (apart is None or result in apart):
+            if within and (apart is None or position_text((instruction.name, result_path)) in apart):
                 continue
             yield values.resolve(instruction.operands[number], operand_path), (instruction.name, result_path)
 

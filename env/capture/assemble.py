@@ -55,7 +55,8 @@ class Assembly:
       provenance: versions, function and topology of the capture.
       loop_ends: the ends of loops are instructions that move nothing; None: only where XLA's mapping cannot be told
         without.
-      like: a program of the same function; its instructions that move nothing are kept, and no others.
+      like: a program of the same function, which says what the compilation does not: the instructions to keep although
+        they move nothing, what shares memory, and what may be fast.
 
     Raises:
       FormatError: a file of the default compilation is missing, truncated or not what it should be.
@@ -83,11 +84,14 @@ class Assembly:
         self._schedule = log.schedule
         self._space = log.options.get("alternate_memory_space", _SPACES.get(target.name, 1))
 
+        allowed = None if like is None else _allowed(like)
+
         def read(idle: Set[str], apart: Set[str] | None) -> Production:
             self._extraction = extract(
                 *(module, log, sizes, target, before),
                 idle=idle,
                 apart=apart,
+                allowed=allowed,
                 name=name,
                 family=family,
                 provenance=origin,
@@ -300,6 +304,11 @@ def _loop_ends(module: Module) -> frozenset[str]:
     """Returns the tuples that the bodies of loops return."""
     roots = (loop.body.root for loop in flatten(module).whiles)
     return frozenset(root.name for root in roots if root.opcode == "tuple")
+
+
+def _allowed(program: Program) -> frozenset[str]:
+    """Returns the buffers of a program that may be fast."""
+    return frozenset(program.buffer_names[buffer] for buffer in np.flatnonzero(program.fast_allowed).tolist())
 
 
 def _idle_instructions(program: Program) -> frozenset[str]:

@@ -13,7 +13,7 @@ from ..program.program import OPERAND, REPLACEABLE_OPCODES, RESULT, Program
 from ..program.target import Target
 from .alias import alias_groups
 from .collectives import PAIRS, runs_on_another_core
-from .hlo import Instruction, Module, Position, Use, path_text
+from .hlo import Instruction, Module, Position, Use, path_text, position_text
 from .kernel_colors import colors_of
 from .kernels import kept_in_hbm, kernel_in, tells_cost
 from .log import CompilerLog
@@ -60,6 +60,7 @@ def extract(
     *,
     idle: Set[str] = frozenset(),
     apart: Set[str] | None = frozenset(),
+    allowed: Set[str] | None = None,
     **names: Any,
 ) -> Extraction:
     """Builds the program of one compilation.
@@ -72,6 +73,7 @@ def extract(
       before: the kernels before the compiler colored them, see `kernels_before`.
       idle: instructions that the program has although they move nothing, so that copies can begin or end at their time.
       apart: see `alias_groups`.
+      allowed: buffers that may be fast although MSA does not list them; None for those that this compilation has there.
       names: `name`, `family`, `provenance` of the program.
 
     Raises:
@@ -79,7 +81,7 @@ def extract(
       UserError: the program holds instructions that capture does not understand.
     """
     values = Values(module)
-    builder = _Builder(module, values, log, sizes, before, idle, alias_groups(module, values, log, apart))
+    builder = _Builder(module, values, log, sizes, before, idle, alias_groups(module, values, log, apart), allowed)
     builder.add_instructions()
     return builder.finish(_target(target, log), names)
 
@@ -112,12 +114,14 @@ class _Builder:
         before: Mapping[str, Instruction],
         idle: Set[str],
         groups: Mapping[Position, Position],
+        allowed: Set[str] | None,
     ) -> None:
         self.module, self.values, self.log, self.sizes, self.before = module, values, log, sizes, before
         self.idle, self.groups = idle, groups
         self.runs = runs(values.flattened, log)
         fast = (allocation.position for allocation in log.allocations if allocation.fast)
-        self.placed = {values.resolve(*position) for position in fast if position[0] in values.instructions}
+        placed = {values.resolve(*position) for position in fast if position[0] in values.instructions}
+        self.allowed_too = {position_text(position) for position in placed} if allowed is None else allowed
         self.left_out_s = 0.0
         self.names: list[str] = []
         self.schedule: list[int] = []
@@ -245,7 +249,7 @@ class _Builder:
             # MSA lists the values that it may place, except for those that it prefetches across programs and some that
             # it places together with others: results of another core.
             names = self.values.names(position)
-            listed = any(name in self.log.buffer_size for name in names) or position in self.placed
+            listed = any(name in self.log.buffer_size for name in names) or position_text(position) in self.allowed_too
             listed |= "cross-program" in self.log.skipped.get(position, "")
             self.allowed[buffer] |= listed
         return buffer
@@ -289,7 +293,7 @@ class _Builder:
             access_number=np.array(columns[3], np.int32),
             access_path=tuple(columns[4]),
             access_bytes=np.array(columns[5], np.float64),
-            buffer_names=tuple(name + (path_text(path) if path else "") for name, path in self.buffers),
+            buffer_names=tuple(map(position_text, self.buffers)),
             size=np.array(self.sizes_of, np.int64),
             definition=np.array(self.definition, np.int32),
             is_output=is_output,

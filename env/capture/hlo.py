@@ -229,6 +229,12 @@ def parse_instruction(line: str) -> Instruction | None:
     )
 
 
+def position_text(position: Position) -> str:
+    """Returns the name of an array: its instruction's, and where in the result, if that is a tuple."""
+    name, path = position
+    return name + (path_text(path) if path else "")
+
+
 def path_text(path: ShapeIndex) -> str:
     """Returns a shape index as the compiler writes it: `{}` or `{1,0}`."""
     return "{" + ",".join(map(str, path)) + "}"

@@ -6,12 +6,13 @@ mean square.
 """
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from compiler_cases import BEFORE, SMALL, unpacked
 
 from mallocmuzero.env.capture.alias import alias_groups
-from mallocmuzero.env.capture.assemble import Assembly
+from mallocmuzero.env.capture.assemble import Assembly, same_problem
 from mallocmuzero.env.capture.hlo import read_module
 from mallocmuzero.env.capture.log import read_log
 from mallocmuzero.env.capture.values import Values
@@ -61,3 +62,25 @@ def test_what_another_core_has_scattered_may_be_fetched(tmp_path: Path) -> None:
     assert program.hbm_accesses is not None
     reads = (program.access_buffer == counts) & (program.access_kind == OPERAND) & ~program.hbm_accesses
     assert np.count_nonzero(program.production.access_fast & reads)
+
+
+def test_candidates_are_the_same_problem_wherever_they_have_it(tmp_path: Path) -> None:
+    folder = unpacked(SMALL.parent / "scatters" / "experts-tpu7x.tar.xz", tmp_path)
+
+    def assembled(**settings: Any) -> Program:
+        return Assembly(folder, GENERATIONS["tpu7x"], "experts", "experts", **settings).program()
+
+    program = assembled(loop_ends=True)
+    log = folder / "log.txt"
+    text = log.read_text()
+    lines = text.splitlines(keepends=True)
+    fetched = [
+        line for line in lines if "Post-Processing: Copy Allocation in alt" in line and "scatter_offload" in line
+    ]
+    assert fetched
+    log.write_text("".join(line for line in lines if line not in fetched))
+    left = assembled(loop_ends=True)
+    assert not same_problem(program, left)
+    assert same_problem(program, assembled(like=program))
+    log.write_text(text)
+    assert same_problem(left, assembled(like=left))
