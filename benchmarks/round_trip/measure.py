@@ -31,7 +31,7 @@ from mallocmuzero.roundtrip.source import program_path
 
 from ..common.json_lines import Key, Record
 from .records import RESULTS, key_of, programs, read
-from .trip import Effort, round_trip, solvers
+from .trip import Effort, add_arguments, effort_of, outcome_of, round_trip
 
 
 class Job(NamedTuple):
@@ -39,11 +39,7 @@ class Job(NamedTuple):
 
     program: str
     python: str
-    solver: str
-    solve_s: float
-    translate_s: float
-    candidates: int
-    compile_minutes: float
+    effort: Effort
 
     def __str__(self) -> str:
         """Returns the name of the run for people."""
@@ -54,19 +50,14 @@ class Job(NamedTuple):
 def perform(job: Job) -> Record:
     """Runs a job in this process; returns the record."""
     program = workloads.load(job.program)
-    effort = Effort(job.solver, job.solve_s, job.translate_s, job.candidates, job.compile_minutes)
-    record = round_trip(program, program_path(job.program), Path(job.python), effort)
+    record = round_trip(program, program_path(job.program), Path(job.python), job.effort)
     return {**record, "split": workloads.split(program.name)}
-
-
-def outcome_of(job: Job, record: Record) -> str:
-    """Returns the outcome of a run in one line."""
-    return f"{record['kept'] or 'the default stays'}: {record['verdict']} ({record['wall_s']:.0f} s)"
 
 
 def missing(job: Job, known: dict[Key, Record]) -> bool:
     """Returns whether a job has to run."""
-    return key_of({**job._asdict(), "program_sha256": workloads.load(job.program).sha256[:12]}) not in known
+    sha256 = workloads.load(job.program).sha256[:12]
+    return key_of({"program": job.program, "program_sha256": sha256, **job.effort._asdict()}) not in known
 
 
 def main() -> int:
@@ -74,35 +65,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", type=Path, required=True, metavar="PATH")
     parser.add_argument("--programs", nargs="+", metavar="NAME", help="by default all contended ones for one chip")
-    parser.add_argument("--solver", default="guided", choices=list(solvers()), metavar="NAME")
-    parser.add_argument("--solve-seconds", type=float, default=60.0, metavar="S")
-    parser.add_argument("--translate-seconds", type=float, default=60.0, metavar="S")
-    parser.add_argument("--candidates", type=int, default=4, metavar="N")
-    parser.add_argument("--compile-minutes", type=float, default=15.0, metavar="M", help="for all compilations of one")
-    parser.add_argument(
-        "--minutes",
-        dest="budget_minutes",
-        type=float,
-        default=float("inf"),
-        metavar="M",
-        help="begin no run after so many",
-    )
+    add_arguments(parser, solve_s=60.0, translate_s=60.0)
     parser.add_argument("--out", type=Path, default=RESULTS, metavar="FILE")
     parser.set_defaults(jobs=1, dry_run=False)
     given = parser.parse_args()
-    wanted = [
-        Job(
-            name,
-            str(given.python),
-            given.solver,
-            given.solve_seconds,
-            given.translate_seconds,
-            given.candidates,
-            given.compile_minutes,
-        )
-        for name in given.programs or programs()
-    ]
-
+    wanted = [Job(name, str(given.python), effort_of(given)) for name in given.programs or programs()]
     return run_missing(
         wanted,
         perform,
@@ -110,7 +77,7 @@ def main() -> int:
         lambda: read([given.out]),
         outcome_of,
         arguments=given,
-        seconds=lambda job: job.solve_s + job.translate_s,
+        seconds=lambda job: job.effort.solve_s + job.effort.translate_s,
     )
 
 

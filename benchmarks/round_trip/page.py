@@ -97,12 +97,7 @@ def table(runs: Sequence[Record]) -> list[str]:
     for run in runs:
         cells = [f"`{run['program']}`", run["split"], run["target"]]
         for model in MODELS:
-            cells += [
-                f"{run['default_us'][model]:,.1f}",
-                f"{gain(run, 'default_us', model, 'promised_us'):+.2f}",
-                f"{gain(run, 'default_us', model):+.2f}",
-                f"{gain(run, 'flags_us', model):+.2f}",
-            ]
+            cells += gain_cells(run, model)
         alike = run["decoded_as_foreseen"]
         cells += [run["kept"] or "default", "" if alike is None else f"{100 * alike['bytes']:.1f}"]
         cells += [run["cycles_are"] or "", f"`{run['solver']}`", f"{run['solve_s']:g} + {run['translate_s']:g}"]
@@ -124,10 +119,7 @@ def of_kinds(runs: Sequence[Record]) -> list[str]:
             continue
         cells = [f"`{run['program']}`", found[run["program"]], run["split"]]
         for model in MODELS:
-            default = run["default_us"][model]
-            cells.append("-" if default is None else f"{default:,.1f}")
-            cells += [gain_text(run, "default_us", model, "promised_us"), gain_text(run, "default_us", model)]
-            cells.append(gain_text(run, "flags_us", model))
+            cells += gain_cells(run, model)
         alike = run["decoded_as_foreseen"]
         cells += [run["kept"] or "default", "" if alike is None else f"{100 * alike['bytes']:.1f}"]
         cells += [run["cycles_are"] or "", f"`{run['solver']}`"]
@@ -135,7 +127,18 @@ def of_kinds(runs: Sequence[Record]) -> list[str]:
     return lines
 
 
-def gain_text(run: Record, over: str, model: str, what: str = "confirmed_us") -> str:
+def gain_cells(run: Record, model: str) -> list[str]:
+    """Returns the default's microseconds under a cost model, and gains: promised, confirmed, over the best flags."""
+    default = run["default_us"][model]
+    return [
+        "-" if default is None else f"{default:,.1f}",
+        _gain(run, "default_us", model, "promised_us"),
+        _gain(run, "default_us", model),
+        _gain(run, "flags_us", model),
+    ]
+
+
+def _gain(run: Record, over: str, model: str, what: str = "confirmed_us") -> str:
     """Returns a gain in per cent for people; a dash where a figure is missing."""
     if run[over] is None or run[over][model] is None or run[what][model] is None:
         return "-"

@@ -1,8 +1,9 @@
 """One round trip: a program's mapping, its translation, and what the real compiler makes of it."""
 
+import argparse
 import time
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from mallocmuzero.env.physics.objective import make_judge
 from mallocmuzero.env.program.program import Program
@@ -21,8 +22,7 @@ from mallocmuzero.version import VERSION
 from ..common.json_lines import Record
 
 
-@dataclass(frozen=True)
-class Effort:
+class Effort(NamedTuple):
     """What a round trip may take.
 
     Attributes:
@@ -42,6 +42,33 @@ class Effort:
 def solvers() -> Solvers:
     """Returns all solvers by name, those with the shipped policy too."""
     return {**SOLVERS, **learned_solvers()}
+
+
+def add_arguments(parser: argparse.ArgumentParser, *, solve_s: float, translate_s: float) -> None:
+    """Adds what a round trip may take, with the defaults of its seconds, and the minutes of the command."""
+    parser.add_argument("--solver", default="guided", choices=list(solvers()), metavar="NAME")
+    parser.add_argument("--solve-seconds", type=float, default=solve_s, metavar="S")
+    parser.add_argument("--translate-seconds", type=float, default=translate_s, metavar="S")
+    parser.add_argument("--candidates", type=int, default=4, metavar="N")
+    parser.add_argument("--compile-minutes", type=float, default=15.0, metavar="M", help="for all compilations of one")
+    parser.add_argument(
+        "--minutes",
+        dest="budget_minutes",
+        type=float,
+        default=float("inf"),
+        metavar="M",
+        help="begin no run after so many",
+    )
+
+
+def effort_of(given: argparse.Namespace) -> Effort:
+    """Returns the effort that a command line asks for."""
+    return Effort(given.solver, given.solve_seconds, given.translate_seconds, given.candidates, given.compile_minutes)
+
+
+def outcome_of(_: object, record: Record) -> str:
+    """Returns the outcome of a run in one line."""
+    return f"{record['kept'] or 'the default stays'}: {record['verdict']} ({record['wall_s']:.0f} s)"
 
 
 def round_trip(program: Program, path: Path, python: Path, effort: Effort) -> Record:

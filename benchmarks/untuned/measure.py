@@ -14,7 +14,6 @@ Then: python -m benchmarks.untuned.page
 
 import argparse
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,8 +27,8 @@ from mallocmuzero.env.capture.environment import managed_python
 from mallocmuzero.env.program.program import Program
 from mallocmuzero.env.program.program_file import read_program
 
-from ..common.json_lines import ROOT, Key, Record, keyed_by, read_runs
-from ..round_trip.trip import Effort, round_trip, say, solvers
+from ..common.json_lines import ROOT, Record, keyed_by, read_runs
+from ..round_trip.trip import Effort, add_arguments, effort_of, outcome_of, round_trip, say
 
 RESULTS = ROOT / "docs" / "results" / "untuned.jsonl"
 FUNCTIONS = (
@@ -60,11 +59,7 @@ class Job(NamedTuple):
     function: str
     target: str
     folder: str
-    solver: str
-    solve_s: float
-    translate_s: float
-    candidates: int
-    compile_minutes: float
+    effort: Effort
 
     def __str__(self) -> str:
         """Returns the name of the run for people."""
@@ -77,9 +72,8 @@ def perform(job: Job) -> Record:
     python = managed_python(say)
     path = Path(job.folder) / f"{job.function}-{job.target}.json.gz"
     program = read_program(path) if path.exists() else _captured(job, path, python)
-    effort = Effort(job.solver, job.solve_s, job.translate_s, job.candidates, job.compile_minutes)
     return {
-        **round_trip(program, path, python, effort),
+        **round_trip(program, path, python, job.effort),
         "function": job.function,
         "accesses": program.num_accesses,
         "loops": len(program.loop_trips),
@@ -99,51 +93,29 @@ def _captured(job: Job, path: Path, python: Path) -> Program:
     )
 
 
-def read(paths: Iterable[Path]) -> dict[Key, Record]:
-    """Returns the runs of some files by key; of several with one key the last."""
-    return dict(read_runs(paths, key_of))
-
-
-def outcome_of(job: Job, record: Record) -> str:
-    """Returns the outcome of a run in one line."""
-    return f"{record['kept'] or 'the default stays'}: {record['verdict']} ({record['wall_s']:.0f} s)"
-
-
 def main() -> int:
     """Runs what is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--functions", nargs="+", choices=FUNCTIONS, default=FUNCTIONS, metavar="NAME")
     parser.add_argument("--targets", nargs="+", default=["v5e"], metavar="TARGET")
     parser.add_argument("--folder", type=Path, default=ROOT / "runs" / "untuned", metavar="FOLDER")
-    parser.add_argument("--solver", default="guided", choices=list(solvers()), metavar="NAME")
-    parser.add_argument("--solve-seconds", type=float, default=10.0, metavar="S")
-    parser.add_argument("--translate-seconds", type=float, default=30.0, metavar="S")
-    parser.add_argument("--candidates", type=int, default=4, metavar="N")
-    parser.add_argument("--compile-minutes", type=float, default=15.0, metavar="M", help="for all compilations of one")
-    parser.add_argument(
-        "--minutes",
-        dest="budget_minutes",
-        type=float,
-        default=float("inf"),
-        metavar="M",
-        help="begin no run after so many",
-    )
+    add_arguments(parser, solve_s=10.0, translate_s=30.0)
     parser.add_argument("--out", type=Path, default=RESULTS, metavar="FILE")
     parser.add_argument("--dry-run", action="store_true", help="list the missing runs only")
     parser.set_defaults(jobs=1)
     given = parser.parse_args()
-    effort = given.solver, given.solve_seconds, given.translate_seconds, given.candidates, given.compile_minutes
+    effort = effort_of(given)
     wanted = [
-        Job(function, target, str(given.folder), *effort) for target in given.targets for function in given.functions
+        Job(function, target, str(given.folder), effort) for target in given.targets for function in given.functions
     ]
     return run_missing(
         wanted,
         perform,
-        lambda job, known: key_of(job._asdict()) not in known,
-        lambda: read([given.out]),
+        lambda job, known: key_of({**job._asdict(), **job.effort._asdict()}) not in known,
+        lambda: dict(read_runs([given.out], key_of)),
         outcome_of,
         arguments=given,
-        seconds=lambda job: job.solve_s + job.translate_s,
+        seconds=lambda job: job.effort.solve_s + job.effort.translate_s,
     )
 
 

@@ -9,7 +9,7 @@ from statistics import mean
 from ..common.json_lines import ROOT, Record
 from ..common.marked_page import fill_marks
 from ..common.page_command import write_page
-from ..round_trip.page import MODELS, gain, gain_text, ratio
+from ..round_trip.page import MODELS, gain, gain_cells, ratio
 from .measure import RESULTS, key_of
 
 PAGE = ROOT / "docs" / "results" / "untuned.md"
@@ -55,9 +55,7 @@ def table(runs: Sequence[Record]) -> list[str]:
     for run in runs:
         cells = [f"`{run['function']}`", run["target"], f"{run['accesses']:,}", f"{run['loops'] or ''}"]
         for model in MODELS:
-            cells.append(f"{run['default_us'][model]:,.1f}")
-            cells += [gain_text(run, "default_us", model, "promised_us"), gain_text(run, "default_us", model)]
-            cells.append(gain_text(run, "flags_us", model))
+            cells += gain_cells(run, model)
         lines.append(f"| {' | '.join([*cells, run['kept'] or 'default'])} |")
     return lines
 

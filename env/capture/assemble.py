@@ -116,30 +116,29 @@ class Assembly:
     def _first_told(
         self,
         read: Callable[[Set[str], Set[str] | None], Production],
-        ends: Set[str],
+        ends: frozenset[str],
         loop_ends: bool | None,
         like: Program | None,
     ) -> Production:
         """Reads XLA's mapping, with pauses where it has some, or like that of an earlier program."""
         if like is not None:
             return read(_idle_instructions(like), frozenset(like.buffer_names))
-        none: Set[str] = frozenset()
-        attempts: list[tuple[Set[str], Set[str] | None]] = []
-        if loop_ends is None:
-            production = read(none, None)
-            if self._production is None:
-                kept = (none, ends, production.pauses, ends | production.pauses)
-                attempts = [*((idle, apart) for apart in (None, none) for idle in kept), (none, None)]
-        else:
-            first = ends if loop_ends else none
-            production = read(first, none)
-            if production.pauses and loop_ends:
-                attempts = [(first | production.pauses, none), (first, none)]
-        for idle, apart in attempts:
-            production = read(idle, apart)
+        none: frozenset[str] = frozenset()
+        first, apart = (none, None) if loop_ends is None else (ends if loop_ends else none, none)
+        production = read(first, apart)
+        pauses = production.pauses
+        attempts: list[tuple[frozenset[str], frozenset[str] | None]] = []
+        if loop_ends is None and self._production is None:
+            kept = (none, ends, pauses, ends | pauses)
+            attempts = [(idle, also_apart) for also_apart in (None, none) for idle in kept]
+        elif loop_ends and pauses:
+            attempts = [(first | pauses, none)]
+        others = [attempt for attempt in dict.fromkeys(attempts) if attempt != (first, apart)]
+        for attempt in others:
+            production = read(*attempt)
             if self._production is not None:
-                break
-        return production
+                return production
+        return read(first, apart) if others else production
 
     def _verified(self, production: Production) -> tuple[Mapping | None, dict[str, int]]:
         program, mapping = self._extraction.program, production.mapping

@@ -16,10 +16,10 @@ move. Copies to and from host memory are taken as collectives too. The compiler 
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from ..errors import UserError
-from .hlo import Instruction, Module, Position, ShapeIndex, Use, parse_path
+from .hlo import Instruction, Module, Position, ShapeIndex, Use, behind, parse_path
 
 _STARTS = {
     "collective-permute-start": "collective-permute-done",
@@ -57,7 +57,6 @@ class Collectives:
     Args:
       module: the module.
       instructions: those of its schedule, by name, in order.
-      behind: returns the instruction that makes an array, and where in its result, behind tuples and bitcasts.
 
     Raises:
       UserError: a collective is used in a way that capture does not understand.
@@ -67,9 +66,8 @@ class Collectives:
         self,
         module: Module,
         instructions: dict[str, Instruction],
-        behind: Callable[[str, ShapeIndex], Position],
     ) -> None:
-        self._module, self._instructions, self._behind = module, instructions, behind
+        self._module, self._instructions = module, instructions
         self.ends: set[str] = set()
         self.carriers: set[str] = set()
         self.passed: dict[Position, Position] = {}
@@ -100,7 +98,7 @@ class Collectives:
 
     def of(self, name: str, path: ShapeIndex) -> Position | None:
         """Returns the array of a start that an array is, or None if it belongs to no running collective."""
-        return self.begun.get(self._behind(name, path))
+        return self.begun.get(behind(self._instructions, name, path))
 
     def _calls(self, instruction: Instruction, target: str) -> bool:
         """Returns whether a fusion does nothing but call a custom call."""

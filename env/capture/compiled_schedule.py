@@ -4,7 +4,7 @@ import numpy as np
 
 from ..errors import FormatError
 from .extract import Extraction
-from .hlo import Instruction, Module, ShapeIndex
+from .hlo import Instruction, Module
 from .log import CompilerLog
 from .loops import Flattened, flatten
 from .values import FORWARDING
@@ -22,6 +22,8 @@ class CompiledSchedule:
       index: the program's instructions by name.
       replaced: the program's instructions that copies replace.
       idle: its instructions that move nothing and may be elsewhere in the compiled text, or not in it.
+      passed_over: both of these.
+      waits: place of the wait for a copy, by the place of its issue.
 
     Args:
       extraction: the program.
@@ -44,7 +46,8 @@ class CompiledSchedule:
         ends = {root.name for root in _roots(known).values()}
         opcodes = zip(program.instruction_names, program.opcodes, strict=True)
         self.idle = {self.index[name] for name, opcode in opcodes if opcode in FORWARDING and name not in ends}
-        present = [name for name, index in self.index.items() if index not in self.replaced | self.idle]
+        self.passed_over = self.replaced | self.idle
+        present = [name for name, index in self.index.items() if index not in self.passed_over]
         missing = [name for name in present if name not in self.place]
         if missing:
             raise FormatError(f"{module.path}: has no instruction {missing[0]!r}: the log is of another compilation")
@@ -54,16 +57,11 @@ class CompiledSchedule:
         if self._places != sorted(self._places):
             raise FormatError(f"{module.path}: schedules the instructions differently from the log")
         ended = (i for i in self.instructions.values() if i.opcode.endswith("-done"))
-        self._waits = {self.place[end.operands[0]]: self.place[self.known(end.name)] for end in ended}
+        self.waits = {self.place[end.operands[0]]: self.place[self.known(end.name)] for end in ended}
 
     def known(self, name: str) -> str:
         """Returns the name that a compiled instruction had when memory was assigned."""
         return self._known_name.get(name, name)
-
-    @property
-    def waits(self) -> dict[int, int]:
-        """The place of the wait for a copy, by the place of its issue."""
-        return self._waits
 
     def last_until(self, time: int) -> int:
         """Returns the program's last instruction at or before a time, or -1."""
@@ -84,24 +82,11 @@ class CompiledSchedule:
         Args:
           start_name: the instruction that issues the copy.
         """
-        wait = self._waits.get(self.place.get(start_name or "", -1))
+        wait = self.waits.get(self.place.get(start_name or "", -1))
         if wait is None:
             return None
         following = int(np.searchsorted(self._places, wait))
         return self._present[following] if following < len(self._present) else self._program.num_instructions
-
-    def behind(self, name: str, path: ShapeIndex) -> Instruction:
-        """Returns the compiled instruction that makes an array, behind tuples and bitcasts."""
-        while True:
-            instruction = self.instructions[name]
-            if instruction.opcode == "get-tuple-element":
-                name, path = instruction.operands[0], (int(instruction.attribute("index") or 0), *path)
-            elif instruction.opcode == "tuple" and path:
-                name, path = instruction.operands[path[0]], path[1:]
-            elif instruction.opcode == "bitcast":
-                name = instruction.operands[0]
-            else:
-                return instruction
 
 
 def _known_names(compiled: Flattened, known: Flattened) -> dict[str, str]:

@@ -46,6 +46,7 @@ def place_in_gaps(
     starts: dict[int, int] = {}
     later: set[int] = set()
     waited = issued = 0
+    passed_over = replaced | idle
     written: dict[int, int] = {}
     for _, is_wait, copy in events:
         buffer, direction, start, end, *_, source, _ = copies[copy][1]
@@ -55,7 +56,7 @@ def place_in_gaps(
                 written[buffer] = end
             continue
         after = start
-        if start + 1 < waited <= end and all(t in replaced | idle for t in range(start + 1, waited)):
+        if start + 1 < waited <= end and all(t in passed_over for t in range(start + 1, waited)):
             after = waited - 1
         if direction == PREFETCH and written.get(source) == after + 1 < end - 1 and _same_loop(program, after):
             after += 1

@@ -1,7 +1,7 @@
 """Parses the text of a scheduled HLO module (pipeline step 2): computations, instructions in order, shapes."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -227,6 +227,20 @@ def parse_instruction(line: str) -> Instruction | None:
         is_root=bool(match.group(1)),
         literal="" if operands else inner,
     )
+
+
+def behind(instructions: Mapping[str, Instruction], name: str, path: ShapeIndex) -> Position:
+    """Returns the instruction that makes an array, and where in its result, behind tuples and bitcasts."""
+    while True:
+        instruction = instructions[name]
+        if instruction.opcode == "get-tuple-element":
+            name, path = instruction.operands[0], (int(instruction.attribute("index") or 0), *path)
+        elif instruction.opcode == "tuple" and path:
+            name, path = instruction.operands[path[0]], path[1:]
+        elif instruction.opcode == "bitcast":
+            name = instruction.operands[0]
+        else:
+            return name, path
 
 
 def position_text(position: Position) -> str:

@@ -13,7 +13,7 @@ from .allocation import Allocation
 from .compiled_schedule import CompiledSchedule
 from .extract import Extraction
 from .gaps import place_in_gaps
-from .hlo import Module, Position, Shape, ShapeIndex
+from .hlo import Module, Position, Shape, ShapeIndex, behind
 from .log import CompilerLog
 from .simulator_events import SimulatorEvents, simulator_events
 from .values import FORWARDING
@@ -59,7 +59,7 @@ class Production:
     counts: dict[str, int]
     inexpressible: dict[str, int]
     unallocated: list[int]
-    pauses: set[str]
+    pauses: frozenset[str]
 
 
 def read_production(extraction: Extraction, module: Module, log: CompilerLog) -> Production:
@@ -182,7 +182,7 @@ class _Reader:
             if arrays[name][path].is_split:
                 self.inexpressible["access to an array that is split over the cores of the chip"] += 1
 
-    def _pauses(self) -> set[str]:
+    def _pauses(self) -> frozenset[str]:
         """Returns the instructions that `Production.pauses` names."""
         schedule = self.schedule
         ended: defaultdict[int | None, list[int]] = defaultdict(list)
@@ -201,7 +201,8 @@ class _Reader:
                 continue
             if any(done <= start and schedule.last_until(done - 1) == before for done in ended.get(buffer, ())):
                 found.add(name)
-        return {name for name in found if self.extraction.values.instructions[name].opcode in FORWARDING}
+        instructions = self.extraction.values.instructions
+        return frozenset(name for name in found if instructions[name].opcode in FORWARDING)
 
     def _fast_accesses(self, allocation: Allocation) -> None:
         accesses = [self.extraction.access_of.get(use) for use in allocation.uses]
@@ -304,7 +305,8 @@ class _Reader:
             user = self.schedule.instructions.get(name)
             if user is None or number >= len(user.operands):
                 continue
-            joined = self.schedule.behind(user.operands[number], path)
+            maker, _ = behind(self.schedule.instructions, user.operands[number], path)
+            joined = self.schedule.instructions[maker]
             if joined.attribute("custom_call_target") != '"ConcatBitcast"':
                 continue
             parts = []

@@ -52,7 +52,6 @@ def simulator_events(
     program = extraction.program
     names = list(schedule.instructions)
     copy_of = {names[place]: copy for copy, (place, _) in enumerate(copies) if place >= 0}
-    passed_over = schedule.replaced | schedule.idle
     waiting = sorted(later, reverse=True)
     events = SimulatorEvents()
     reached = 0
@@ -66,7 +65,7 @@ def simulator_events(
             events.sequence.append(ISSUE)
 
     def skip(until: int) -> None:
-        while reached < until and reached in passed_over:
+        while reached < until and reached in schedule.passed_over:
             pass_on(SKIP)
 
     for timed, elapsed in log.timeline:

@@ -65,7 +65,7 @@ class Values:
                     f"{module.path}: instruction {instruction.name!r} is a `{instruction.opcode}`, which capture does "
                     f"not understand yet; {advice}"
                 )
-        self.collectives = Collectives(module, self.instructions, self._behind)
+        self.collectives = Collectives(module, self.instructions)
         self.elsewhere: set[str] = set()
         self._made_by: dict[str, str] = {}
         for instruction in self.instructions.values():
@@ -98,19 +98,6 @@ class Values:
         if name in self._made_by and path[:1] == (1,):
             found.append((self._made_by[name], path[1:]))
         return found
-
-    def _behind(self, name: str, path: ShapeIndex) -> Position:
-        """Returns the instruction that makes an array, and where in its result, behind tuples and bitcasts."""
-        while True:
-            instruction = self.instructions[name]
-            if instruction.opcode == "get-tuple-element":
-                name, path = instruction.operands[0], (int(instruction.attribute("index") or 0), *path)
-            elif instruction.opcode == "tuple":
-                name, path = instruction.operands[path[0]], path[1:]
-            elif instruction.opcode == "bitcast":
-                name = instruction.operands[0]
-            else:
-                return name, path
 
     def resolve(self, name: str, path: ShapeIndex) -> Position:
         """Returns the definition of the array at shape index `path` of instruction `name`."""
