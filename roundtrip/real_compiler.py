@@ -6,9 +6,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..env.capture.assemble import Assembly, same_problem
+from ..env.capture.assemble import Assembly
 from ..env.capture.compilation_files import cut_down, work_folder
 from ..env.capture.compiler import ASSIGNMENT, CODE, TIME_LIMIT_S, Compiler
+from ..env.capture.same_problem import same_problem
 from ..env.capture.worker import MODULE_FILE
 from ..env.errors import FormatError, UserError
 from ..env.program.cycle_table import CycleTable, build_table

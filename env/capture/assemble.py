@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..physics.cost import MODELS, available_models
 from ..physics.simulator import simulate
+from ..program.assignment_facts import ASSIGNMENT, assignment_entry
 from ..program.compiler_flags import CompilerOptions
 from ..program.kernel_colors import KERNEL_COLORS
 from ..program.mapping import Mapping
-from ..program.program import Program, problem_dict
+from ..program.program import Program
 from ..program.target import Target
 from ..program.variant import Variant
 from ..verifier.verify import verify
@@ -26,6 +26,7 @@ from .extract import Extraction, extract
 from .hlo import Instruction, Module, read_module
 from .kernel_colors import has_colors, kernels_before
 from .log import CompilerLog, read_log
+from .logged_facts import logged_facts
 from .loops import flatten
 from .printed_estimate import estimates_off
 from .production import Production, read_production
@@ -35,8 +36,6 @@ from .worker import COMPILED_FILE, LOG_FILE
 
 # The number of the fast memory space in layouts, if the log does not give it; 1 for all other targets.
 _SPACES = {"v4": 3}
-# The log gives bytes to six digits.
-_ROUNDED = 1e-5
 
 
 class Assembly:
@@ -268,6 +267,7 @@ def _compiler(extraction: Extraction, production: Production, log: CompilerLog) 
         "aliased_buffers": extraction.aliased_buffers,
         **({"charges": production.events.charges} if production.events.charges else {}),
         **_kernels(extraction),
+        ASSIGNMENT: assignment_entry(logged_facts(extraction, log)),
         **({KERNEL_COLORS: [vars(kernel) for kernel in extraction.colored]} if extraction.colored else {}),
     }
 
@@ -276,27 +276,6 @@ def _kernels(extraction: Extraction) -> dict[str, int]:
     """Returns the number of kernels of one's own, and of those that tell no cost; nothing if there are none."""
     told = extraction.kernels.values()
     return {"kernels": len(told), "kernels_without_cost": len(told) - sum(told)} if told else {}
-
-
-def tells_other_cores(program: Program) -> bool:
-    """Returns whether a program says that what another core of the chip reads and writes is in HBM."""
-    told = np.zeros(program.num_accesses, bool) if program.hbm_accesses is None else program.hbm_accesses
-    elsewhere = _on_other_cores(program) & program.fast_allowed[program.access_buffer]
-    return bool(told[elsewhere].all())
-
-
-def _on_other_cores(program: Program) -> NDArray[np.bool_]:
-    updates = np.array(program.opcodes) == "async-update"
-    touched = np.zeros(program.num_buffers, bool)
-    touched[program.access_buffer[updates[program.access_instruction]]] = True
-    dones = np.array(program.opcodes) == "async-done"
-    step = program.access_instruction
-    return updates[step] | (dones[step] & touched[program.access_buffer])
-
-
-def _of_this_core(program: Program) -> NDArray[np.bool_]:
-    assert program.hbm_accesses is not None
-    return program.hbm_accesses & ~_on_other_cores(program)
 
 
 def _loop_ends(module: Module) -> frozenset[str]:
@@ -314,22 +293,3 @@ def _idle_instructions(program: Program) -> frozenset[str]:
     """Returns the instructions of a program that move nothing: ends of loops, and pauses between two copies."""
     named = zip(program.instruction_names, program.opcodes, strict=True)
     return frozenset(name for name, opcode in named if opcode in FORWARDING)
-
-
-def same_problem(one: Program, other: Program) -> bool:
-    """Returns whether two captures are of the same program.
-
-    Bytes may differ from the seventh digit on: the compiler's log rounds most of them, and gives in full those that it
-    mentions when it explains a decision. Earlier captures do not say which results always go to HBM, or not that what
-    another core of the chip reads and writes is there.
-    """
-    is_known = one.hbm_accesses is not None and other.hbm_accesses is not None
-    known, found = (
-        problem_dict(replace(program, hbm_accesses=_of_this_core(program) if is_known else None))
-        for program in (one, other)
-    )
-    for section, key in (("instructions", "bytes"), ("accesses", "bytes")):
-        exact, rounded = (np.asarray(document[section].pop(key)) for document in (known, found))
-        if exact.shape != rounded.shape or not np.allclose(exact, rounded, rtol=_ROUNDED, atol=0.0):
-            return False
-    return known == found

@@ -32,14 +32,21 @@ _TRANSFERS = {"send": "send-done", "recv": "recv-done"}
 _DONES = frozenset([*_STARTS.values(), *_TRANSFERS.values()])
 # Instructions that are half of a pair, for which the compiler charges nothing.
 PAIRS = frozenset([*_STARTS, *_STARTS.values()])
+# The number of host memory in layouts.
+_HOST = 5
 _ALIAS = re.compile(r"\{([\d, ]*)\}: \((\d+), \{([\d, ]*)\}")
 
 
-def runs_on_another_core(instructions: Mapping[str, Instruction], name: str) -> bool:
-    """Returns whether an instruction hands arrays to another core of the chip, or takes them back. They are in HBM."""
+def leaves_the_core(instructions: Mapping[str, Instruction], name: str) -> bool:
+    """Returns whether an instruction hands arrays to another core of the chip or to the host, or takes them back.
+
+    On this core such arrays are in HBM.
+    """
     instruction = instructions[name]
-    if instruction.opcode == "async-done" and instruction.operands[0] in instructions:
+    if instruction.opcode in ("async-done", "copy-done") and instruction.operands[0] in instructions:
         instruction = instructions[instruction.operands[0]]
+    if instruction.opcode in ("async-start", "copy-start"):
+        return any(array.memory_space == _HOST for _, array in instruction.shape.leaves())
     return instruction.opcode == "async-update"
 
 

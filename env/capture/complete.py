@@ -1,16 +1,18 @@
-"""Completes the program files of earlier captures: the module, kept layouts, results that always go to HBM."""
+"""Completes the program files of earlier captures: the module, and what captures did not keep when they were made."""
 
 from dataclasses import replace
 from pathlib import Path
 
 from ..errors import FormatError, UserError
+from ..program.assignment_facts import ASSIGNMENT as ASSIGNMENT_FACTS
 from ..program.mapping import Mapping
 from ..program.program import Program
 from ..program.program_file import read_module, read_program, write_program
 from ..verifier.verify import verify
-from .assemble import Assembly, same_problem, tells_other_cores
+from .assemble import Assembly
 from .compilation_files import cut_down, module_in, work_folder
 from .compiler import ASSIGNMENT, LOWERING, Compiler
+from .same_problem import same_problem, tells_other_cores
 from .worker import MODULE_FILE
 
 
@@ -25,21 +27,10 @@ def complete(
 ) -> list[str]:
     """Adds what a program file of an earlier capture lacks.
 
-    That is the lowered module, which copies keep their layout, and which results always go to HBM. The module is
-    compiled until memory is assigned, and must give the file's program. Nothing else of the file changes. If there are
-    results that always go to HBM, the program is another problem than before: it has another hash, which its mappings
-    carry too.
-
-    Args:
-      path: the program file.
-      function: `PKG.MODULE:FUNCTION` that it was captured from.
-      topology: the topology that it was compiled for.
-      python: interpreter with jax, libtpu and, unless the file has the module, the packages that the function needs.
-      working_folder: searched first for the function's module; None for the current folder.
-      with_module: add the module where it is missing.
-
-    Returns:
-      The additions, in words; empty if the file lacks nothing.
+    That is the lowered module, which copies keep their layout, which results always go to HBM, and what the compiler's
+    log tells of its assignment (`AssignmentFacts`). The module is compiled until memory is assigned, and must give the
+    file's program. Nothing else of the file changes. If there are results that always go to HBM, the program is another
+    problem than before: it has another hash, which its mappings carry too.
 
     Raises:
       UserError: the function cannot be traced or compiled, compiles to another program, its module is too large, or a
@@ -57,7 +48,9 @@ def complete(
     if program.hbm_accesses is None:
         added.append("which results always go to HBM")
     elif not tells_other_cores(program):
-        added.append("what another core reads and writes in HBM")
+        added.append("what another core or the host reads and writes in HBM")
+    if ASSIGNMENT_FACTS not in program.compiler:
+        added.append("how the compiler decided")
     if not added:
         return added
     keeps_module = with_module or module is not None
@@ -83,6 +76,8 @@ def complete(
             f"{path}: {function} compiles to another program (other code, other versions of jax or libtpu); "
             "capture it again"
         )
+    figures = program.compiler | {ASSIGNMENT_FACTS: compiled.compiler[ASSIGNMENT_FACTS]}
+    program = replace(program, compiler=figures)
     program = _with_mappings(replace(program, keeps_layout=compiled.keeps_layout, hbm_accesses=compiled.hbm_accesses))
     for mapping in (program.production, *(variant.mapping for variant in program.variants)):
         if mapping is not None and verify(program, program.target, mapping):

@@ -12,12 +12,12 @@ from ..program.kernel_colors import KernelColors
 from ..program.program import OPERAND, REPLACEABLE_OPCODES, RESULT, Program
 from ..program.target import Target
 from .alias import alias_groups
-from .collectives import PAIRS, runs_on_another_core
+from .collectives import PAIRS, leaves_the_core
 from .hlo import Instruction, Module, Position, Use, path_text, position_text
 from .kernel_colors import colors_of
 from .kernels import kept_in_hbm, kernel_in, tells_cost
 from .log import CompilerLog
-from .loops import nest, runs
+from .loops import Nest, nest, runs
 from .values import FORWARDING, INPUTS, Values
 
 _UNLIMITED = 2**31 - 1
@@ -38,6 +38,7 @@ class Extraction:
       aliased_buffers: number of buffers that hold several values.
       kernels: indices of the instructions that are kernels of one's own -> whether they tell their cost.
       colored: the kernels that the compiler has colored.
+      nest: the program's loops.
     """
 
     program: Program
@@ -49,6 +50,7 @@ class Extraction:
     aliased_buffers: int
     kernels: dict[int, bool]
     colored: list[KernelColors]
+    nest: Nest
 
 
 def extract(
@@ -313,6 +315,7 @@ class _Builder:
             aliased_buffers=len(set(self.groups.values())),
             kernels=dict(self._kernels()),
             colored=list(self._colored()),
+            nest=loops,
         )
 
     def _held_since(self) -> NDArray[np.int32] | None:
@@ -328,7 +331,7 @@ class _Builder:
             access = self.result_of[position]
             _, buffer, kind, *_ = self.accesses[access]
             found[access] = kind == RESULT and self.allowed[buffer]
-        elsewhere = [runs_on_another_core(self.values.instructions, name) for name in self.names]
+        elsewhere = [leaves_the_core(self.values.instructions, name) for name in self.names]
         for access, (index, buffer, *_) in enumerate(self.accesses):
             found[access] |= elsewhere[index] and self.allowed[buffer]
         return found

@@ -26,6 +26,9 @@ _SIMULATED = re.compile(
     r"^(\d+): instruction: (\S+)( \(xprogram prefetch\))?; elapsed: (\S+); "
     r"cumulative available transfer bytes: \S+; trip count: (\d+)"
 )
+_SIZE = re.compile(r" Size = (\d+),")
+_OFFSETS = re.compile(r"offsets = \{ ([\d, ]+) \}")
+_TYPICAL = re.compile(r"prefetch picker = Async copy elapsed \(s\) = ([\d.e+\-]+)", re.IGNORECASE)
 _OPTION = re.compile(r"^(\w+): (-?\d+)$")
 _COUNTS = {
     re.compile(r"^Maximum number of outstanding async copies/slices: (\d+)"): ("outstanding",),
@@ -56,6 +59,10 @@ class CompilerLog:
       scoped: bytes of fast memory that an instruction reserves for itself, by time.
       written_to_hbm: values that their instruction always writes to HBM.
       skipped: reason by value that MSA does not place.
+      order: the values whose turns came, in order; some more than once.
+      slices: bytes of the slices of a value that MSA tried to prefetch, lowest bytes first; none if only as a whole.
+      typical_copy_s: seconds of the copy by which MSA chooses the starts of all copies, to six digits; None if it chose
+        none.
       alias_groups: values that MSA placed as one.
       allocations: in the order of the log.
       exported: offset and bytes in fast memory by value.
@@ -76,6 +83,9 @@ class CompilerLog:
     scoped: dict[int, int] = field(default_factory=dict)
     written_to_hbm: set[Position] = field(default_factory=set)
     skipped: dict[Position, str] = field(default_factory=dict)
+    order: list[Position] = field(default_factory=list)
+    slices: dict[Position, list[int]] = field(default_factory=dict)
+    typical_copy_s: float | None = None
     alias_groups: list[set[Position]] = field(default_factory=list)
     allocations: list[Allocation] = field(default_factory=list)
     exported: dict[Position, tuple[int, int]] = field(default_factory=dict)
@@ -134,6 +144,7 @@ class _Reader:
         self._group: list[Position] = []
         self._list: list[Position] | None = None
         self._seen: set[str] = set()
+        self._sought, self._prefetches = 0, False
 
     def take(self, source: str, text: str) -> None:
         if source == "op_cost.cc":
@@ -187,6 +198,11 @@ class _Reader:
             position = _position(text)
             if position:
                 log.written_to_hbm.add(position)
+        elif text.startswith("Processing buffer: <"):
+            self._list = None
+            position = _position(text)
+            if position:
+                log.order.append(position)
         elif text.startswith("Skip <"):
             position = _position(text)
             if position:
@@ -200,7 +216,30 @@ class _Reader:
             self._table_row(text)
         else:
             self._list = None
+            if text.startswith("Finding allocation for "):
+                size = _SIZE.search(text)
+                self._sought = int(size.group(1)) if size else 0
+            elif text.startswith("Trying prefetch picker"):
+                self._prefetches = True
+            elif text.startswith("AllocateSegment result"):
+                self._prefetches = False
+            elif text.startswith("FindBestChunkCandidates") and self._prefetches and log.order:
+                self._slices(text)
+            typical = _TYPICAL.search(text) if log.typical_copy_s is None else None
+            if typical:
+                log.typical_copy_s = float(typical.group(1))
             self._count(text)
+
+    def _slices(self, text: str) -> None:
+        """Takes the sizes of slices from where they would be, one behind the other."""
+        match = _OFFSETS.search(text)
+        if match is None:
+            return
+        offsets = sorted(map(int, match.group(1).split(", ")))
+        ends = [*offsets[1:], offsets[0] + self._sought]
+        sizes = [end - begin for begin, end in zip(offsets, ends, strict=True)]
+        if len(sizes) > 1 or self.log.order[-1] not in self.log.slices:
+            self.log.slices[self.log.order[-1]] = sizes if len(sizes) > 1 else []
 
     def _accessed(self, text: str) -> None:
         """Takes bytes as whole numbers; the cost lines round them to six digits."""

@@ -41,11 +41,13 @@ class Once:
       instruction: the `conditional`.
       parent: number of the enclosing loop, or -1.
       branches: all of them; empty for one.
+      branch: the one; None for all of them.
     """
 
     instruction: Instruction
     parent: int
     branches: tuple[Computation, ...] = ()
+    branch: Computation | None = None
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ def flatten(module: Module) -> Flattened:
                 around = len(flattened.loops)
                 flattened.loops.append(Once(instruction, loop, branches_of(instruction, module)))
                 for branch in branches_of(instruction, module):
-                    flattened.loops.append(Once(instruction, around))
+                    flattened.loops.append(Once(instruction, around, branch=branch))
                     yield from walk(branch, len(flattened.loops) - 1)
             flattened.instructions[instruction.name] = instruction
             flattened.loop_of[instruction.name] = loop
@@ -119,6 +121,8 @@ class Nest:
     Attributes:
       loop: `[T]` number of the innermost loop; -1 outside loops.
       parent, trips, first, last, conditional: `[L]` as in `Program`.
+      times: by loop, as in `AssignmentFacts.loop_times`.
+      names: by loop, its instruction.
     """
 
     loop: NDArray[np.int32]
@@ -127,6 +131,8 @@ class Nest:
     first: NDArray[np.int32]
     last: NDArray[np.int32]
     conditional: NDArray[np.bool_]
+    times: list[list[int]]
+    names: list[str]
 
 
 def runs(flattened: Flattened, log: CompilerLog) -> dict[int, int]:
@@ -159,6 +165,7 @@ def nest(names: list[str], flattened: Flattened, log: CompilerLog) -> Nest:
             spans[loop] = (first, index)
             loop = flattened.loops[loop].parent
     kept = sorted(spans)
+    times = {name: time for time, name in log.schedule.items()}
     number = {loop: index for index, loop in enumerate(kept)} | {-1: -1}
     totals = runs(flattened, log)
     trips = []
@@ -175,4 +182,23 @@ def nest(names: list[str], flattened: Flattened, log: CompilerLog) -> Nest:
         first=np.array([spans[loop][0] for loop in kept], np.int32),
         last=np.array([spans[loop][1] for loop in kept], np.int32),
         conditional=np.array([bool(getattr(flattened.loops[loop], "branches", ())) for loop in kept], bool),
+        times=[_times(flattened.loops[loop], times) for loop in kept],
+        names=[flattened.loops[loop].instruction.name for loop in kept],
     )
+
+
+def _times(loop: Loop | Once, times: dict[str, int]) -> list[int]:
+    """Returns when a loop begins, takes its arguments, returns its results and ends, from the times of instructions."""
+    if isinstance(loop, Loop):
+        first, entered = [loop.condition], [loop.body]
+    else:
+        first = entered = list(loop.branches) if loop.branch is None else [loop.branch]
+    begins = min(times[name] for computation in first for name in computation.instructions if name in times)
+    enters = min(
+        times[instruction.name]
+        for computation in entered
+        for instruction in computation.instructions.values()
+        if instruction.opcode == "parameter"
+    )
+    returns = max(times[computation.root.name] for computation in entered)
+    return [begins, enters, returns, times[loop.instruction.name]]

@@ -3,7 +3,7 @@
 Every finished compilation is kept in a cache, so that an interrupted run goes on where it was, and a run with more
 `--passes` makes only the compilations that it lacks. A workload that fails does not stop the others; the end of the
 output lists the failures. With `--check` nothing is written, and nothing is taken from the cache. With `--complete`,
-files of earlier captures get what they lack, the lowered module and which copies keep their layout, in seconds each.
+files of earlier captures get what they lack, in seconds each: the lowered module, what the compiler's log tells.
 The exit status is 1 if a workload failed or, with `--check`, a file differs from the committed one.
 """
 
@@ -36,7 +36,7 @@ from ..storage.cache import cache_folder
 from . import MODELS_PARENT, Workload, all_names, workload
 
 # Figures that captures began to keep after the first files were committed.
-_NEWER_FIGURES = frozenset({"allocated_operands", "estimates_off", "results_counted_again", "step_trips"})
+_NEWER_FIGURES = frozenset({"allocated_operands", "assignment", "estimates_off", "results_counted_again", "step_trips"})
 
 
 @dataclass(frozen=True)

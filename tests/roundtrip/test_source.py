@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mallocmuzero.env.capture.assemble import same_problem
+from mallocmuzero.env.capture.same_problem import same_problem
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.program.program_file import write_program
 from mallocmuzero.env.workloads import load, workload

@@ -58,3 +58,39 @@ def test_bytes_that_the_compiler_does_not_know_are_none(folder: Path):
     unknown = text.replace(known[0], known[0].removesuffix(known[2]) + "-1")
     assert parse_log(text.splitlines()).total_bytes[known[1]] == float(known[2])
     assert parse_log(unknown.splitlines()).total_bytes[known[1]] == 0.0
+
+
+_TURNS = """
+algorithm.cc:5033] Processing buffer: <7 fusion.1{}>
+algorithm.cc:9138] Finding allocation for position = fusion.1, value = <7 fusion.1> [1, 9] Size = 4000, def pos
+algorithm.cc:11166] FindBestChunkCandidates earliest use = 9, offsets = { 512 }
+algorithm.cc:9852] Keep the buffer in alternate memory. Offset = 512, prefetch picker = Async copy elapsed (s) = 1.5e-05
+algorithm.cc:6127] AllocateSegment result: FailOutOfMemory
+algorithm.cc:10702] Trying prefetch picker = Async copy elapsed (s) = 1.6e-05, interval = (1, 9)
+algorithm.cc:11166] FindBestChunkCandidates earliest use = 9, offsets = { 4096, 1024, 2048 }
+algorithm.cc:11166] FindBestChunkCandidates earliest use = 9, offsets = { 1024 }
+algorithm.cc:6127] AllocateSegment result: Success
+algorithm.cc:5033] Processing buffer: <8 call.2{1}>
+algorithm.cc:9138] Finding allocation for position = call.2, value = <8 call.2{1}> [1, 9] Size = 640, def pos
+algorithm.cc:11166] FindBestChunkCandidates earliest use = 9, offsets = { 0 }
+algorithm.cc:6127] AllocateSegment result: Success
+algorithm.cc:5033] Processing buffer: <7 fusion.1{}>
+algorithm.cc:9138] Finding allocation for position = fusion.1, value = <7 fusion.1> [1, 9] Size = 640, def pos
+algorithm.cc:10702] Trying prefetch picker = Async copy elapsed (s) = 1.6e-05, interval = (1, 9)
+algorithm.cc:11166] FindBestChunkCandidates earliest use = 9, offsets = { 0 }
+algorithm.cc:6127] AllocateSegment result: Success
+"""
+
+
+def test_turns_and_the_slices_that_were_tried():
+    log = parse_log(f"I0101 00:00:00.000000 1 {line}" for line in _TURNS.strip().splitlines())
+    fusion, call = ("fusion.1", ()), ("call.2", (1,))
+    assert log.order == [fusion, call, fusion]
+    # Of a prefetch, lowest bytes first: 1024 to 2048, to 4096, to 1024 + 4000. What is kept was not prefetched.
+    assert log.slices == {fusion: [1024, 2048, 928]}
+    assert log.typical_copy_s == 1.5e-05
+
+
+def test_a_log_without_copies_has_no_typical_one():
+    log = parse_log([])
+    assert (log.order, log.slices, log.typical_copy_s) == ([], {}, None)

@@ -1,16 +1,19 @@
 """Activations that `jax.checkpoint` offloads to host memory: copies out and in run beside the other instructions."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from compiler_cases import assembled, unpacked
 
+from mallocmuzero.env.capture.same_problem import same_problem, tells_other_cores
 from mallocmuzero.env.game.game import MallocGame
 from mallocmuzero.env.game.replay_mapping import follow
 from mallocmuzero.env.program.program import OPERAND, RESULT, Program
 from mallocmuzero.env.program.program_file import read_program, write_program
 from mallocmuzero.env.verifier.verify import verify
+from mallocmuzero.solvers.xla.decoder import Decoder
 
 # Training steps for v5e. `scanned`: three layers under `lax.scan`, whose inputs are written in place into a stack in
 # host memory (`async-start`). `unrolled`: five layers, whose inputs are copied out and in one by one (`copy-start`).
@@ -60,3 +63,26 @@ def test_a_copy_to_host_memory_holds_what_it_reads(tmp_path: Path) -> None:
     assert set(program.access_instruction[since].tolist()) == set(starts)
     assert {program.opcodes[t] for t in program.access_instruction[last].tolist()} == {"copy-done"}
     assert not program.bytes_total[starts].any()
+
+
+def test_what_is_copied_to_and_from_the_host_is_in_hbm(program: Program) -> None:
+    assert program.hbm_accesses is not None
+    pairs = {"copy-start", "copy-done", "async-start", "async-done"}
+    of_copies = np.isin(np.array(program.opcodes)[program.access_instruction], list(pairs))
+    movable = program.fast_allowed[program.access_buffer]
+    assert np.array_equal(program.hbm_accesses, of_copies & movable)
+    assert program.hbm_accesses.any()
+    mapping = Decoder(program).decode()
+    assert verify(program, program.target, mapping) == []
+    assert program.production is not None
+    # All but one use in `scanned`, where our copy of XLA's algorithm does not fetch what it copied out.
+    assert (mapping.access_fast != program.production.access_fast).sum() <= 1
+    assert tells_other_cores(program)
+
+
+def test_an_earlier_capture_is_the_same_problem(program: Program) -> None:
+    earlier = replace(program, hbm_accesses=np.zeros(program.num_accesses, bool))
+    assert same_problem(earlier, program)
+    assert earlier.sha256 != program.sha256
+    if "copy-start" in program.opcodes:
+        assert not tells_other_cores(earlier)

@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 from compiler_cases import SMALL, unpacked
 
-from mallocmuzero.env.capture.assemble import Assembly, same_problem, tells_other_cores
+from mallocmuzero.env.capture.assemble import Assembly
+from mallocmuzero.env.capture.same_problem import same_problem, tells_other_cores
 from mallocmuzero.env.game.game import MallocGame
 from mallocmuzero.env.game.moves import COPY, DROP, NO_COPY
 from mallocmuzero.env.program.program import OPERAND, Program

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from compiler_cases import SMALL, unpacked
 
-from mallocmuzero.env.capture.assemble import Assembly, same_problem
+from mallocmuzero.env.capture.assemble import Assembly
 from mallocmuzero.env.capture.printed_estimate import estimates_off
+from mallocmuzero.env.capture.same_problem import same_problem
 from mallocmuzero.env.program.mapping import PREFETCH, WRITE_BACK
 from mallocmuzero.env.program.program import Program
 from mallocmuzero.env.program.target import GENERATIONS

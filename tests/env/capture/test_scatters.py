@@ -12,9 +12,10 @@ import numpy as np
 from compiler_cases import BEFORE, SMALL, unpacked
 
 from mallocmuzero.env.capture.alias import alias_groups
-from mallocmuzero.env.capture.assemble import Assembly, same_problem
+from mallocmuzero.env.capture.assemble import Assembly
 from mallocmuzero.env.capture.hlo import read_module
 from mallocmuzero.env.capture.log import read_log
+from mallocmuzero.env.capture.same_problem import same_problem
 from mallocmuzero.env.capture.values import Values
 from mallocmuzero.env.program.program import OPERAND, RESULT, Program
 from mallocmuzero.env.program.target import GENERATIONS

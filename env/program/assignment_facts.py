@@ -1,0 +1,131 @@
+"""What the compiler's log says about its own memory space assignment, in a program's `compiler` section.
+
+A copy of its algorithm cannot derive these facts from the program. Nothing in a program's problem depends on them.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import FormatError
+from .program import Program
+
+# The key in `Program.compiler`.
+ASSIGNMENT = "assignment"
+# Columns of `AssignmentFacts.loop_times`.
+LOOP_TIMES = ("begins", "enters", "returns", "ends")
+
+
+@dataclass(frozen=True)
+class AssignmentFacts:
+    """The facts of one program. Times are those of `Program.schedule_index`; `L` loops.
+
+    Attributes:
+      typical_copy_s: seconds, to six digits, of the copy by which the compiler chose the starts of all copies; None
+        where it chose none.
+      end: the last time of the schedule.
+      idle: times of instructions that a program leaves out and that take no time; all others take a step.
+      order: buffers in the order in which the compiler placed them; not all need be there.
+      slices: by buffer, the bytes of the slices of its prefetch, lowest bytes first; none for one that is prefetched as
+        a whole. Buffers that the compiler did not try to prefetch are missing.
+      loop_times: `[L, 4]` for each loop: when its first computation begins; when its body, or the first of its
+        branches, takes its arguments; when that returns its results; and the time of the loop's own instruction.
+      loop_bytes: by loop and buffer, the bytes that the compiler takes the loop's own instruction to write of it.
+      passed: by buffer that a copy reads, when its first value is first passed on, by a tuple or an element of one.
+      views: `[K, 2]` a buffer, and a time at which a bitcast reads it.
+      supply: times from which on instructions supply copies with another share of the seconds that they run, and that
+        share: less than 1 while another core works. Empty if all supply them with all.
+    """
+
+    typical_copy_s: float | None
+    end: int
+    idle: NDArray[np.int64]
+    order: NDArray[np.int64]
+    slices: dict[int, tuple[int, ...]]
+    loop_times: NDArray[np.int64]
+    loop_bytes: dict[tuple[int, int], int]
+    passed: dict[int, int]
+    views: NDArray[np.int64]
+    supply: list[tuple[int, float]]
+
+
+def assignment_facts(program: Program) -> AssignmentFacts | None:
+    """Returns the facts of a program; None for one that was captured before they were kept.
+
+    Raises:
+      FormatError: the program's entry is not what `capture` writes.
+    """
+    entry = program.compiler.get(ASSIGNMENT)
+    if entry is None:
+        return None
+    try:
+        typical, slices = entry["typical_copy_s"], entry["slices"]
+        facts = AssignmentFacts(
+            None if typical is None else float(typical),
+            int(entry["end"]),
+            np.array(entry["idle"], np.int64).reshape(-1),
+            np.array(entry["order"], np.int64).reshape(-1),
+            {
+                int(buffer): tuple(map(int, sizes))
+                for buffer, sizes in zip(slices["buffer"], slices["bytes"], strict=True)
+            },
+            np.array([entry["loops"][key] for key in LOOP_TIMES], np.int64).reshape(len(LOOP_TIMES), -1).T,
+            {(int(loop), int(buffer)): int(moved) for loop, buffer, moved in entry["loop_bytes"]},
+            {int(buffer): int(time) for buffer, time in entry["passed"]},
+            np.array([entry["views"][key] for key in ("buffer", "time")], np.int64).reshape(2, -1).T,
+            [(int(time), float(share)) for time, share in entry["supply"]],
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise _wrong(program, f"is not what `capture` writes ({error!r:.80})") from error
+    wrong = _mistake(program, facts)
+    if wrong:
+        raise _wrong(program, wrong)
+    return facts
+
+
+def assignment_entry(facts: AssignmentFacts) -> dict[str, Any]:
+    """Returns the entry of `Program.compiler` that `assignment_facts` reads."""
+    return {
+        "typical_copy_s": facts.typical_copy_s,
+        "end": facts.end,
+        "idle": facts.idle.tolist(),
+        "order": facts.order.tolist(),
+        "slices": {"buffer": list(facts.slices), "bytes": [list(sizes) for sizes in facts.slices.values()]},
+        "loops": {key: column.tolist() for key, column in zip(LOOP_TIMES, facts.loop_times.T, strict=True)},
+        "passed": [[buffer, time] for buffer, time in facts.passed.items()],
+        "views": {"buffer": facts.views[:, 0].tolist(), "time": facts.views[:, 1].tolist()},
+        "supply": [list(change) for change in facts.supply],
+        "loop_bytes": [[loop, buffer, moved] for (loop, buffer), moved in facts.loop_bytes.items()],
+    }
+
+
+def _mistake(program: Program, facts: AssignmentFacts) -> str | None:
+    """Returns what is wrong with facts, as the end of a sentence about them; None for nothing."""
+    buffers, loops = range(program.num_buffers), range(len(program.loop_trips))
+    if facts.typical_copy_s is not None and not 0 < facts.typical_copy_s < 1e9:
+        return f"has `typical_copy_s` {facts.typical_copy_s}"
+    if len(set(facts.order.tolist())) < len(facts.order) or not np.isin(facts.order, buffers).all():
+        return "names a buffer in `order` twice, or one that the program does not have"
+    for buffer, sizes in facts.slices.items():
+        if buffer not in buffers or (sizes and (sum(sizes) != program.size[buffer] or min(sizes) <= 0)):
+            return f"has `slices` {sizes} of buffer {buffer}, which is another one or of another size"
+    if not np.isin(facts.views[:, 0], buffers).all():
+        return "names a buffer in `views` that the program does not have"
+    if not all(buffer in buffers for buffer in facts.passed):
+        return "names a buffer in `passed` that the program does not have"
+    if not all(loop in loops and buffer in buffers for loop, buffer in facts.loop_bytes):
+        return "names a loop or a buffer in `loop_bytes` that the program does not have"
+    if not ((facts.idle >= 0) & (facts.idle <= facts.end)).all():
+        return "has an `idle` time that is not one of the schedule"
+    if not all(0 <= share < 1e9 for _, share in facts.supply):
+        return "has `supply` that is not a share of the time"
+    times = np.column_stack([facts.loop_times, np.full(len(facts.loop_times), facts.end)])
+    if len(times) != len(loops) or (np.diff(times) < 0).any() or facts.end < program.schedule_index[-1]:
+        return "has times in `loops` or an `end` that are not those of the program"
+    return None
+
+
+def _wrong(program: Program, what: str) -> FormatError:
+    return FormatError(f"program {program.name!r}: `compiler.{ASSIGNMENT}` {what}; capture it again")
