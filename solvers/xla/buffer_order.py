@@ -7,9 +7,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from ...env.program.assignment_facts import assignment_facts
 from ...env.program.program import OPERAND, RESULT, Program
 from ...env.program.target import Target
-from .cost_analysis import memory_s
+from .cost_analysis import bandwidths, memory_s
 from .options import KEPT, Options
 from .problem import Problem
 from .schedule import Times, depth, schedule
@@ -92,6 +93,17 @@ def _last_operand_number(program: Program) -> NDArray[np.int64]:
     return np.where(program.definition < 0, number, 0)
 
 
+def _as_logged(order: NDArray[np.int64], logged: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns all buffers as the compiler's log orders them; one that it lacks keeps the one before it in `order`."""
+    turn = np.full(len(order), -1, np.int64)
+    turn[logged] = np.arange(len(logged))
+    at = np.arange(len(order))
+    known = turn[order] >= 0
+    after = np.maximum.accumulate(np.where(known, at, -1))
+    turns = np.where(after >= 0, turn[order[np.maximum(after, 0)]], -1)
+    return order[np.lexsort((at, ~known, turns))]
+
+
 # What is the same under all options, of programs in use.
 _kept: WeakKeyDictionary[Program, dict[Target, tuple[NDArray[np.int64], NDArray[np.int64]]]] = WeakKeyDictionary()
 
@@ -106,7 +118,7 @@ class BufferOrder:
             times = schedule(program, target)
             known[target] = lifetimes(program, problem, times), _last_operand_number(program)
         lives, last_operand = known[target]
-        self._keys = (
+        keys = (
             np.arange(program.num_buffers),
             lives[:, 0],
             last_operand,
@@ -115,6 +127,11 @@ class BufferOrder:
             -program.size,
             -memory_boundedness(program, target, options.while_trips),
         )
+        facts = assignment_facts(program)
+        same = options.while_trips == Options().while_trips and bandwidths(target) == bandwidths(program.target)
+        self._rank: NDArray[np.int64] = np.empty(program.num_buffers, np.int64)
+        order = np.lexsort(keys)
+        self._rank[order if facts is None or not same else _as_logged(order, facts.order)] = np.arange(len(order))
         used = np.zeros(program.num_buffers, bool)
         used[program.access_buffer[program.access_kind == OPERAND]] = True
         fits = program.size <= problem.limit.fast_bytes
@@ -129,8 +146,7 @@ class BufferOrder:
           priority: `[N]` the first key, lower first; a buffer with an infinite one is not placed. None: all equal.
           without: buffers to leave out.
         """
-        keys = self._keys if priority is None else (*self._keys, np.asarray(priority))
-        order = np.lexsort(keys)
+        order = np.lexsort((self._rank,) if priority is None else (self._rank, np.asarray(priority)))
         placed = self._placed.copy()
         placed[list(without)] = False
         if priority is not None:

@@ -1,6 +1,5 @@
 """The tables of a `Problem`, built from a program, a target and options."""
 
-from collections.abc import Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -8,9 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...env.compiled.struct import new_record
-from ...env.program.program import RESULT, Program
+from ...env.program.assignment_facts import AssignmentFacts, assignment_facts
+from ...env.program.program import RESULT, Program, replaced_pair
 from ...env.program.target import Target
 from .cost_analysis import bandwidths, gains
+from .loop_times import LoopTimes, loop_times
 from .module_facts import slice_sizes, typical_bytes
 from .options import KEPT, Options
 from .problem import (
@@ -20,7 +21,6 @@ from .problem import (
     IN_HBM,
     LIMIT,
     M_FREE,
-    MOMENT,
     NEVER,
     SCALE,
     USE,
@@ -31,11 +31,14 @@ from .problem import (
 )
 from .schedule import Times, depth, schedule
 
+# Copies more than usual that may be in flight for a loop at once (XLA: `while_use_extra_outstanding_prefetch_limit`).
+_MORE_COPIES = 4
+
 
 def make_problem(program: Program, target: Target, options: Options) -> tuple[Problem, Accesses]:
     """Returns the tables of a program for compiled code, and the links from them back to its accesses."""
     times = schedule(program, target)
-    loop = _with_ends(program, times)
+    loop = _loop_times(program, target).innermost(program, times.loop)
     nest, repeated = depth(program, loop), depth(program, loop, repeated=True)
     weight = np.float32(options.while_trips) ** repeated.astype(np.float32)
     seconds = times.seconds.astype(np.float32) * weight
@@ -54,6 +57,7 @@ def make_problem(program: Program, target: Target, options: Options) -> tuple[Pr
     buffer["slices"] = [len(row) for row in sizes]
     buffer["first_slice"] = np.cumsum(buffer["slices"]) - buffer["slices"]
     buffer["typical_s"] = typical / bandwidth
+    copies = _copies(program, rows, buffer)
     limit = new_record(
         LIMIT,
         fast_bytes=target.fast_bytes,
@@ -79,41 +83,77 @@ def make_problem(program: Program, target: Target, options: Options) -> tuple[Pr
         outside=_outside(repeated),
         weight=weight,
         reserved=reserved,
-        supply=(times.seconds.astype(np.float32).astype(np.float64) * SCALE).astype(np.int64),
+        supply=_supply(program, times),
         buffer=buffer,
         value=rows.value,
         use=rows.use.copy(),  # the loop optimiser writes its modes there
         moment=rows.moment,
         preferred_time=np.full(len(rows.use), NEVER, np.int64),
+        copies=copies,
         slice_bytes=np.array([size for row in sizes for size in row], np.int64),
         limit=limit,
     )
     return problem, rows.accesses
 
 
-def _with_ends(program: Program, times: Times) -> NDArray[np.int64]:
-    """Returns `[S]` the innermost loop of each time, ends of passes included."""
-    loop, taken = times.loop.copy(), set(program.schedule_index.tolist())
-    for index in range(len(program.loop_last) - 1, -1, -1):
-        end = _pass_end(program, index, times.end, taken)
-        if end not in taken and loop[end] == program.loop_parent[index]:
-            loop[end] = index
-    return loop
+def _copies(program: Program, rows: "_Rows", buffer: NDArray[np.void]) -> NDArray[np.int64]:
+    """Notes in `buffer` which copies an asynchronous one may replace; returns `Problem.copies`.
 
-
-def _pass_end(program: Program, loop: int, end: int, taken: Set[int]) -> int:
-    """Returns the time at which a pass of a loop ends: after its last instruction, if that is not its end.
-
-    Args:
-      program: the program.
-      loop: the loop.
-      end: the last time of all.
-      taken: times of instructions.
+    XLA: `IsAsyncConversionCandidate`. What the copy reads and what it makes must be the first values of their buffers,
+    and what it makes may not be a result of its computation.
     """
-    last = int(program.loop_last[loop])
-    time = int(program.schedule_index[last])
-    is_end = program.opcodes[last] == "tuple" or time + 1 in taken or time + 1 >= end
-    return time if is_end else time + 1
+    buffer["copied_from"], buffer["copy_use"], buffer["passed"] = -1, -1, np.iinfo(np.int32).max
+    facts = assignment_facts(program)
+    if facts is None:
+        # A result among others is first an element of a tuple: no copy of it is in time.
+        for access, path in enumerate(program.access_path):
+            if program.access_kind[access] == RESULT and path != "{}":
+                buffer["passed"][program.access_buffer[access]] = 0
+    else:
+        buffer["passed"][list(facts.passed)] = list(facts.passed.values())
+    made_of: dict[int, list[int]] = {}
+    first_use, end_use = rows.value["first_use"], rows.value["end_use"]
+    is_linked = np.zeros(len(rows.use), bool)
+    is_linked[rows.accesses.links[:, 0]] = True
+    use_of = {access: use for use, access in rows.accesses.links.tolist()}
+    for t in np.flatnonzero(np.array(program.opcodes) == "copy").tolist():
+        pair = replaced_pair(program, t) if program.keeps_layout is not None else None
+        if pair is None:
+            continue
+        source, made = pair
+        use = use_of.get(int(program.access_start[t]), -1)
+        value, origin = int(rows.spans[made, 0]), int(rows.spans[source, 0])
+        if value == rows.spans[made, 1] or origin == rows.spans[source, 1] or program.definition[made] != t:
+            continue
+        uses = np.arange(first_use[value], end_use[value])
+        returned = ~is_linked[uses] & (rows.use["entered"][uses] < 0)
+        if not first_use[origin] <= use < end_use[origin] or not len(uses) or returned.any():
+            continue
+        if (rows.use["held_since"][uses] >= 0).any():
+            continue
+        buffer["copied_from"][made], buffer["copy_use"][made] = source, use
+        made_of.setdefault(source, []).append(made)
+    # What such a copy makes is not what another of them reads.
+    for made in [made for made in np.flatnonzero(buffer["copied_from"] >= 0).tolist() if made in made_of]:
+        for other in made_of.pop(made):
+            buffer["copied_from"][other] = buffer["copy_use"][other] = -1
+    copies: list[int] = []
+    for source, found in made_of.items():
+        buffer["first_copy"][source] = len(copies)
+        copies += sorted(
+            (made for made in found if buffer["copied_from"][made] >= 0), key=lambda b: program.definition[b]
+        )
+        buffer["end_copy"][source] = len(copies)
+    return np.array(copies, np.int64)
+
+
+def _supply(program: Program, times: Times) -> NDArray[np.int64]:
+    """Returns `[S]` scaled seconds for which each time lets copies move."""
+    seconds = times.seconds.astype(np.float32).astype(np.float64)
+    facts = assignment_facts(program)
+    for time, share in [] if facts is None else facts.supply:
+        seconds[time:] = times.seconds[time:].astype(np.float32) * np.float32(share)
+    return (seconds * SCALE).astype(np.int64)
 
 
 def _outside(nest: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -129,7 +169,11 @@ def _outside(nest: NDArray[np.int64]) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=KEPT)
 def _rows(program: Program, target: Target) -> "_Rows":
-    return _Rows(program, target, schedule(program, target))
+    return _Rows(program, target, schedule(program, target), _loop_times(program, target))
+
+
+def _loop_times(program: Program, target: Target) -> LoopTimes:
+    return loop_times(program, assignment_facts(program), schedule(program, target).end)
 
 
 @dataclass(eq=False)
@@ -137,14 +181,13 @@ class _Touch:
     """All accesses to a buffer by one instruction, or by one loop.
 
     Attributes:
-      start, end: times.
+      time: of the instruction; of a loop, when the value arrives.
       latest: latest end of a prefetch for it.
       reads, writes: accesses.
       loop: the loop, or -1.
     """
 
-    start: int
-    end: int
+    time: int
     latest: int
     reads: list[int]
     writes: list[int]
@@ -153,12 +196,17 @@ class _Touch:
 
 @dataclass(eq=False)
 class _Use:
-    """A use of a value: a row of `USE` in the making, and the accesses that it stands for."""
+    """A use of a value: a row of `USE` in the making, and the accesses that it stands for.
+
+    Attributes:
+      is_idle: it is a loop's, and no pass reads what the value brings into it.
+    """
 
     touch: _Touch
     accesses: list[int]
     following: "_Value | None" = None
     number: int = -1
+    is_idle: bool = False
 
 
 @dataclass(eq=False)
@@ -168,7 +216,7 @@ class _Value:
     Attributes:
       time: when it is defined.
       written: accesses that write it.
-      by_loop: a loop does.
+      by_loop: the loop that does, or -1.
       within: the use of the loop in whose body this value is, or None.
       enters: it is what that use brings into the body.
       uses: by instructions and loops, in order.
@@ -178,7 +226,7 @@ class _Value:
 
     time: int
     written: list[int]
-    by_loop: bool = False
+    by_loop: int = -1
     within: _Use | None = None
     enters: bool = False
     uses: list[_Use] = field(default_factory=list)
@@ -196,7 +244,7 @@ class _Rows:
       accesses: the links back.
     """
 
-    def __init__(self, program: Program, target: Target, times: Times) -> None:
+    def __init__(self, program: Program, target: Target, times: Times, loops: LoopTimes) -> None:
         self._values: list[tuple[int, ...]] = []
         self._uses: list[tuple[float, ...]] = []
         self._value_access: list[int] = []
@@ -206,9 +254,11 @@ class _Rows:
         self._left: dict[int, int] = {}
         self._children: dict[int, NDArray[np.int64]] = {}
         self.spans = np.zeros((program.num_buffers, 2), np.int64)
-        self._program, self._end = program, times.end
+        self._program, self._end, self._loops = program, times.end, loops
+        self._kinds = program.loop_kinds
+        facts = assignment_facts(program)
+        self._loop_bytes = {} if facts is None else facts.loop_bytes
         self._at = program.schedule_index.astype(np.int64)
-        self._taken = set(self._at.tolist())
         self._saved = gains(program, target)
         of_buffer: list[list[int]] = [[] for _ in range(program.num_buffers)]
         for access, buffer in enumerate(program.access_buffer.tolist()):
@@ -219,17 +269,22 @@ class _Rows:
             self.spans[buffer, 1] = len(self._values)
         self.value = np.array(self._values, VALUE)
         self.use = np.array(self._uses, USE)
-        uses = np.array([0, *self.value["end_use"].tolist()], np.int64)
-        self.moments = uses[self.spans]
-        self.moment = np.zeros(len(self.use), MOMENT)
-        time, begin = self.use["time"].copy(), self.use["begin"].copy()
-        for use, left in self._left.items():
-            time[use] = begin[use] = left
-        for first, end in self.moments.tolist():
-            order = first + np.lexsort((begin[first:end], time[first:end]))
-            self.moment["time"][first:end], self.moment["begin"][first:end] = time[order], begin[order]
+        self.moments, self.moment = self._moments(facts)
         links = np.array(self._links, np.int64).reshape(-1, 2)
         self.accesses = Accesses(links, np.array(self._value_access, np.int64))
+
+    def _moments(self, facts: AssignmentFacts | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Returns `[N, 2]` first and end of each buffer's moments, and the moments."""
+        time = self.use["time"].copy()
+        for use, left in self._left.items():
+            time[use] = left
+        buffers = np.repeat(self.value["buffer"], self.value["end_use"] - self.value["first_use"])
+        if facts is not None:
+            time, buffers = np.append(time, facts.views[:, 1]), np.append(buffers, facts.views[:, 0])
+        order = np.lexsort((time, buffers))
+        numbers = np.arange(self._program.num_buffers)
+        first, end = (np.searchsorted(buffers[order], numbers, side) for side in ("left", "right"))
+        return np.column_stack([first, end]).astype(np.int64), time[order]
 
     def _held_since(self, access: int) -> int:
         """Returns the use with which a collective took hold of what it lets go with an access, `WRITTEN`, or -1."""
@@ -262,13 +317,13 @@ class _Rows:
             groups.setdefault((1, loop) if loop >= 0 else (0, t), []).append(access)
         touches = []
         for (whole_loop, number), mine in groups.items():
-            first = last = number
             if whole_loop:
-                first, last = int(program.loop_first[number]), int(program.loop_last[number])
-            start, end = int(self._at[first]), int(self._at[last])
+                time, latest = int(self._loops.arrives[number]), int(self._loops.begins[number]) - 1
+            else:
+                time = latest = int(self._at[number])
             written = [a for a in mine if program.access_kind[a] == RESULT]
             read = [a for a in mine if program.access_kind[a] != RESULT]
-            touches.append(_Touch(start, end, start - whole_loop, read, written, number if whole_loop else -1))
+            touches.append(_Touch(time, latest, read, written, number if whole_loop else -1))
         return touches
 
     def _buffer(self, buffer: int, touches: list[_Touch], given: int) -> None:
@@ -285,16 +340,19 @@ class _Rows:
         for touch in touches:
             following = None
             if touch.loop >= 0:
-                following = _Value(self._loop_end(touch.loop), touch.writes, True)
+                following = _Value(int(self._loops.ends[touch.loop]), touch.writes, touch.loop)
             elif touch.writes:
-                following = _Value(touch.end, touch.writes)
+                following = _Value(touch.time, touch.writes)
+            made = self._of_branches(touch, following)
             if not values:
                 if following is None:
                     continue
                 if touch.loop >= 0:
-                    values = self._of_branches(touch, following)
+                    values = made
                     if not values:
                         break
+            elif made:
+                values += made
             # A loop that writes a buffer also carries its former value.
             elif touch.loop >= 0:
                 values[-1].uses.append(_Use(touch, touch.reads + touch.writes, following))
@@ -304,26 +362,28 @@ class _Rows:
                 values.append(following)
         return values
 
-    def _of_branches(self, touch: _Touch, result: _Value) -> list[_Value]:
-        """Returns the values that a conditional's branches make of a buffer without a former value; none in a loop.
+    def _of_branches(self, touch: _Touch, result: _Value | None) -> list[_Value]:
+        """Returns the values that a conditional's branches make of a buffer; none where one may read the former value.
 
-        Each begins where the one before was returned, and the conditional's own `result` where the last was.
+        All are returned where the conditional's own `result` begins.
         """
         program = self._program
-        if program.conditional is None or not program.conditional[touch.loop]:
+        if touch.loop < 0 or result is None or program.conditional is None or not program.conditional[touch.loop]:
+            return []
+        branches = self._grouped(sorted(touch.reads + touch.writes), self._child_of(touch.loop))
+        if len(branches) < (program.loop_parent == touch.loop).sum():
             return []
         values: list[_Value] = []
-        for branch in self._grouped(sorted(touch.reads + touch.writes), self._child_of(touch.loop)):
+        for branch in branches:
+            if program.access_kind[min(branch.reads + branch.writes)] != RESULT:
+                return []
             inner = self._sequence(
                 None, self._grouped(sorted(branch.reads + branch.writes), self._child_of(branch.loop))
             )
             if branch.loop < 0 or not inner:
                 return []
-            if values:
-                values[-1].becomes = inner[0]
-            inner[-1].returned = _pass_end(program, branch.loop, self._end, self._taken)
+            inner[-1].returned, inner[-1].becomes = int(self._loops.returns[branch.loop]), result
             values += inner
-        values[-1].becomes = result
         return values
 
     def _inside(self, outer: _Value) -> list[_Value]:
@@ -334,22 +394,17 @@ class _Rows:
             if loop < 0:
                 continue
             touches = self._grouped(sorted(use.accesses), self._child_of(loop))
-            values = self._sequence(_Value(self._entered(loop), [], enters=True), touches)
+            values = self._sequence(_Value(int(self._loops.enters[loop]), [], enters=True), touches)
+            use.is_idle = self._kinds[loop] == "loop" and not values[0].uses
             for value in values:
                 value.within = use
-            values[-1].returned = _pass_end(self._program, loop, self._end, self._taken)
+            values[-1].returned = int(self._loops.returns[loop])
             found += [value for inner in values for value in (inner, *self._inside(inner))]
         return found
 
-    def _entered(self, loop: int) -> int:
-        """Returns the time at which a loop's body begins: after its first instruction, the condition."""
-        first = int(self._at[self._program.loop_first[loop]])
-        return first + (first + 1 not in self._taken)
-
-    def _loop_end(self, loop: int) -> int:
-        """Returns the time of a loop itself, behind its body."""
-        end = _pass_end(self._program, loop, self._end, self._taken)
-        return end + (end + 1 not in self._taken and end + 1 < self._end)
+    def _writes(self, use: _Use) -> bool:
+        """Returns whether a loop writes the value that it uses."""
+        return any(self._program.access_kind[access] == RESULT for access in use.accesses)
 
     def _child_of(self, loop: int) -> NDArray[np.int64]:
         """Returns `[T]` the loop directly within a loop (-1: the program) that holds each instruction, or -1."""
@@ -383,30 +438,35 @@ class _Rows:
                     self._links += [(use.number, a) for a in use.accesses]
                 gain = 0.0 if whole_loop else self._saved[use.accesses[0]]
                 next_value = -1 if use.following is None else numbers[id(use.following)]
-                ends, entered, first_use = touch.end, -1, -1
+                entered, first_use = -1, -1
                 if whole_loop:
-                    ends, moved, entered = touch.start, 0, self._entered(touch.loop)
-                    self._left[use.number] = self._loop_end(touch.loop)
+                    moved, entered = 0, int(self._loops.enters[touch.loop])
+                    self._left[use.number] = int(self._loops.ends[touch.loop])
                     first_use = int(self._at[program.access_instruction[min(use.accesses)]])
-                allowed = whole_loop or program.access_allowed[use.accesses].all()
+                allowed = not use.is_idle if whole_loop else program.access_allowed[use.accesses].all()
                 needs = ANYWHERE if allowed else IN_HBM
-                fixed = touch.latest, moved, next_value, needs, M_FREE, touch.start, held_since, gain
-                self._uses.append((ends, *fixed, entered, first_use))
+                fixed = touch.latest, moved, next_value, needs, M_FREE, held_since, gain
+                is_loop = whole_loop and self._kinds[touch.loop] == "loop"
+                unchanged, more = is_loop and not self._writes(use), _MORE_COPIES * is_loop
+                self._uses.append((touch.time, *fixed, entered, first_use, int(unchanged), more))
             end = value.returned
             if end is not None and value.becomes is not None:
                 end = max(end, value.time)
                 becomes = numbers[id(value.becomes)]
-                self._uses.append((end, end, 0, becomes, ANYWHERE, M_FREE, end, -1, 0.0, -1, -1))
+                self._uses.append((end, end, 0, becomes, ANYWHERE, M_FREE, -1, 0.0, -1, -1, 0, 0))
             elif end is not None and value.time < end:
                 needs = IN_HBM if value.within is None else AS_ENTERED
-                self._uses.append((end, end, 0, -1, needs, M_FREE, end, -1, 0.0, -1, -1))
+                self._uses.append((end, end, 0, -1, needs, M_FREE, -1, 0.0, -1, -1, 0, 0))
             at_end = end is not None and value.time >= end and value.within is None and value.becomes is None
             at_start = at_end or not program.access_allowed[value.written].all()
-            if not value.written and not value.enters and not value.by_loop:
+            if not value.written and not value.enters and value.by_loop < 0:
                 at_start = True
-            moved = int(program.access_bytes[value.written[0]]) if value.written else 0
+            if value.by_loop >= 0:
+                moved = self._loop_bytes.get((value.by_loop, buffer), 0)
+            else:
+                moved = int(program.access_bytes[value.written[0]]) if value.written else 0
             within = -1 if value.within is None else value.within.number
             self._values.append(
                 (buffer, value.time, first, len(self._uses), int(at_start), moved, within, int(value.enters))
             )
-            self._value_access.append(value.written[0] if value.written and not value.by_loop else -1)
+            self._value_access.append(value.written[0] if value.written and value.by_loop < 0 else -1)

@@ -30,13 +30,15 @@ def longest_fit(problem: Problem, state: State, first: int, slices: int) -> int:
         for turn in range(slices):
             state.cut[turn].chosen = state.cut[turn].tried
         return offset
-    moments, buffer = problem.moment, problem.buffer[state.now.buffer]
-    time = problem.use[state.now.use].time
-    earliest = buffer.first_moment
-    while moments[earliest].time < time:
+    buffer = problem.buffer[now.buffer]
+    moments, earliest, end = problem.moment, buffer.first_moment, buffer.end_moment
+    if now.members > 1:
+        moments, earliest, end = state.joint, 0, now.moments
+    time = problem.use[now.use].time
+    while moments[earliest] < time:
         earliest += 1
     last = earliest
-    while last + 1 < buffer.end_moment and can_stay(problem, moments[last].time, moments[last + 1].begin):
+    while last + 1 < end and can_stay(problem, moments[last], moments[last + 1]):
         last += 1
     low, count = earliest, last + 1 - earliest
     best, best_time = NO_OFFSET, -1
@@ -44,7 +46,7 @@ def longest_fit(problem: Problem, state: State, first: int, slices: int) -> int:
     at_once = last > earliest
     while count > 0:
         step = count - 1 if at_once else count // 2
-        time = moments[low + step].time
+        time = moments[low + step]
         if slices == 0:
             offset = fit(problem, state.heap, first, time, buffer.bytes, -1)
         else:

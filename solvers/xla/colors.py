@@ -26,8 +26,7 @@ def color_wishes(
         return values, uses
     defined = np.flatnonzero(accesses.values >= 0)
     values[defined] = color[accesses.values[defined]]
-    single = problem.use["begin"][accesses.links[:, 0]] == problem.use["time"][accesses.links[:, 0]]
-    links = accesses.links[single & (color[accesses.links[:, 1]] != FREE)]
+    links = accesses.links[color[accesses.links[:, 1]] != FREE]
     uses[links[:, 0]] = color[links[:, 1]]
     value_of = np.repeat(np.arange(len(problem.value)), problem.value["end_use"] - problem.value["first_use"])
     for use in np.flatnonzero(uses != FREE).tolist():

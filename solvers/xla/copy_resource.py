@@ -21,12 +21,16 @@ COPY = np.dtype(
     ],
     align=True,
 )
+# A window in which a copy counts as in flight: its last time, and the next window with the same first time, or -1.
+WINDOW = np.dtype([("last", np.int64), ("next", np.int64)], align=True)
 # A delay before a change.
 CHANGE = np.dtype([("time", np.int64), ("delay", np.int64)], align=True)
 RESOURCE_NOW = np.dtype(
     [
         ("copies", np.int64),  # rows of `copy` in use
         ("changes", np.int64),  # rows of `change` in use
+        ("windows", np.int64),  # rows of `window` that were ever in use
+        ("spare", np.int64),  # the first of these rows that is free, or -1
         ("is_full", np.int64),  # 1: a table overflowed
     ],
     align=True,
@@ -42,7 +46,9 @@ class CopyResource(Struct):
       copy: of `COPY`, in the order of start; equal ones in the order in which they were added.
       delay: `[S + 2]` at each time, seconds that copies which started before still need.
       change: of `CHANGE`, changes of delays, which `take_back` undoes.
-      begun, ended: `[S + 4]` Fenwick trees over times, which count copies that start and that end.
+      window: of `WINDOW`, all that count.
+      first_window: `[S + 4]` for each first time of a window, plus 1, the newest of its windows, or -1.
+      begun, ended: `[S + 4]` Fenwick trees over times, which count windows that begin and that end.
       now: `RESOURCE_NOW`.
     """
 
@@ -51,13 +57,15 @@ class CopyResource(Struct):
     copy: Rows = rows(COPY)
     delay: Rows = rows(np.int64)
     change: Rows = rows(CHANGE)
+    window: Rows = rows(WINDOW)
+    first_window: Rows = rows(np.int64)
     begun: Rows = rows(np.int64)
     ended: Rows = rows(np.int64)
     now: Any = one(RESOURCE_NOW)
 
 
-def make_resource(supply: NDArray[np.int64], copies: int) -> CopyResource:
-    """Returns a resource without copies, for scaled seconds `supply[S]` and with space for so many copies."""
+def make_resource(supply: NDArray[np.int64], copies: int, windows: int) -> CopyResource:
+    """Returns a resource without copies, for scaled seconds `supply[S]`, with space for so many copies and windows."""
     times = len(supply)
     return CopyResource(
         supply=supply,
@@ -65,6 +73,8 @@ def make_resource(supply: NDArray[np.int64], copies: int) -> CopyResource:
         copy=np.zeros(copies, COPY),
         delay=np.zeros(times + 2, np.int64),
         change=np.zeros(16 * times + 4096, CHANGE),
+        window=np.zeros(windows, WINDOW),
+        first_window=np.full(times + 4, -1, np.int64),
         begun=np.zeros(times + 4, np.int64),
         ended=np.zeros(times + 4, np.int64),
         now=new_record(RESOURCE_NOW),
@@ -75,12 +85,14 @@ def make_resource(supply: NDArray[np.int64], copies: int) -> CopyResource:
 def clear(resource: CopyResource) -> None:
     """Removes all copies."""
     now = resource.now
-    now.copies = now.changes = now.is_full = 0
+    now.copies = now.changes = now.is_full = now.windows = 0
+    now.spare = -1
     for t in range(len(resource.delay)):
         resource.delay[t] = 0
     for at in range(len(resource.begun)):
         resource.begun[at] = 0
         resource.ended[at] = 0
+        resource.first_window[at] = -1
 
 
 @routine
@@ -178,6 +190,41 @@ def _count(resource: CopyResource, first: int, last: int, change: int) -> None:
 
 
 @routine
+def _open_window(resource: CopyResource, first: int, last: int) -> None:
+    """Counts a copy as in flight over `first..last`."""
+    now, number = resource.now, resource.now.spare
+    if number >= 0:
+        now.spare = resource.window[number].next
+    elif now.windows < len(resource.window):
+        number = now.windows
+        now.windows += 1
+    else:
+        now.is_full = 1
+        return
+    window = resource.window[number]
+    window.last, window.next = last, resource.first_window[first + 1]
+    resource.first_window[first + 1] = number
+    _count(resource, first, last, 1)
+
+
+@routine
+def _close_window(resource: CopyResource, first: int, last: int) -> None:
+    """No longer counts one of the copies that are in flight over `first..last`, if there are any."""
+    before, number = -1, resource.first_window[first + 1]
+    while number >= 0 and resource.window[number].last != last:
+        before, number = number, resource.window[number].next
+    if number < 0:
+        return
+    window = resource.window[number]
+    if before < 0:
+        resource.first_window[first + 1] = window.next
+    else:
+        resource.window[before].next = window.next
+    window.next, resource.now.spare = resource.now.spare, number
+    _count(resource, first, last, -1)
+
+
+@routine
 def outstanding(resource: CopyResource, first: int, last: int) -> int:
     """Returns how many copies are in flight at some time of `first..last`."""
     at, total = min(last + 2, len(resource.begun) - 1), 0
@@ -205,15 +252,19 @@ def add(resource: CopyResource, start: int, end: int, need: int, counted_from: i
     copy = resource.copy[at]
     copy.start, copy.end, copy.need = start, end, need
     resource.now.copies += 1
-    _count(resource, counted_from, end, 1)
+    _open_window(resource, counted_from, end)
 
 
 @routine
-def remove(resource: CopyResource, start: int, counted_from: int, end: int) -> None:
-    """Removes the copy added last of those that start at `start` (XLA: `RemoveCopy`); `take_back` restores delays."""
+def remove(resource: CopyResource, start: int, end: int) -> None:
+    """Removes the copy added last of those that start at `start` (XLA: `RemoveCopy`); `take_back` restores delays.
+
+    Any copy that counts as in flight from `start + 1` through `end` ceases to. A slice counts from `start` on, so one
+    that is removed mostly goes on to count: libtpu 0.0.51 does so.
+    """
     at = _upper(resource, start) - 1
     resource.now.copies -= 1
     for index in range(at, resource.now.copies):
         copy, after = resource.copy[index], resource.copy[index + 1]
         copy.start, copy.end, copy.need = after.start, after.end, after.need
-    _count(resource, counted_from, end, -1)
+    _close_window(resource, start + 1, end)

@@ -37,8 +37,9 @@ def candidates(program: Program, problem: Problem) -> NDArray[np.int64]:
         mine = _readers(program, buffer)
         if any(program.opcodes[t] == "copy" for t in mine):
             continue
-        row = problem.buffer[buffer]  # its moments are as many as its uses, those in loops counted
-        users = problem.use[row["first_moment"] : row["end_moment"]]
+        row = problem.buffer[buffer]
+        values = problem.value[row["first_value"] : row["end_value"]]
+        users = problem.use[values["first_use"][0] : values["end_use"][-1]]
         found.append((-int(program.size[buffer]), -float(written[mine].sum()), int(users["time"].max()), buffer))
     return np.array([buffer for *_, buffer in sorted(found)], np.int64)
 
@@ -71,7 +72,7 @@ def place_cross_program(problem: Problem, state: State, number: int) -> None:
     that need it in HBM read it there.
     """
     buffer, limit = problem.buffer[number], problem.limit
-    first, past = buffer.first_moment, buffer.end_moment
+    first, past = problem.value[buffer.first_value].first_use, problem.value[buffer.end_value - 1].end_use
     done, gone = problem.use[first].latest, problem.use[first].time
     served = False
     for use in range(first, past):

@@ -6,6 +6,22 @@ from .state import FAST, State
 
 
 @routine
+def _merge(problem: Problem, state: State, chain: int, into: int, end: int) -> None:
+    """Adds one chain of the buffer at hand to another, the stays before `end` being in chains."""
+    buffer = problem.buffer[state.now.buffer]
+    for value in range(buffer.first_value, buffer.end_value):
+        if state.value[value].chain == chain:
+            state.value[value].chain = into
+    for number in range(state.value[buffer.first_value].first_stay, end):
+        if state.linked[number].chain == chain:
+            state.linked[number].chain = into
+    whole, part = state.linked[into], state.linked[chain]
+    whole.copied += part.copied
+    whole.served += part.served
+    part.copied = part.served = 0
+
+
+@routine
 def rule_out_inefficient(problem: Problem, state: State) -> bool:
     """Marks values and uses of inefficient stays of the buffer at hand; returns whether any is new.
 
@@ -36,6 +52,13 @@ def rule_out_inefficient(problem: Problem, state: State) -> bool:
             if not fast and not copied:
                 continue
             linked.chain = held.chain if fast != copied else -1  # -1 unless defined in fast memory
+            if fast:
+                for use in range(row.first_use, row.end_use):
+                    if state.use[use].stay == number and problem.use[use].needs == AS_ENTERED:
+                        carried = state.linked[state.use[row.within].stay].chain
+                        if linked.chain >= 0 and linked.chain != carried:
+                            _merge(problem, state, linked.chain, carried, number)
+                        linked.chain = carried
             if linked.chain < 0:
                 linked.chain = chains
                 state.linked[chains].copied = state.linked[chains].served = 0

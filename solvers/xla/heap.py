@@ -24,8 +24,15 @@ CHUNK = np.dtype(
 )
 # An entry of a bucket's list: a chunk, and the next entry or -1.
 LINK = np.dtype([("chunk", np.int64), ("next", np.int64)], align=True)
-# Free bytes between chunks, in units of the alignment.
-GAP = np.dtype([("size", np.int64), ("start", np.int64)], align=True)
+# Free bytes between chunks.
+GAP = np.dtype(
+    [
+        ("size", np.int64),  # in units of the alignment; -1 once it has been tried
+        ("start", np.int64),  # lowest byte
+        ("end", np.int64),  # the byte after its last
+    ],
+    align=True,
+)
 HEAP_NOW = np.dtype(
     [
         ("chunks", np.int64),  # rows of `chunk` in use
@@ -45,9 +52,8 @@ class Heap(Struct):
       chunk: of `CHUNK`.
       head: for each bucket its newest link, or -1.
       link: of `LINK`.
-      used: `[S + 2]` bytes of the chunks at each time. After a repack two values of a buffer that meet in one time, one
-        written in place of the other, count twice, as in XLA.
-      exact: `[S + 2]` the same, each byte once.
+      used: `[S + 2]` bytes in use at each time. Of two values that meet in one time, one written in place of the other,
+        one counts (XLA: `peak_memory_usage_`).
       taken: scratch; intervals of bytes in use, in units of the alignment, packed as `start << 32 | end`.
       other: scratch of `sort`, as long as `taken`.
       gap: scratch, of `GAP`.
@@ -58,7 +64,6 @@ class Heap(Struct):
     head: Rows = rows(np.int64)
     link: Rows = rows(LINK)
     used: Rows = rows(np.int64)
-    exact: Rows = rows(np.int64)
     taken: Rows = rows(np.int64)
     other: Rows = rows(np.int64)
     gap: Rows = rows(GAP)
@@ -72,7 +77,6 @@ def make_heap(times: int, chunks: int, links: int) -> Heap:
         head=np.full((times >> _WIDTH) + 2, -1, np.int64),
         link=np.zeros(links, LINK),
         used=np.zeros(times + 2, np.int64),
-        exact=np.zeros(times + 2, np.int64),
         taken=np.zeros(chunks + 1, np.int64),
         other=np.zeros(chunks + 1, np.int64),
         gap=np.zeros(chunks + 2, GAP),
@@ -89,7 +93,6 @@ def start_over(problem: Problem, heap: Heap) -> None:
         heap.head[bucket] = -1
     for t in range(len(heap.used)):
         heap.used[t] = 0
-        heap.exact[t] = 0
     for t in range(len(problem.reserved)):
         if problem.reserved[t] > 0:
             commit(heap, t, t, 0, problem.reserved[t])
@@ -115,7 +118,6 @@ def commit(heap: Heap, first: int, last: int, offset: int, size: int) -> None:
     now.chunks += 1
     for t in range(low, last + 1):
         heap.used[t] += size
-        heap.exact[t] += size
 
 
 @routine
@@ -124,7 +126,6 @@ def free(heap: Heap, chunk: int) -> None:
     row = heap.chunk[chunk]
     for t in range(row.first, row.last + 1):
         heap.used[t] -= row.bytes
-        heap.exact[t] -= row.bytes
     row.bytes = 0
 
 
@@ -140,7 +141,6 @@ def undo(heap: Heap, chunks: int) -> None:
             now.links -= 1
         for t in range(chunk.first, chunk.last + 1):
             heap.used[t] -= chunk.bytes
-            heap.exact[t] -= chunk.bytes
 
 
 @routine
@@ -217,7 +217,7 @@ def has_bytes(problem: Problem, heap: Heap, first: int, last: int, size: int) ->
     """Returns whether each time has enough free bytes, contiguous or not: a quick test that rules most cases out."""
     most = problem.limit.fast_bytes - size
     for t in range(max(first, 0), last + 1):  # noqa: SIM110 -- compiled
-        if heap.exact[t] > most:
+        if heap.used[t] > most:
             return False
     return True
 

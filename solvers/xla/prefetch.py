@@ -42,18 +42,18 @@ def prefetch(problem: Problem, state: State, source: int) -> int:
     """
     now, picker, cut = state.now, state.picker, state.cut
     buffer, use = problem.buffer[now.buffer], problem.use[now.use]
-    size, end = buffer.bytes, use.latest
+    size, end = buffer.bytes, min(use.latest, now.latest)
     slices = 0
     if size >= problem.limit.slice_min_bytes:
         slices = buffer.slices
         for place in range(slices):
-            cut[place].bytes = problem.slice_bytes[buffer.first_slice + place]
+            cut[place].bytes, cut[place].turn = problem.slice_bytes[buffer.first_slice + place], -1
     origin = state.stay[source]
     earliest = origin.done if origin.is_copied else origin.start
     fits_from = end
     while fits_from - 1 > earliest and state.heap.used[fits_from - 1] + size <= problem.limit.fast_bytes:
         fits_from -= 1
-    if fits_from == end:
+    if fits_from >= end or end <= earliest:
         return NO_MEMORY
     if slices == 0:
         earliest = fits_from - 1
@@ -83,7 +83,7 @@ def prefetch(problem: Problem, state: State, source: int) -> int:
                 full = max(full, start)
         if whole_start == NEVER:
             # XLA: `CheckPrefetchFit`.
-            if outstanding(state.prefetches, start, end) >= problem.limit.prefetches:
+            if outstanding(state.prefetches, start, end) >= problem.limit.prefetches + use.more_copies:
                 result |= NO_COPIES
             elif not has_enough(state.prefetches, start, end, need):
                 result |= NO_BANDWIDTH
@@ -127,11 +127,11 @@ def force_prefetch(problem: Problem, state: State, source: int) -> bool:
 @routine
 def _check_slices(problem: Problem, state: State, slices: int, end: int) -> tuple[int, int]:
     """Returns the result of a copy in slices, and its offset."""
-    cut = state.cut
+    cut, most = state.cut, problem.limit.prefetches + problem.use[state.now.use].more_copies
     if cut[0].start == cut[slices - 1].start:
         return TOGETHER, NO_OFFSET
     for turn in range(slices):
-        if outstanding(state.prefetches, cut[turn].start, end) + turn >= problem.limit.prefetches:
+        if outstanding(state.prefetches, cut[turn].start, end) + turn >= most:
             return NO_COPIES, NO_OFFSET
     least = cut[0].bytes
     for place in range(slices):

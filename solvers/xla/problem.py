@@ -35,12 +35,19 @@ BUFFER = np.dtype(
     [
         ("first_value", np.int64),
         ("end_value", np.int64),  # the value after its last
-        ("first_moment", np.int64),  # its uses by time, in `Problem.moment`
+        ("first_moment", np.int64),  # the times of its uses, in `Problem.moment`
         ("end_moment", np.int64),
         ("bytes", np.int64),
         ("copy", np.int64),  # scaled seconds of a copy of all its bytes
         ("first_slice", np.int64),  # the slices of a prefetch in `Problem.slice_bytes`
         ("slices", np.int64),  # how many; 0 where it is never cut
+        # The buffer that a copy reads to make this one, if an asynchronous copy may replace it, else -1; and the use
+        # with which it reads.
+        ("copied_from", np.int64),
+        ("copy_use", np.int64),
+        ("passed", np.int64),  # by when copies of its first value must be complete to replace others
+        ("first_copy", np.int64),  # what such copies make of this buffer, in `Problem.copies`
+        ("end_copy", np.int64),
         ("typical_s", np.float32),  # seconds of a copy of typical size, by which the start of a prefetch is chosen
     ],
     align=True,
@@ -62,24 +69,23 @@ VALUE = np.dtype(
 
 USE = np.dtype(
     [
-        ("time", np.int64),  # when it ends
+        ("time", np.int64),  # when the value arrives there
         ("latest", np.int64),  # latest end of a prefetch for it
         ("bytes", np.int64),  # that it reads
         ("next_value", np.int64),  # the value that continues this one in place, or -1
         ("needs", np.int64),  # the memory that it needs its value in: ANYWHERE, IN_HBM or AS_ENTERED
         ("mode", np.int64),  # one of the modes `M_*`
-        ("begin", np.int64),  # when it begins: before `time` for a loop
         # A collective lets go of the value: the use with which it took hold of it to read it, or `WRITTEN`; else -1.
         ("held_since", np.int64),
         ("gain_s", np.float32),  # seconds that the instruction saves if this use alone is served from fast memory
         # Of a loop whose body is looked into: when the body begins, and when it first uses the value; else -1.
         ("entered", np.int64),
         ("first", np.int64),
+        ("is_unchanged", np.int64),  # 1: by a loop, which hands the value on as it is
+        ("more_copies", np.int64),  # how many more copies than usual may be in flight for it at once
     ],
     align=True,
 )
-
-MOMENT = np.dtype([("time", np.int64), ("begin", np.int64)], align=True)
 
 LIMIT = np.dtype(
     [
@@ -118,8 +124,10 @@ class Problem(Struct):
       buffer: `[N]` of `BUFFER`.
       value: `[V]` of `VALUE`.
       use: `[U]` of `USE`.
-      moment: `[U]` of `MOMENT`, when each use begins and ends: buffer by buffer, by time.
+      moment: the times at which uses and views end, buffer by buffer, ascending: for a loop, when it is over. A stay is
+        tried up to the latest that it may last to (XLA: `all_use_times`).
       preferred_time: `[U]` preferred start of a prefetch, or `NEVER`.
+      copies: what copies that may be replaced make, buffer by buffer that they read, by time.
       slice_bytes: sizes of the slices of prefetches, buffer by buffer, lowest bytes first.
       limit: `LIMIT`.
     """
@@ -133,8 +141,9 @@ class Problem(Struct):
     buffer: Rows = rows(BUFFER)
     value: Rows = rows(VALUE)
     use: Rows = rows(USE)
-    moment: Rows = rows(MOMENT)
+    moment: Rows = rows(np.int64)
     preferred_time: Rows = rows(np.int64)
+    copies: Rows = rows(np.int64)
     slice_bytes: Rows = rows(np.int64)
     limit: Any = one(LIMIT)
 

@@ -2,9 +2,9 @@
 
 from ...env.compiled.kernel import routine
 from ...env.compiled.struct import Rows
-from .heap import NO_OFFSET, Heap, best_gap, commit, gather, start_over
+from .heap import NO_OFFSET, Heap, best_gap, commit, gather, latest_free, start_over
 from .problem import Problem
-from .sliced_allocation import fit_slices
+from .sliced_allocation import find_gaps, find_order, next_gap
 from .sorting import sort
 from .state import FAST, State
 
@@ -104,45 +104,99 @@ def _bytes(problem: Problem, state: State, number: int) -> int:
 def _commit(problem: Problem, state: State, heap: Heap, number: int) -> None:
     """Commits the bytes of a stay at its new offset, slice by slice until all have come."""
     stay, offset = state.stay[number], state.moved[number].offset
-    full_from = stay.start
-    if stay.slices > 0:
-        full_from = state.moved_slice[stay.first_slice + stay.slices - 1].begin + 1
+    full_from = _full_from(state, state.moved_slice, number)
     for at in range(stay.first_slice, stay.first_slice + stay.slices):
         row = state.moved_slice[at]
         commit(heap, row.begin + 1, full_from - 1, offset + row.low, row.bytes)
     size = _bytes(problem, state, number)
     commit(heap, full_from, stay.end, offset, size)
     if stay.group != number and not stay.is_copied:  # a value in place meets the one before it in one time
-        heap.exact[max(stay.start, 0)] -= size
+        heap.used[max(stay.start, 0)] -= size
 
 
 @routine
-def _new_offset(problem: Problem, state: State, number: int) -> int:
-    """Returns an offset for a stay and its group, or `NO_OFFSET`; may change the order in which slices come."""
-    stay, moved, cut = state.stay[number], state.moved, state.cut
-    if moved[number].next < 0 and stay.slices > 0:
-        first = stay.first_slice
-        for turn in range(stay.slices):
-            row = state.moved_slice[first + turn]
-            place = 0
-            for other in range(stay.slices):
-                if state.moved_slice[first + other].low < row.low:
-                    place += 1
-            cut[place].bytes = row.bytes
-            cut[turn].start = row.begin
-        offset = fit_slices(problem, state.spare, state, stay.slices, stay.end, -1)
-        if offset != NO_OFFSET:
-            for turn in range(stay.slices):
-                place = cut[turn].tried
-                row = state.moved_slice[first + turn]
-                row.low, row.bytes = 0, cut[place].bytes
-                for other in range(place):
-                    row.low += cut[other].bytes
-        return offset
-    # The whole group must fit; slices in a group are held from the first one's start on.
-    size = _bytes(problem, state, number)
-    count = 0
+def _new_offset(problem: Problem, state: State, leader: int) -> int:
+    """Returns an offset for a group, or `NO_OFFSET`; orders the slices of its stays anew.
+
+    Gaps lie between the bytes in use while stays are there as a whole. Whether the slices that come earlier fit is
+    checked offset by offset.
+    """
+    moved, heap = state.moved, state.spare
+    size = _bytes(problem, state, leader)
+    count, sliced, number = 0, False, leader
     while number >= 0:
-        count = gather(problem, state.spare, state.stay[number].start, state.stay[number].end, count)
+        count = gather(problem, heap, _full_from(state, state.slice, number), state.stay[number].end, count)
+        sliced = sliced or state.stay[number].slices > 0
         number = moved[number].next
-    return best_gap(problem, state.spare, count, size)
+    if not sliced:
+        return best_gap(problem, heap, count, size)
+    gaps = find_gaps(problem, heap, count, size)
+    for _ in range(gaps):
+        best = next_gap(heap, gaps)
+        offset, high = heap.gap[best].start, heap.gap[best].end
+        is_even = _is_even(state, leader, offset, high)
+        while offset + size <= high:
+            following = _place_slices(problem, state, leader, offset)
+            if following < 0:
+                return offset
+            offset = high if is_even else following
+    return NO_OFFSET
+
+
+@routine
+def _full_from(state: State, slices: Rows, number: int) -> int:
+    """Returns the first time at which all of a stay is there."""
+    stay = state.stay[number]
+    return slices[stay.first_slice + stay.slices - 1].begin + 1 if stay.slices > 0 else stay.start
+
+
+@routine
+def _is_even(state: State, leader: int, low: int, high: int) -> bool:
+    """Returns whether a gap is there for the first slice of a stay already: then only its lowest bytes are tried."""
+    full_from = _full_from(state, state.slice, leader)
+    first = state.stay[leader].start
+    return first >= full_from or latest_free(state.spare, first, full_from - 1, low, high - low) == full_from - 1
+
+
+@routine
+def _place_slices(problem: Problem, state: State, leader: int, offset: int) -> int:
+    """Orders the slices of a group for an offset and returns -1, or returns the next offset to try."""
+    number = leader
+    while number >= 0:
+        count = state.stay[number].slices
+        if count > 0:
+            _take_up(state, number)
+            following = find_order(problem, state.spare, state, count, offset)
+            if following >= 0:
+                return following
+            _lay_down(state, number)
+        number = state.moved[number].next
+    return -1
+
+
+@routine
+def _take_up(state: State, number: int) -> None:
+    """Sets `cut` to the slices of a stay as they are."""
+    stay, cut = state.stay[number], state.cut
+    for turn in range(stay.slices):
+        row = state.slice[stay.first_slice + turn]
+        place = came = 0
+        for other in range(stay.slices):
+            one = state.slice[stay.first_slice + other]
+            place += one.low < row.low
+            # Of slices that start together, the one with the lower bytes counts as the first.
+            came += one.begin < row.begin or (one.begin == row.begin and one.low < row.low)
+        cut[place].bytes, cut[place].turn = row.bytes, came
+        cut[turn].start = row.begin
+
+
+@routine
+def _lay_down(state: State, number: int) -> None:
+    """Gives the slices of a stay the order that was tried."""
+    stay, cut = state.stay[number], state.cut
+    for turn in range(stay.slices):
+        place = cut[turn].tried
+        row = state.moved_slice[stay.first_slice + turn]
+        row.low, row.bytes = 0, cut[place].bytes
+        for other in range(place):
+            row.low += cut[other].bytes

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...env.program.assignment_facts import assignment_facts
 from ...env.program.program import RESULT, Program
 from ...env.program.target import Target
 from .cost_analysis import bandwidths, moved_bytes
@@ -44,10 +45,13 @@ def schedule(program: Program, target: Target) -> Times:
         program.access_kind[program.access_start[last] :] == RESULT
     ]
     alone = len(outputs) == 1 and outputs[0] in results
-    end = int(at[-1]) if alone else int(at[-1]) + 1
+    facts = assignment_facts(program)
+    end = facts.end if facts is not None else int(at[-1]) + (not alone)
     first = int(at[0])
     at_time = np.zeros(end + 1)
     at_time[first:] = float(program.compiler.get("step_s", 0.0) or 0.0)
+    if facts is not None:
+        at_time[facts.idle] = 0.0
     at_time[at] = seconds
     loop = np.full(end + 1, -1, np.int64)
     for index, (a, b) in enumerate(zip(program.loop_first, program.loop_last, strict=True)):

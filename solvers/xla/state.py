@@ -30,6 +30,7 @@ STAY = np.dtype(
         ("first_slice", np.int64),  # of its slices in `State.slice`
         ("slices", np.int64),  # their number, 0 for none
         ("cross", np.int64),  # 1: the previous execution prefetches it; 2: this one prefetches it for the next
+        ("replaces", np.int64),  # 1: the copy that fills it replaces the synchronous one that defines the value
     ],
     align=True,
 )
@@ -46,6 +47,8 @@ SLICE = np.dtype(
 CUT = np.dtype(
     [
         ("bytes", np.int64),  # of the slice at this place, lowest bytes first
+        ("turn", np.int64),  # of the slice at this place in a copy that is moved; -1 in a new one
+        ("free", np.int64),  # scratch: turns of slices that may come in another order
         ("start", np.int64),  # time after which the slice of this turn starts, ascending
         ("tried", np.int64),  # the place of the slice of this turn, in the fit tried last
         ("chosen", np.int64),  # the same of the fit that was accepted
@@ -57,7 +60,6 @@ PENDING = np.dtype(
     [
         ("outward", np.int64),  # 1 for a write-back, 0 for a prefetch
         ("begin", np.int64),  # time after which it starts
-        ("counted", np.int64),  # first time at which it counts as in flight
         ("done", np.int64),  # time before which it is complete
     ],
     align=True,
@@ -70,6 +72,7 @@ HELD = np.dtype(
         ("memory", np.int64),  # in which it must begin: HBM, FAST or FREE
         ("offset", np.int64),  # at which it must begin, in fast memory
         ("group", np.int64),  # that it continues there
+        ("home", np.int64),  # where it begins in fast memory: NO_HOME, OWN_HOME or MIRRORED_HOME
         ("is_out", np.int64),  # 1: it must begin in HBM, as it would be inefficient in fast memory
         ("chain", np.int64),  # scratch: the chain of stays that it continues in place, or -1
         ("color", np.int64),  # the memory that its definition must be in: HBM, FAST or FREE
@@ -118,6 +121,14 @@ MOVED = np.dtype(
     ],
     align=True,
 )
+# What is decided on a buffer.
+TURN = np.dtype(
+    [
+        ("is_over", np.int64),  # 1: it has been placed, or could not be
+        ("is_fixed", np.int64),  # 1: the copy that makes it is not converted
+    ],
+    align=True,
+)
 STATE_NOW = np.dtype(
     [
         ("stays", np.int64),  # rows of `stay` in use
@@ -125,12 +136,16 @@ STATE_NOW = np.dtype(
         ("pending", np.int64),  # rows of `pending` in use
         ("repacks", np.int64),  # made
         ("reservations", np.int64),  # rows of `reservation` in use
+        ("members", np.int64),  # of `group`
+        ("moments", np.int64),  # of `joint`
+        ("converted", np.int64),  # 1: copies have been converted
         # The use at hand.
         ("buffer", np.int64),
         ("value", np.int64),
         ("use", np.int64),
         ("retry", np.int64),  # attempts before this one
         ("preferred_time", np.int64),  # start of a prefetch to try first, or `NEVER`
+        ("latest", np.int64),  # latest end of a prefetch, beside that for the use
         # Within a loop that finds the value in fast memory: the offset at which it has to be, and the group; else
         # NO_OFFSET and -1.
         ("offset", np.int64),
@@ -149,11 +164,17 @@ NO_COPIES = 16  # kFailOutOfAsyncCopies
 NO_BANDWIDTH = 32  # kFailViolatesAsyncCopyResource
 UNDO = 64  # kFailRequiresUncommit
 TOGETHER = 128  # kAllSlicesHaveTheSameStartTime
+NOT_CONVERTED = 256  # kFailSyncDataMoveReplacement
+CONFLICT = 512  # kFailConflictingPreferredOffsets
+
+# Whether HBM has a value as well that begins in fast memory: no; yes; or yes, and it is that of the value before a loop
+# (XLA: `ParentAllocation`, `MirroredAllocation`).
+NO_HOME, OWN_HOME, MIRRORED_HOME = range(3)
 
 # Memories of a stay, and of the place where a value must begin; FREE: either.
 FREE, HBM, FAST = -1, 0, 1
 
-MOST_PERMUTED = 4
+MOST_PERMUTED = 4  # slices of which all orders are tried (XLA: `all_slice_time_permutations_threshold`)
 PERMUTATIONS = 24
 
 
@@ -176,6 +197,11 @@ class State(Struct):
       picker: `PICKER` of the prefetch at hand.
       permutation: permutations of 1 to `MOST_PERMUTED` items; those of `n` items begin at
         `(n - 1) * PERMUTATIONS * MOST_PERMUTED`, each `MOST_PERMUTED` long.
+      reservation: of `RESERVATION`.
+      turn: of `TURN`, by buffer.
+      group: buffers that are placed together.
+      joint: the moments of a group.
+      edge: `[S + 4]` 1 for a time, plus 1, right before or right after a stay of a buffer that is placed for good.
       now: `STATE_NOW`.
     """
 
@@ -195,6 +221,10 @@ class State(Struct):
     picker: Any = one(PICKER)
     permutation: Rows = rows(np.int64)
     reservation: Rows = rows(RESERVATION)
+    turn: Rows = rows(TURN)
+    group: Rows = rows(np.int64)
+    joint: Rows = rows(np.int64)
+    edge: Rows = rows(np.int8)
     now: Any = one(STATE_NOW)
 
 
@@ -251,8 +281,8 @@ def make_state(problem: Problem, factor: int = 1) -> State:
     return State(
         heap=heaps.make_heap(times, chunks, links),
         spare=heaps.make_heap(times, chunks, links),
-        prefetches=copy_resource.make_resource(problem.supply, copies + 16),
-        write_backs=copy_resource.make_resource(problem.supply, copies + 16),
+        prefetches=copy_resource.make_resource(problem.supply, copies + 16, 4 * factor * (copies + 16)),
+        write_backs=copy_resource.make_resource(problem.supply, copies + 16, copies + 16),
         stay=np.zeros(stays, STAY),
         slice=np.zeros(copies + 16, SLICE),
         pending=np.zeros(copies + 16, PENDING),
@@ -265,6 +295,10 @@ def make_state(problem: Problem, factor: int = 1) -> State:
         picker=new_record(PICKER),
         permutation=_PERMUTATIONS,
         reservation=np.zeros(values + uses, RESERVATION),
+        turn=np.zeros(len(problem.buffer), TURN),
+        group=np.zeros(len(problem.buffer) + 1, np.int64),
+        joint=np.zeros(len(problem.moment) + 1, np.int64),
+        edge=np.zeros(times + 4, np.int8),
         now=new_record(STATE_NOW),
     )
 
@@ -276,7 +310,12 @@ def reset(problem: Problem, state: State) -> None:
     copy_resource.clear(state.prefetches)
     copy_resource.clear(state.write_backs)
     now = state.now
-    now.stays = now.slices = now.pending = now.repacks = 0
+    now.stays = now.slices = now.pending = now.repacks = now.converted = 0
+    now.members, now.latest = 1, 1 << 60
+    for buffer in range(len(state.turn)):
+        state.turn[buffer].is_over = state.turn[buffer].is_fixed = 0
+    for time in range(len(state.edge)):
+        state.edge[time] = 0
     for number in range(len(state.value)):
         value = state.value[number]
         value.first_stay = value.end_stay = value.is_out = 0
@@ -294,7 +333,7 @@ def add_stay(state: State, value: int, memory: int, start: int, end: int, offset
     stay = state.stay[number]
     stay.value, stay.memory, stay.start, stay.end, stay.offset = value, memory, start, end, offset
     stay.group = number if group < 0 else group
-    stay.is_copied = stay.begin = stay.done = stay.first_slice = stay.slices = stay.cross = 0
+    stay.is_copied = stay.begin = stay.done = stay.first_slice = stay.slices = stay.cross = stay.replaces = 0
     state.value[value].end_stay = number + 1
     return number
 
@@ -305,7 +344,7 @@ def add_copy(state: State, outward: int, begin: int, done: int, need: int, count
     copy_resource.add(state.write_backs if outward else state.prefetches, begin, done, need, counted)
     pending = state.pending[state.now.pending]
     state.now.pending += 1
-    pending.outward, pending.begin, pending.counted, pending.done = outward, begin, counted, done
+    pending.outward, pending.begin, pending.done = outward, begin, done
 
 
 @routine
@@ -319,6 +358,16 @@ def fill_by_copy(state: State, number: int, begin: int, done: int, need: int) ->
 def is_full(state: State) -> bool:
     """Returns whether a table overflowed; the state is meaningless then."""
     return bool(state.heap.now.is_full or state.prefetches.now.is_full or state.write_backs.now.is_full)
+
+
+@routine
+def note_edges(state: State, stays: int) -> None:
+    """Notes the edges of the stays in fast memory after the first `stays` (XLA: `edge_time_indices_`)."""
+    for number in range(stays, state.now.stays):
+        stay = state.stay[number]
+        if stay.memory == FAST:
+            state.edge[stay.start] = 1
+            state.edge[stay.end + 2] = 1
 
 
 @routine

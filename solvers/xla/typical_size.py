@@ -1,8 +1,8 @@
 """The typical size of a program, found by the compiler's own mapping.
 
 XLA picks the starts of all copies by the seconds that a buffer of one typical size takes (`module_facts.py`). Its log
-names that size, a program file does not. With the right size our copy of the algorithm makes the copies that the
-compiler made.
+names that size; program files of earlier captures do not. With the right size our copy of the algorithm makes the
+copies that the compiler made.
 """
 
 from dataclasses import replace
@@ -14,7 +14,7 @@ from ...env.program.mapping import Mapping
 from ...env.program.program import Program
 from ...env.program.target import Target
 from .decoder import Decoder
-from .module_facts import LOGGED, typical_bytes
+from .module_facts import logged_typical_bytes, typical_bytes
 from .options import KEPT, production
 
 # Sizes that are tried, at most: those of accesses, evenly by their number. Smaller ones are never typical.
@@ -29,7 +29,8 @@ def fitted_typical_bytes(program: Program, target: Target) -> int:
     memory. It decodes the program some twenty times.
     """
     guess = typical_bytes(program)
-    if program.sha256[:12] in LOGGED or program.production is None or not len(program.production.copies):
+    known = logged_typical_bytes(program) is not None
+    if known or program.production is None or not len(program.production.copies):
         return guess
     sizes = program.access_bytes[program.fast_allowed[program.access_buffer]]
     tried = np.unique(np.quantile(sizes, np.linspace(_SMALLEST, 1.0, _TRIED), method="nearest").astype(np.int64))

@@ -96,6 +96,7 @@ class Writer:
         copied = np.flatnonzero(stays["is_copied"])
         of_stay = np.repeat(copied, np.maximum(stays["slices"][copied], 1))  # a row for each slice
         stay, whole = stays[of_stay], size[of_stay]
+        program = self._program
         begin, done, sliced = stay["begin"], stay["done"], np.flatnonzero(stay["slices"])
         table = np.empty((len(stay), len(COPY_FIELDS)), np.int64)
         table[:, 0] = table[:, 6] = buffer[of_stay]
@@ -109,6 +110,9 @@ class Writer:
             table[sliced, 4], table[sliced, 5] = part["low"], part["low"] + part["bytes"]
         table[:, 2] = np.where(begin >= 0, self._last_until[np.maximum(begin, 0)], -1)
         table[stay["cross"] == 1, 1] = CROSS_PROGRAM
+        for row in np.flatnonzero(stay["replaces"]).tolist():
+            made = int(table[row, 0])
+            table[row, 6], table[row, 7] = self._problem.buffer["copied_from"][made], program.definition[made]
         self._end_before_loops(table)
         _end_before_prefetches(table)
         # Of copies that start together, write-backs come first, then the one due first.

@@ -21,9 +21,14 @@ def add(resource: CopyResource, start: int, end: int, need: int, counted_from: i
     copy_resource.add(resource, start, end, need, counted_from)
 
 
-@kernel(CopyResource, int, int, int, int)
-def take_out(resource: CopyResource, start: int, counted_from: int, end: int, changes: int) -> None:
-    copy_resource.remove(resource, start, counted_from, end)
+@kernel(CopyResource)
+def clear(resource: CopyResource) -> None:
+    copy_resource.clear(resource)
+
+
+@kernel(CopyResource, int, int, int)
+def take_out(resource: CopyResource, start: int, end: int, changes: int) -> None:
+    copy_resource.remove(resource, start, end)
     copy_resource.take_back(resource, changes)
 
 
@@ -44,7 +49,9 @@ def put(queue: CopyResource, copy: Copy) -> None:
 
 
 def a_queue(*supply: int) -> CopyResource:
-    return make_resource(np.array(supply, np.int64), 16)
+    queue = make_resource(np.array(supply, np.int64), 16, 16)
+    clear(queue)
+    return queue
 
 
 def test_copies_share_what_instructions_supply() -> None:
@@ -96,10 +103,14 @@ def test_an_addition_can_be_undone() -> None:
     put(queue, (2, 7, 3))
     before = queue.delay.copy(), queue.copy.copy(), queue.now.copy()
     put(queue, (1, 8, 4))
-    take_out(queue, 1, 2, 8, before[2].changes)
+    take_out(queue, 1, 8, before[2].changes)
     assert (queue.delay == before[0]).all()
     assert (queue.copy[:1] == before[1][:1]).all()
-    assert queue.now.tolist() == before[2].tolist()
+    assert (queue.now.copies, queue.now.changes) == (before[2].copies, before[2].changes)
+    assert [outstanding(queue, t, t) for t in range(10)] == [0, 0, 0, 1, 1, 1, 1, 1, 0, 0]
+    # Its window is used again.
+    put(queue, (1, 8, 4))
+    assert queue.now.windows == 2
 
 
 def test_copies_in_flight_are_counted_where_windows_meet() -> None:
@@ -107,4 +118,17 @@ def test_copies_in_flight_are_counted_where_windows_meet() -> None:
     put(queue, (1, 4, 1))
     put(queue, (3, 8, 1))
     assert [outstanding(queue, t, t) for t in range(10)] == [0, 0, 1, 1, 2, 1, 1, 1, 1, 0]
+    assert outstanding(queue, 0, 9) == 2
+
+
+def test_a_slice_that_is_removed_goes_on_to_count() -> None:
+    queue = a_queue(*[2] * 10)
+    add(queue, 1, 8, 1, 1)  # a slice counts from its start on
+    take_out(queue, 1, 8, 0)
+    assert outstanding(queue, 0, 9) == 1
+    # It takes another copy that begins to count where a whole copy would.
+    put(queue, (1, 8, 1))
+    add(queue, 1, 8, 1, 1)
+    take_out(queue, 1, 8, 0)
+    assert outstanding(queue, 1, 1) == 2
     assert outstanding(queue, 0, 9) == 2

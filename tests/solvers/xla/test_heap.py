@@ -12,7 +12,7 @@ from mallocmuzero.solvers.xla.heap import NO_OFFSET, Heap, make_heap
 from mallocmuzero.solvers.xla.options import Options
 from mallocmuzero.solvers.xla.problem import Problem
 from mallocmuzero.solvers.xla.sorting import sort
-from mallocmuzero.solvers.xla.state import State, make_state
+from mallocmuzero.solvers.xla.state import CUT, State, make_state
 
 STEPS = 40
 Chunk = tuple[int, int, int, int]
@@ -127,7 +127,9 @@ def test_best_fit_agrees_with_a_plain_search(problem: Problem) -> None:
 
 @pytest.fixture(scope="module")
 def state(problem: Problem) -> State:
-    return make_state(problem)
+    cut = np.zeros(8, CUT)
+    cut["turn"] = -1
+    return make_state(problem).replace(cut=cut)
 
 
 def test_slices_come_in_an_order_that_fits(problem: Problem, state: State) -> None:
@@ -151,6 +153,31 @@ def test_slices_may_have_to_come_to_one_offset(problem: Problem, state: State) -
     assert fit_slices(problem, heap, state, 2, 20, 24) == NO_OFFSET
     # It is in use when all slices have come.
     assert fit_slices(problem, a_heap((15, 20, 32, 8)), state, 2, 20, 32) == NO_OFFSET
+
+
+def test_many_slices_come_upwards_or_downwards_or_from_the_middle(problem: Problem, state: State) -> None:
+    starts = state.cut["start"]
+    state.cut["bytes"][:5], starts[:5] = 16, (4, 5, 6, 7, 8)
+    everything_else = (0, 39, 80, 48)
+    for blocked, order in (
+        ([], [0, 1, 2, 3, 4]),
+        ([(5, 5, 0, 16)], [4, 3, 2, 1, 0]),
+        ([(5, 5, 0, 16), (5, 5, 64, 16)], [2, 1, 3, 0, 4]),
+    ):
+        assert fit_slices(problem, a_heap(everything_else, *blocked), state, 5, 20, -1) == 0
+        assert state.cut["tried"][:5].tolist() == order
+    middle = (5, 5, 32, 16)
+    assert fit_slices(problem, a_heap(everything_else, (5, 5, 0, 16), middle, (5, 5, 64, 16)), state, 5, 20, -1) < 0
+
+
+def test_slices_of_another_size_keep_their_turns_when_moved(problem: Problem, state: State) -> None:
+    state.cut["bytes"][:5], state.cut["start"][:5] = (16, 16, 16, 16, 8), (4, 5, 6, 7, 8)
+    # The small one, of the highest bytes, comes first.
+    state.cut["turn"][:5] = (1, 2, 3, 4, 0)
+    heap = a_heap((0, 39, 72, 56), (6, 6, 0, 16))
+    assert fit_slices(problem, heap, state, 5, 20, -1) == 0
+    assert state.cut["tried"][:5].tolist() == [4, 3, 2, 1, 0]
+    state.cut["turn"] = -1
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 16, 17, 33, 70])
