@@ -24,13 +24,13 @@ VERSIONS = {
     "beam": 7,
     "cem": 11,
     "egrl": 11,
-    "flags": 6,
+    "flags": 7,
     "greedy": 12,
     "milp": 12,
-    "order-search": 10,
+    "order-search": 11,
     "random": 6,
     "restarts": 6,
-    "xla": 6,
+    "xla": 7,
 }
 
 

@@ -5,9 +5,9 @@
         [--minutes M] [--out FILE] [--dry-run]
 
 Appends the runs that FILE (docs/results/untuned.jsonl) lacks, so the command may be stopped and repeated. FOLDER keeps
-the captures. A run is a round trip as `benchmarks.round_trip` makes it, under `robust`. Seconds of solving and
-translating are processor time, minutes are wall time. The settings of the flag grid, which results are compared with,
-are not among the candidates, though a candidate may choose the same flags.
+the captures. A run is a round trip as `benchmarks.round_trip` makes it, under `robust`, and a bound, which may take 30
+seconds. Seconds of solving and translating are processor time, minutes are wall time. The settings of the flag grid,
+which results are compared with, are not among the candidates, though a candidate may choose the same flags.
 
 Then: python -m benchmarks.untuned.page
 """
@@ -22,8 +22,10 @@ from ..common.job_pool import one_thread, returning_traceback, run_missing
 if __name__ == "__main__":
     one_thread()
 
+from mallocmuzero.env.bounds.bound import bound
 from mallocmuzero.env.capture.capture import capture
 from mallocmuzero.env.capture.environment import managed_python
+from mallocmuzero.env.physics.objective import ROBUST
 from mallocmuzero.env.program.program import Program
 from mallocmuzero.env.program.program_file import read_program
 
@@ -50,6 +52,8 @@ FUNCTIONS = (
 )
 # Further compilations of a capture, for its cycle table.
 _PASSES = 2
+# Limit of a bound, in seconds.
+_BOUND_S = 30.0
 key_of = keyed_by("function", "target", "solver", "solve_s", "translate_s")
 
 
@@ -74,10 +78,17 @@ def perform(job: Job) -> Record:
     program = read_program(path) if path.exists() else _captured(job, path, python)
     return {
         **round_trip(program, path, python, job.effort),
+        "bound": bound_of(program),
         "function": job.function,
         "accesses": program.num_accesses,
         "loops": len(program.loop_trips),
     }
+
+
+def bound_of(program: Program) -> float | None:
+    """Returns the least that any mapping may take under `robust`, as a share of production; None without production."""
+    found = bound(program, ROBUST, _BOUND_S)
+    return found.bound_s / found.production_s if found.production_s else None
 
 
 def _captured(job: Job, path: Path, python: Path) -> Program:

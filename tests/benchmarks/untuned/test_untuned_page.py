@@ -16,14 +16,15 @@ def test_the_page_is_of_the_runs() -> None:
 
 
 def test_the_summary_counts_gains_of_both_models() -> None:
-    def run(msa: float, cycles: float) -> dict[str, object]:
+    def run(msa: float, cycles: float, bound: float | None) -> dict[str, object]:
         before = {"msa": 100.0, "cycles": 100.0}
         return {
             "target": "v5e",
+            "bound": bound,
             "default_us": before,
             "flags_us": before,
             "confirmed_us": {"msa": msa, "cycles": cycles},
         }
 
-    *_, told = summary([run(80.0, 90.0), run(90.0, 100.0)])
-    assert told == "| v5e | 2 | 1 | +15.0 % | +5.0 % | +15.0 % | +5.0 % |"
+    *_, told = summary([run(80.0, 90.0, 0.7), run(90.0, 100.0, 0.9995), run(100.0, 100.0, None)])
+    assert told == "| v5e | 3 | 1 | 1 | +10.0 % | +3.3 % | +10.0 % | +3.3 % |"
