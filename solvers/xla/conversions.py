@@ -99,7 +99,7 @@ def _place_source(problem: Problem, state: State, preferred_time: Rows, source: 
         result |= segment(problem, state, before, converts)
         if result & UNDO:
             break
-        before = problem.use[own].time
+        before = problem.use[own].resumes
         if converts:
             state.use[own].stay = -1
         following = problem.use[own].next_value

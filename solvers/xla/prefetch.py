@@ -50,6 +50,9 @@ def prefetch(problem: Problem, state: State, source: int) -> int:
             cut[place].bytes, cut[place].turn = problem.slice_bytes[buffer.first_slice + place], -1
     origin = state.stay[source]
     earliest = origin.done if origin.is_copied else origin.start
+    before = now.use - 1
+    if before >= problem.value[now.value].first_use and problem.use[before].resumes > problem.use[before].time:
+        earliest = max(earliest, problem.use[before].resumes)
     fits_from = end
     while fits_from - 1 > earliest and state.heap.used[fits_from - 1] + size <= problem.limit.fast_bytes:
         fits_from -= 1

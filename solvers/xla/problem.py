@@ -83,6 +83,7 @@ USE = np.dtype(
         ("first", np.int64),
         ("is_unchanged", np.int64),  # 1: by a loop, which hands the value on as it is
         ("more_copies", np.int64),  # how many more copies than usual may be in flight for it at once
+        ("resumes", np.int64),  # the time from which on the value waits for its next use
     ],
     align=True,
 )

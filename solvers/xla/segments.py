@@ -77,7 +77,7 @@ def place_values(problem: Problem, state: State, preferred_time: Rows, first: in
             result |= segment(problem, state, before, False)
             if result & UNDO:
                 return result
-            before = problem.use[use].time
+            before = problem.use[use].resumes
             following = problem.use[use].next_value
             if following >= 0 and not hand_on(problem, state, following):
                 return result | UNDO
@@ -188,13 +188,17 @@ def segment(problem: Problem, state: State, before: int, only_extends: bool) -> 
     if start == end and held.end_stay > held.first_stay and row.needs != AS_ENTERED:
         state.use[use].stay = live_at(state, end)
         return DONE
+    around = _stays_around(problem, state, end)
+    if around >= 0:
+        state.use[use].stay = around
+        return DONE
     at_start, at_end = FREE, FREE
     first = problem.value[value].first_use
     if use == first:
         at_start = _must_begin(problem, state, value)
     else:
         for other in range(use - 1, first - 1, -1):
-            if problem.use[other].time != start:
+            if problem.use[other].resumes != start:
                 break
             if state.use[other].is_out:
                 at_start = HBM
@@ -270,6 +274,17 @@ def _serve(problem: Problem, state: State, before: int, only_extends: bool, at_s
     state.stay[source].end = max(state.stay[source].end, end)
     state.use[use].stay = source
     return result
+
+
+@routine
+def _stays_around(problem: Problem, state: State, time: int) -> int:
+    """Returns the stay in which a value that a branch only reads lasts beyond the conditional, or -1."""
+    entered = problem.value[state.now.value].within
+    if entered < 0 or problem.use[entered].resumes == problem.use[entered].time:
+        return -1
+    number = state.use[entered].stay
+    stay = state.stay[number]
+    return number if stay.memory == FAST and stay.start <= time <= stay.end else -1
 
 
 @routine

@@ -1,5 +1,6 @@
 """The values of a program's buffers and their uses, in loops and branches too (XLA: `HloValue`, `AllocationValue`)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -184,6 +185,10 @@ class Rows:
                 following = _Value(int(self._loops.ends[touch.loop]), touch.writes, touch.loop)
             elif touch.writes:
                 following = _Value(touch.time, touch.writes)
+            if values and touch.loop >= 0 and self._is_conditional(touch.loop) and not touch.writes:
+                # What branches only read is the same value behind them.
+                values[-1].uses.append(_Use(touch, touch.reads))
+                continue
             made = self._of_branches(touch, following)
             if not values:
                 if following is None:
@@ -209,7 +214,7 @@ class Rows:
         All are returned where the conditional's own `result` begins.
         """
         program = self._program
-        if touch.loop < 0 or result is None or program.conditional is None or not program.conditional[touch.loop]:
+        if touch.loop < 0 or result is None or not self._is_conditional(touch.loop):
             return []
         branches = self._grouped(sorted(touch.reads + touch.writes), self._child_of(touch.loop))
         if len(branches) < (program.loop_parent == touch.loop).sum():
@@ -231,17 +236,28 @@ class Rows:
         """Returns the values within the loops that use a value, inner loops included."""
         found: list[_Value] = []
         for use in outer.uses:
-            loop = use.touch.loop
-            if loop < 0:
-                continue
-            touches = self._grouped(sorted(use.accesses), self._child_of(loop))
-            values = self._sequence(_Value(int(self._loops.enters[loop]), [], enters=True), touches)
-            use.is_idle = self._kinds[loop] == "loop" and not values[0].uses
-            for value in values:
-                value.within = use
-            values[-1].returned = int(self._loops.returns[loop])
-            found += [value for inner in values for value in (inner, *self._inside(inner))]
+            for loop, accesses in self._bodies(use):
+                touches = self._grouped(accesses, self._child_of(loop))
+                values = self._sequence(_Value(int(self._loops.enters[loop]), [], enters=True), touches)
+                use.is_idle = self._kinds[loop] == "loop" and not values[0].uses
+                for value in values:
+                    value.within = use
+                if use.following is not None or not self._is_conditional(use.touch.loop):
+                    values[-1].returned = int(self._loops.returns[loop])
+                found += [value for inner in values for value in (inner, *self._inside(inner))]
         return found
+
+    def _bodies(self, use: _Use) -> Iterator[tuple[int, list[int]]]:
+        """Yields the loops that a use takes a value into, and the accesses in each: one, or branches that read it."""
+        loop = use.touch.loop
+        if loop >= 0 and self._is_conditional(loop) and use.following is None:
+            for branch in self._grouped(sorted(use.accesses), self._child_of(loop)):
+                yield branch.loop, sorted(branch.reads + branch.writes)
+        elif loop >= 0:
+            yield loop, sorted(use.accesses)
+
+    def _is_conditional(self, loop: int) -> bool:
+        return self._program.conditional is not None and bool(self._program.conditional[loop])
 
     def _writes(self, use: _Use) -> bool:
         """Returns whether a loop writes the value that it uses."""
@@ -279,25 +295,33 @@ class Rows:
                     self._links += [(use.number, a) for a in use.accesses]
                 gain = 0.0 if whole_loop else self._saved[use.accesses[0]]
                 next_value = -1 if use.following is None else numbers[id(use.following)]
-                entered, first_use = -1, -1
+                entered, first_use, resumes = -1, -1, touch.time
                 if whole_loop:
-                    moved, entered = 0, int(self._loops.enters[touch.loop])
-                    self._left[use.number] = int(self._loops.ends[touch.loop])
-                    first_use = int(self._at[program.access_instruction[min(use.accesses)]])
+                    moved, self._left[use.number] = 0, int(self._loops.ends[touch.loop])
+                    # Of branches, the one that uses it soonest.
+                    entered, first_use = min(
+                        (
+                            (int(self._loops.enters[body]), int(self._at[program.access_instruction[min(accesses)]]))
+                            for body, accesses in self._bodies(use)
+                        ),
+                        key=lambda times: times[1] - times[0],
+                    )
+                    if use.following is None:
+                        resumes = int(self._loops.ends[touch.loop])
                 allowed = not use.is_idle if whole_loop else program.access_allowed[use.accesses].all()
                 needs = ANYWHERE if allowed else IN_HBM
                 fixed = touch.latest, moved, next_value, needs, M_FREE, held_since, gain
                 is_loop = whole_loop and self._kinds[touch.loop] == "loop"
                 unchanged, more = is_loop and not self._writes(use), _MORE_COPIES * is_loop
-                self._uses.append((touch.time, *fixed, entered, first_use, int(unchanged), more))
+                self._uses.append((touch.time, *fixed, entered, first_use, int(unchanged), more, resumes))
             end = value.returned
             if end is not None and value.becomes is not None:
                 end = max(end, value.time)
                 becomes = numbers[id(value.becomes)]
-                self._uses.append((end, end, 0, becomes, ANYWHERE, M_FREE, -1, 0.0, -1, -1, 0, 0))
+                self._uses.append((end, end, 0, becomes, ANYWHERE, M_FREE, -1, 0.0, -1, -1, 0, 0, end))
             elif end is not None and value.time < end:
                 needs = IN_HBM if value.within is None else AS_ENTERED
-                self._uses.append((end, end, 0, -1, needs, M_FREE, -1, 0.0, -1, -1, 0, 0))
+                self._uses.append((end, end, 0, -1, needs, M_FREE, -1, 0.0, -1, -1, 0, 0, end))
             at_end = end is not None and value.time >= end and value.within is None and value.becomes is None
             at_start = at_end or not program.access_allowed[value.written].all()
             if not value.written and not value.enters and value.by_loop < 0:

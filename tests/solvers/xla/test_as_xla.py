@@ -22,6 +22,7 @@ def copies(mapping: Mapping) -> list[list[int]]:
     "recording",
     [
         "callbacks/print-v5e",
+        "conditionals/experts-v5e",
         "conditionals/loss-scaling-v5e",
         "conditionals/scanned-v5e",
         "kernels/products-tpu7x",
