@@ -10,14 +10,13 @@ as programs of earlier captures do. `--write` writes the table to docs/xla-solve
 
 import argparse
 import time
-from dataclasses import replace
 from statistics import fmean, median
 
 import numpy as np
 
 from mallocmuzero.env.physics.cost import available_models
 from mallocmuzero.env.physics.simulator import simulate
-from mallocmuzero.env.program.assignment_facts import ASSIGNMENT
+from mallocmuzero.env.program.assignment_facts import without_facts
 from mallocmuzero.env.program.mapping import Mapping
 from mallocmuzero.env.program.program import Program
 from mallocmuzero.env.storage.atomic import write_atomically
@@ -137,8 +136,7 @@ def main() -> None:
         if program.production is None:
             continue
         if arguments.guess:
-            told = {key: entry for key, entry in program.compiler.items() if key != ASSIGNMENT}
-            program = replace(program, compiler=told)
+            program = without_facts(program)
         rows.append(measure(program, split(name)) | {"target": program.target.name})
         if arguments.variants:
             replays += [(name, *entry) for entry in replay(program)]

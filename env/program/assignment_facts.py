@@ -3,7 +3,7 @@
 A copy of its algorithm cannot derive these facts from the program. Nothing in a program's problem depends on them.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -99,6 +99,11 @@ def assignment_entry(facts: AssignmentFacts) -> dict[str, Any]:
         "supply": [list(change) for change in facts.supply],
         "loop_bytes": [[loop, buffer, moved] for (loop, buffer), moved in facts.loop_bytes.items()],
     }
+
+
+def without_facts(program: Program) -> Program:
+    """Returns a program as an earlier capture has it: without the facts."""
+    return replace(program, compiler={key: entry for key, entry in program.compiler.items() if key != ASSIGNMENT})
 
 
 def _mistake(program: Program, facts: AssignmentFacts) -> str | None:

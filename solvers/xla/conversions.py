@@ -11,6 +11,7 @@ from .heap import NO_OFFSET
 from .prefetch import prefetch
 from .problem import Problem
 from .segments import begin_value, hand_on, hold_value, is_barred, last_in, place_values, segment, write_back
+from .sorting import sort
 from .state import DONE, HBM, NOT_CONVERTED, UNDO, State
 
 
@@ -36,12 +37,9 @@ def gather_group(problem: Problem, state: State, entrance: int) -> None:
     for member in range(now.members):
         buffer = problem.buffer[state.group[member]]
         for at in range(buffer.first_moment, buffer.end_moment):
-            place = now.moments
-            while place > 0 and state.joint[place - 1] > problem.moment[at]:
-                state.joint[place] = state.joint[place - 1]
-                place -= 1
-            state.joint[place] = problem.moment[at]
+            state.joint[now.moments] = problem.moment[at]
             now.moments += 1
+    sort(state.joint, state.other, now.moments)
 
 
 @routine

@@ -201,6 +201,7 @@ class State(Struct):
       turn: of `TURN`, by buffer.
       group: buffers that are placed together.
       joint: the moments of a group.
+      other: scratch of `sort`, as long as `joint`.
       edge: `[S + 4]` 1 for a time, plus 1, right before or right after a stay of a buffer that is placed for good.
       now: `STATE_NOW`.
     """
@@ -224,6 +225,7 @@ class State(Struct):
     turn: Rows = rows(TURN)
     group: Rows = rows(np.int64)
     joint: Rows = rows(np.int64)
+    other: Rows = rows(np.int64)
     edge: Rows = rows(np.int8)
     now: Any = one(STATE_NOW)
 
@@ -298,6 +300,7 @@ def make_state(problem: Problem, factor: int = 1) -> State:
         turn=np.zeros(len(problem.buffer), TURN),
         group=np.zeros(len(problem.buffer) + 1, np.int64),
         joint=np.zeros(len(problem.moment) + 1, np.int64),
+        other=np.zeros(len(problem.moment) + 1, np.int64),
         edge=np.zeros(times + 4, np.int8),
         now=new_record(STATE_NOW),
     )

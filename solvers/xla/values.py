@@ -190,15 +190,13 @@ class Rows:
                 values[-1].uses.append(_Use(touch, touch.reads))
                 continue
             made = self._of_branches(touch, following)
-            if not values:
+            if made:
+                values += made
+            elif not values:
                 if following is None:
                     continue
                 if touch.loop >= 0:
-                    values = made
-                    if not values:
-                        break
-            elif made:
-                values += made
+                    break
             # A loop that writes a buffer also carries its former value.
             elif touch.loop >= 0:
                 values[-1].uses.append(_Use(touch, touch.reads + touch.writes, following))
@@ -221,12 +219,11 @@ class Rows:
             return []
         values: list[_Value] = []
         for branch in branches:
-            if program.access_kind[min(branch.reads + branch.writes)] != RESULT:
+            accesses = sorted(branch.reads + branch.writes)
+            if branch.loop < 0 or program.access_kind[accesses[0]] != RESULT:
                 return []
-            inner = self._sequence(
-                None, self._grouped(sorted(branch.reads + branch.writes), self._child_of(branch.loop))
-            )
-            if branch.loop < 0 or not inner:
+            inner = self._sequence(None, self._grouped(accesses, self._child_of(branch.loop)))
+            if not inner:
                 return []
             inner[-1].returned, inner[-1].becomes = int(self._loops.returns[branch.loop]), result
             values += inner

@@ -14,6 +14,7 @@ from mallocmuzero.env.program.assignment_facts import (
     AssignmentFacts,
     assignment_entry,
     assignment_facts,
+    without_facts,
 )
 from mallocmuzero.env.program.program import Program
 from mallocmuzero.env.program.program_file import read_program, write_program
@@ -42,7 +43,7 @@ def test_facts_survive_a_file(program: Program, tmp_path: Path) -> None:
 
 
 def test_a_program_without_facts_is_decoded_all_the_same(program: Program) -> None:
-    without = replace(program, compiler={key: program.compiler[key] for key in program.compiler if key != ASSIGNMENT})
+    without = without_facts(program)
     assert assignment_facts(without) is None
     assert Decoder(without).decode().access_fast.any()
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from mallocmuzero.env.program.assignment_facts import ASSIGNMENT
+from mallocmuzero.env.program.assignment_facts import without_facts
 from mallocmuzero.env.program.program import Program
 from mallocmuzero.env.workloads import load
 from mallocmuzero.solvers.xla.decoder import Decoder
@@ -18,11 +18,6 @@ def share_of_copies(program: Program, size: int) -> float:
     mapping = Decoder(program, program.target, replace(production(program.target), typical_bytes=size)).decode()
     made, found = (set(map(tuple, each.copies[:, :4].tolist())) for each in (program.production, mapping))
     return len(made & found) / len(made | found)
-
-
-def without_facts(program: Program) -> Program:
-    """Returns a program as it was captured before facts were kept."""
-    return replace(program, compiler={key: program.compiler[key] for key in program.compiler if key != ASSIGNMENT})
 
 
 # The bytes stand in the logs of the captures: the last two are of no access and of no buffer.
