@@ -23,7 +23,7 @@ STAYS = ("solvers.starts.knapsack", "solvers.starts.prices")
 # Annealing over plans from the best of greedy rules.
 WALK = ("solvers.common.walk", "env.game.current", *RULES, *PLANS)
 # XLA's algorithm judges by the simulator; the game is only set up, for its tables.
-DECODE = ("solvers.xla.assign",)
+DECODE = ("solvers.xla.assign", "solvers.xla.write_rows")
 XLA = (*DECODE, *FILL, *PHYSICS, "env.game.kernels:reset,advance")
 # The game that follows a mapping, with one choice put back at a time.
 REPORT = ("env.game.plan:play_until", *GAME)

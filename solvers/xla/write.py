@@ -3,10 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ...env.program.mapping import COPY_FIELDS, CROSS_PROGRAM, PREFETCH, RESIDENCY_FIELDS, WRITE_BACK, Mapping
+from ...env.program.mapping import COPY_FIELDS, CROSS_PROGRAM, PREFETCH, WRITE_BACK, Mapping
 from ...env.program.program import Program
 from .problem import Accesses, Problem
 from .state import FAST, HBM, State
+from .write_rows import end_before_prefetches, residency_rows
 
 
 class Writer:
@@ -44,50 +45,34 @@ class Writer:
         return Mapping(
             program.sha256,
             fast,
-            np.array(residencies, np.int64).reshape(-1, len(RESIDENCY_FIELDS)),
+            residencies,
             self._copies(stays, slices, buffer, size),
             {"solver": "xla"},
         )
 
     def _residencies(
         self, stays: NDArray[np.void], slices: NDArray[np.void], buffer: NDArray[np.int64], size: NDArray[np.int64]
-    ) -> list[list[int]]:
-        """Returns the rows of all stays in fast memory; a stay that meets another of its group prolongs its rows."""
+    ) -> NDArray[np.int64]:
+        """Returns the rows of all stays in fast memory."""
         fast = stays["memory"] == FAST
         stays = stays[fast]
         until = self._last_until[np.minimum(stays["end"], len(self._last_until) - 1)]
-        columns = (
-            stays["group"],
-            buffer[fast],
-            self._first_from[stays["start"]],
-            np.minimum(until, self._program.num_instructions - 1),
-            stays["offset"],
-            size[fast],
-            stays["first_slice"],
-            stays["slices"],
+        rows = np.array(
+            [
+                stays["group"],
+                buffer[fast],
+                self._first_from[stays["start"]],
+                np.minimum(until, self._program.num_instructions - 1),
+                stays["offset"],
+                size[fast],
+                stays["first_slice"],
+                stays["slices"],
+            ],
+            np.int64,
         )
         lowest = slices["low"]
-        columns_of_slices = (lowest, lowest + slices["bytes"], self._first_from[slices["begin"] + 1])
-        parts = list(zip(*(c.tolist() for c in columns_of_slices), strict=True))
-        table: list[list[int]] = []
-        rows_of: dict[int, list[list[int]]] = {}  # by group
-        for group, own, first, last, offset, whole, at, count in zip(*(c.tolist() for c in columns), strict=True):
-            before = rows_of.get(group)
-            if before is None:
-                before = rows_of[group] = []
-            joined = [known for known in before if known[2] >= first]
-            if joined:
-                for known in joined:
-                    known[2] = max(known[2], last)
-                continue
-            if count:
-                mine = parts[at : at + count]
-                added = [[own, begin, last, offset, low, high] for low, high, begin in mine if begin <= last]
-            else:
-                added = [[own, first, last, offset, 0, whole]] if first <= last else []
-            table += added
-            before += added
-        return table
+        parts = np.array([lowest, lowest + slices["bytes"], self._first_from[slices["begin"] + 1]], np.int64)
+        return residency_rows(rows, parts, len(fast))
 
     def _copies(
         self, stays: NDArray[np.void], slices: NDArray[np.void], buffer: NDArray[np.int64], size: NDArray[np.int64]
@@ -114,7 +99,7 @@ class Writer:
             made = int(table[row, 0])
             table[row, 6], table[row, 7] = self._problem.buffer["copied_from"][made], program.definition[made]
         self._end_before_loops(table)
-        _end_before_prefetches(table)
+        end_before_prefetches(table, len(program.size))
         # Of copies that start together, write-backs come first, then the one due first.
         return table[np.lexsort((done, table[:, 1] != WRITE_BACK, begin))]
 
@@ -124,23 +109,3 @@ class Writer:
         for first, last in zip(program.loop_first[::-1].tolist(), program.loop_last[::-1].tolist(), strict=True):
             into = (copies[:, 2] < first) & (first < copies[:, 3]) & (copies[:, 3] <= last)
             copies[into, 3] = first
-
-
-def _end_before_prefetches(copies: NDArray[np.int64]) -> None:
-    """Ends a write-back before a prefetch of the same buffer starts, where both fall between the same instructions.
-
-    The compiler's schedule has more times than a program has instructions: in it the two copies do not overlap.
-    """
-    outward = copies[:, 1] == WRITE_BACK
-    homes: dict[int, list[int]] = {}
-    for index in np.flatnonzero(outward).tolist():
-        homes.setdefault(int(copies[index, 0]), []).append(index)
-    buffers, starts, ends = (copies[:, column].tolist() for column in (0, 2, 3))
-    for number in np.flatnonzero(~outward & np.isin(copies[:, 0], copies[outward, 0])).tolist():
-        for index in homes[buffers[number]]:
-            if not starts[index] <= starts[number] < ends[index]:
-                continue
-            if starts[index] == starts[number] and starts[number] + 1 < ends[number]:
-                starts[number] += 1
-            ends[index] = max(starts[number], starts[index] + 1)
-    copies[:, 2], copies[:, 3] = starts, ends
