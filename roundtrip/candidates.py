@@ -6,14 +6,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..env.physics.objective import Judge
-from ..env.program.compiler_flags import flag_grid
+from ..env.program.compiler_flags import ORDER, flag_grid
 from ..env.program.mapping import Mapping as ProgramMapping
 from .encoding import DEFAULT
-from .options import KEEPS
+from .kernel_arrays import COLORS
+from .options import KEEPS, PREFETCHES
 from .translate import Translation
 
 # Mappings that differ in a smaller share of the accesses are nearly alike.
 _NEARLY = 0.005
+# Options that name instructions of the program.
+_NAMING = frozenset({ORDER, PREFETCHES, KEEPS, COLORS})
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +43,8 @@ def translated_candidates(translations: Sequence[Translation], most: int | None 
       translations: those of `translate`.
       most: how many to return at most; None for all. Those that serve nearly the same bytes as a better one come only
         where there are no others: if the decoder errs in one, it errs in all. One of those returned keeps nothing in
-        HBM, if there is one: a compiler of another version may refuse to.
+        HBM, if there is one: a compiler of another version may refuse to. One names nothing of the program: it may
+        outlive changes of it.
     """
     (default_s,) = [found.judged_s for found in translations if found.kind == DEFAULT]
     candidates: list[Candidate] = []
@@ -51,10 +55,19 @@ def translated_candidates(translations: Sequence[Translation], most: int | None 
     if most is not None:
         candidates = _diverse(candidates, most)
     chosen, others = candidates[:most], candidates[most:] if most else []
-    free = [candidate for candidate in others if KEEPS not in candidate.options]
-    if free and len(chosen) > 1 and all(KEEPS in candidate.options for candidate in chosen):
-        chosen[-1] = free[0]
+    for has_less in (_keeps_nothing, _names_nothing):
+        missing = [candidate for candidate in others if has_less(candidate)]
+        if missing and len(chosen) > 1 and not any(has_less(candidate) for candidate in chosen):
+            chosen[-1] = missing[0]
     return chosen
+
+
+def _keeps_nothing(candidate: Candidate) -> bool:
+    return KEEPS not in candidate.options
+
+
+def _names_nothing(candidate: Candidate) -> bool:
+    return not _NAMING.intersection(candidate.options)
 
 
 def _diverse(candidates: Sequence[Candidate], most: int) -> list[Candidate]:

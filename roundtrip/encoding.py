@@ -1,7 +1,7 @@
 """Encodings: what compiler options say of a mapping, decoded by our copy of the compiler's algorithm."""
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,8 @@ from ..env.program.mapping import COPY_FIELDS, PREFETCH, Mapping
 from ..env.program.program import OPERAND, RESULT, Program
 from ..solvers.common.budget import Budget
 from ..solvers.common.task import Task
-from ..solvers.order.individual import Evaluator, Flags, Individual
+from ..solvers.order.flags import Flags
+from ..solvers.order.individual import Evaluator, Individual
 from ..solvers.xla.typical_size import fitted_typical_bytes
 from .kernel_arrays import KernelArrays
 from .options import flag_options, keep_option, order_option, prefetch_option
@@ -65,7 +66,7 @@ class Encoding:
         """Returns the fields as arrays, for `from_arrays`."""
         return {
             **vars(self),
-            "flags": np.array(astuple(self.flags)),
+            "flags": self.flags.array(),
             "cross": np.array(self.cross, np.int64),
             "colors": np.zeros(0, np.int8) if self.colors is None else self.colors,
         }
@@ -73,13 +74,12 @@ class Encoding:
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> "Encoding":
         """Returns the encoding whose `arrays` these are."""
-        bandwidth, loop_optimiser, cross_program, slices, overlap = arrays["flags"].tolist()
         return cls(
             order=arrays["order"],
             starts=arrays["starts"],
             kept_buffers=arrays["kept_buffers"],
             kept_reads=arrays["kept_reads"],
-            flags=Flags(bandwidth, bool(loop_optimiser), bool(cross_program), bool(slices), overlap),
+            flags=Flags.from_array(arrays["flags"]),
             own_order=bool(arrays["own_order"]),
             cross=tuple(arrays["cross"].tolist()),
             colors=arrays["colors"] if len(arrays["colors"]) else None,
@@ -90,7 +90,7 @@ class Codec:
     """Decodes encodings of one program, and writes them as compiler options. Shapes: `N` buffers, `A` accesses.
 
     Attributes:
-      program: the program.
+      program, target: those of the judge.
       major: `[N]` whether a buffer is worth an option. Naming the others takes the compiler's time and gains nothing.
       keepable: `[N]` whether a buffer is worth keeping in HBM. Those of loops are not: no option names what a loop
         carries from trip to trip.
@@ -104,7 +104,7 @@ class Codec:
 
     def __init__(self, judge: Judge, seed: int) -> None:
         """Prepares the judge's program."""
-        self.program, self._target = judge.program, judge.target
+        self.program, self.target = judge.program, judge.target
         program = self.program
         task = Task(program, judge.target, judge.objective, Budget(None, 0), seed)
         self.typical_bytes = fitted_typical_bytes(program, judge.target)
@@ -117,7 +117,7 @@ class Codec:
         crossable = self.decoder(Flags()).crossable()
         returned = np.isin(program.size[crossable], program.size[program.is_output])
         self.crossable: NDArray[np.int64] = crossable[~returned & self.major[crossable]]
-        self.arrays = KernelArrays(program, self._target, self.major)
+        self.arrays = KernelArrays(program, self.target, self.major)
         self._read, self._result = _alike(program)
         self.may_keep: NDArray[np.bool_] = (program.access_kind == OPERAND) & self.keepable[program.access_buffer]
         written = program.definition[program.access_buffer[self._result]]
@@ -195,12 +195,17 @@ class Codec:
         placed = [] if encoding.own_order else encoding.order[~kept[encoding.order]].tolist()
         reads = encoding.kept_reads & ~kept[program.access_buffer]
         return {
-            **flag_options(encoding.flags, self._target),
+            **flag_options(encoding.flags, self.target),
             **order_option(program, placed, self._across(encoding, kept)),
             **prefetch_option(program, encoding.starts),
             **keep_option(program, np.flatnonzero(kept).tolist(), np.flatnonzero(reads).tolist()),
             **self.arrays.option(self._colors(encoding)),
         }
+
+    def under(self, encoding: Encoding, flags: Flags) -> Encoding:
+        """Returns an encoding under other flags; the compiler's own order may be another then."""
+        encoding = replace(encoding, flags=flags, cross=encoding.cross if flags.cross_program else ())
+        return replace(encoding, order=self.decoder(flags).order()) if encoding.own_order else encoding
 
     def colored(self, encoding: Encoding, accesses: NDArray[np.int64], fast: NDArray[np.bool_]) -> Encoding:
         """Returns an encoding with the color of some `accesses[M]` chosen, fast where `fast[M]` is true, if it fits."""

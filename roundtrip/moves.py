@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ..env.program.kernel_colors import FAST
 from ..env.program.mapping import Mapping
 from ..env.program.program import OPERAND
+from ..solvers.order.flags import neighbours
 from .alike import alike_buffers
 from .encoding import Codec, Encoding
 from .wanted import Wanted
@@ -24,7 +25,7 @@ _RANDOM, _KEEPS = 0.5, 0.4
 # Random moves and their shares.
 _MOVES = (
     *(("swap", 0.25), ("first", 0.15), ("last", 0.1), ("wanted starts", 0.15), ("start", 0.1), ("keep", 0.25)),
-    ("cross", 0.05),
+    *(("cross", 0.05), ("flags", 0.05)),
 )
 # Share of the moves `cross` that leave the choice to the compiler.
 _NONE_ACROSS = 0.2
@@ -105,6 +106,8 @@ class Moves:
             return self._started_at_random(encoding)
         if move == "keep":
             return self._kept_at_random(encoding)
+        if move == "flags":
+            return self._under_other_flags(encoding)
         if move == "cross":
             return self._crossed_at_random(encoding)
         order = self._told(encoding)
@@ -153,6 +156,10 @@ class Moves:
         if len(reads):
             kept[self._some_of(reads, self._codec.program.access_buffer[reads])] ^= True
         return replace(encoding, kept_reads=kept)
+
+    def _under_other_flags(self, encoding: Encoding) -> Encoding:
+        others = neighbours(encoding.flags, self._codec.program, self._codec.target)
+        return self._codec.under(encoding, others[int(self._draw.integers(len(others)))])
 
     def _crossed_at_random(self, encoding: Encoding) -> Encoding:
         crossable = self._codec.crossable

@@ -19,16 +19,26 @@ from ..env.errors import FormatError, UserError
 from ..env.program.compiler_flags import BANDWIDTH, CROSS_PROGRAM, LOOP_OPTIMISER, ORDER, CompilerOptions
 from ..env.program.program import RESULT, Program
 from ..env.program.target import Target
-from ..solvers.order.individual import Flags
-from ..solvers.xla.options import production
+from ..solvers.order.flags import Flags
+from ..solvers.xla.options import NUMBERS, SLICES, production
 
 PREFETCHES = "xla_tpu_preferred_prefetch_overrides"
 KEEPS = "xla_tpu_msa_tensor_overrides"
-OVERLAP = "xla_msa_preferred_overlap_to_async_copy_ratio"
-SLICES = "xla_tpu_sliced_prefetch_max_slices"
+# The flag of each option.
+FLAG_NAMES = {
+    BANDWIDTH: "bandwidth",
+    LOOP_OPTIMISER: "loop_optimiser",
+    CROSS_PROGRAM: "cross_program",
+    SLICES: "slices",
+    "xla_msa_preferred_overlap_to_async_copy_ratio": "overlap",
+    "xla_msa_min_overlap_to_async_copy_ratio": "least",
+    "xla_tpu_msa_inefficient_use_to_copy_ratio": "served",
+    "xla_msa_max_overlap_to_mem_size_async_copy_ratio": "idle",
+    "xla_tpu_memory_space_assignment_while_execution_count": "trips",
+    "xla_msa_max_repacks": "repacks",
+}
 # The dump of the options that the compiler took.
 ENVIRONMENT = "*.tpu_comp_env.txt"
-_DEFAULT_OVERLAP = 2.0
 _ACROSS = " apply_to_cross_program_prefetches: true"
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}]|[^\s{}":]+')
 
@@ -39,16 +49,16 @@ def flag_options(flags: Flags, target: Target) -> CompilerOptions:
     Where copies are not cut into slices by default (v5p), the compiler dies of being told so.
     """
     found: CompilerOptions = {}
+    own, wanted = production(target), flags.options(target)
     if flags.bandwidth != 1.0:
         found[BANDWIDTH] = f"{flags.bandwidth:g}"
     if not flags.loop_optimiser:
         found[LOOP_OPTIMISER] = "enabled: false"
     if not flags.cross_program:
         found[CROSS_PROGRAM] = "0"
-    if not flags.slices and production(target).max_slices > 1:
-        found[SLICES] = "1"
-    if flags.overlap != 1.0:
-        found[OVERLAP] = f"{flags.overlap * _DEFAULT_OVERLAP:g}"
+    for option, name in NUMBERS.items():
+        if getattr(wanted, name) != getattr(own, name):
+            found[option] = f"{getattr(wanted, name):g}"
     return found
 
 

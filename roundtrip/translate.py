@@ -1,10 +1,10 @@
 """Translates a mapping into compiler options: an order of buffers, starts of prefetches, what stays in HBM, and flags.
 
 The compiler places buffers greedily in an order, and our own `Decoder` does the same in milliseconds. The translation
-searches with the decoder. It first tries a few orders that begin with the buffers that the mapping keeps fast, with and
-without the starts of the mapping's prefetches, with and without keeping in HBM what the mapping keeps there, and the
-best of these under every setting of the flags. Then it tries what the solver `order-search` finds, and anneals from the
-best, by moves towards the mapping and at random.
+searches with the decoder. It begins with flags alone. Then it tries a few orders that begin with the buffers that the
+mapping keeps fast, with and without the starts of the mapping's prefetches, with and without keeping in HBM what the
+mapping keeps there, and climbs over flags from the best of these. Then it tries what the solver `order-search` finds,
+and anneals from the best, by moves towards the mapping and at random.
 
 The best of each kind (an order alone, an order with starts, with flags, ...) is returned, because the decoder is only a
 model of the compiler: the compiler, asked afterwards, may follow one kind and not another.
@@ -14,8 +14,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,13 +27,15 @@ from ..solvers.common.exchange import Exchange
 from ..solvers.common.task import Task
 from ..solvers.order.solver import found_orders
 from .encoding import Codec, Encoding
+from .flag_search import FlagSearch, Tried
 from .moves import Moves
 from .wanted import Wanted
 
-# Ends, as shares of the time, of the settings of the flags and of `order-search`; the rest is for moves.
-_SETTINGS_END, _ORDERS_END = 0.25, 0.5
-# Numbers of combinations of order, starts and keeps, the best first, that go through all settings one after the other.
-_BATCHES = (3, 9)
+# Ends, as shares of the time, of the flags alone, of those with other orders, and of `order-search`; the rest is for
+# moves.
+_FLAGS_END, _SETTINGS_END, _ORDERS_END = 0.1, 0.25, 0.5
+# Climbs over flags in vain that end the search for flags alone, beside other options and where flags are all.
+_KICKS, _KICKS_ALONE = 8, 40
 # What a placement counts more, as a share, where no compilation has told its cycles: a search finds the errors of a
 # model.
 _DOUBT = 0.01
@@ -42,6 +43,9 @@ _DOUBT = 0.01
 _HOT, _COLD = 1e-4, 1e-6
 # Shares of the annealing at which a process goes on from the best that any has found.
 _SHARED = (0.0, 0.4, 0.7, 0.9)
+# Shares of the annealing at which the flags are fitted to the best order: those that suit the first order may not suit
+# a better one.
+_CLIMBS = (0.3, 0.6, 0.9)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +87,7 @@ def translate(
     clock: Callable[[], float] = time.monotonic,
     decodes: int | None = None,
     exchange: Exchange | None = None,
+    flags_only: bool = False,
 ) -> list[Translation]:
     """Searches for the options that bring about most of the gain that a mapping promises.
 
@@ -94,20 +99,14 @@ def translate(
       clock: returns seconds.
       decodes: limit of decodings; a search that this limit ends repeats exactly with its seed. None for no limit.
       exchange: other processes that translate the same mapping with as much time; None if there are none.
+      flags_only: use flags alone, which name nothing of the program. The search then ends by itself.
 
     Returns:
-      The best of each kind, best first, those with cycles in doubt later. The kind `default` is among them.
+      The best of each kind, best first, those with cycles in doubt later; of flags alone, the best of every climb. The
+      kind `default` is among them.
     """
-    return _Search(judge, mapping, clock() + seconds, seed, clock, decodes, exchange).run(seconds)
-
-
-class _Tried(NamedTuple):
-    """An encoding that was decoded: its score, less is better, its judged seconds, and the mapping."""
-
-    score: tuple[float, float]
-    judged_s: float
-    encoding: Encoding
-    mapping: Mapping
+    search = _Search(judge, mapping, clock() + seconds, seed, clock, decodes, exchange)
+    return search.run_flags_only(seconds) if flags_only else search.run(seconds)
 
 
 class _Search:
@@ -128,36 +127,47 @@ class _Search:
         self._seed, self._draw = seed, np.random.default_rng(seed)
         self._codec = Codec(judge, seed)
         self._wanted = Wanted(self._codec, mapping)
+        self._flags = FlagSearch(self._try, self._codec, self._draw)
         self._exchange = exchange
         self._decodes = 0
-        self._kinds: dict[str, _Tried] = {}
+        self._kinds: dict[str, Tried] = {}
 
     def run(self, seconds: float) -> list[Translation]:
         """Tries first encodings, then other orders, then anneals from the best; returns the best of each kind."""
         begun = self._clock()
-        self._try(self._codec.default())
-        settings_until = self._until - (1.0 - _SETTINGS_END) * seconds
-        settings_decodes = None if self._limit is None else int(_SETTINGS_END * self._limit)
-        self._settings(lambda: self._over(settings_until, settings_decodes))
+        default = self._try(self._codec.default())
+        self._flags.alone(default, self._over_after(_FLAGS_END, seconds), _KICKS)
+        self._settings(self._over_after(_SETTINGS_END, seconds))
         if not self._over(self._until, self._limit) and self._affords_orders(begun, seconds):
             self._search_orders(_ORDERS_END - _SETTINGS_END, seconds)
         self._anneal()
-        return best_of_each_kind(
-            Translation(
-                tried.encoding.kind,
-                self._codec.options(tried.encoding),
-                self._codec.decoder(tried.encoding.flags).repaired(tried.mapping),
-                tried.judged_s,
-                tried.score[0],
-                self._decodes,
-            )
-            for tried in self._kinds.values()
+        return best_of_each_kind(self._translation(tried) for tried in self._kinds.values())
+
+    def run_flags_only(self, seconds: float) -> list[Translation]:
+        """Searches flags alone; returns the best of every climb, best first, and the default."""
+        default = self._try(self._codec.default())
+        found = self._flags.alone(default, self._over_after(1.0, seconds), _KICKS_ALONE)
+        return [self._translation(one) for one in found]
+
+    def _translation(self, tried: Tried) -> Translation:
+        return Translation(
+            tried.encoding.kind,
+            self._codec.options(tried.encoding),
+            self._codec.decoder(tried.encoding.flags).repaired(tried.mapping),
+            tried.judged_s,
+            tried.score[0],
+            self._decodes,
         )
+
+    def _over_after(self, share: float, seconds: float) -> Callable[[], bool]:
+        until = self._until - (1.0 - share) * seconds
+        decodes = None if self._limit is None else int(share * self._limit)
+        return lambda: self._over(until, decodes)
 
     def _over(self, until: float, decodes: int | None) -> bool:
         return self._clock() >= until or (decodes is not None and self._decodes >= decodes)
 
-    def _try(self, encoding: Encoding) -> _Tried:
+    def _try(self, encoding: Encoding) -> Tried:
         """Decodes an encoding, and keeps it if it is the best of its kind.
 
         Latency decides first, more of it in doubt; then the bytes of accesses that the decoding and the mapping serve
@@ -169,34 +179,26 @@ class _Search:
         judged_s = self._judge.judge(mapping)
         doubt = _DOUBT * (1.0 - exact(self._program, mapping)) if CYCLES in self._judge.models else 0.0
         score = (judged_s * (1.0 + doubt), float(self._program.access_bytes[unlike].sum()))
-        tried = _Tried(score, judged_s, encoding, mapping)
+        tried = Tried(score, judged_s, encoding, mapping)
         if encoding.kind not in self._kinds or score < self._kinds[encoding.kind].score:
             self._kinds[encoding.kind] = tried
         return tried
 
     def _settings(self, over: Callable[[], bool]) -> None:
-        """Tries every order, with and without starts and keeps, and then the best of these first under all settings, of
-        which several processes take turns."""
-        likely, *others = self._wanted.settings()
+        """Tries every order, with and without starts and keeps; from the best of these first it climbs over flags.
+
+        Several processes take turns at the climbs.
+        """
         found = []
-        for encoding in self._wanted.encodings(likely):
+        for encoding in self._wanted.encodings(self._wanted.likely_flags()):
             if over():
                 return
             found.append(self._try(encoding))
         found.sort(key=lambda tried: tried.score)
         turn = itertools.cycle([True] if self._exchange is None else self._exchange.turns())
-        for begin, end in itertools.pairwise((0, *_BATCHES, len(found))):
-            for flags in others:
-                for tried in found[begin:end]:
-                    if over():
-                        return
-                    if not next(turn):
-                        continue
-                    cross = tried.encoding.cross if flags.cross_program else ()
-                    encoding = replace(tried.encoding, flags=flags, cross=cross)
-                    if encoding.own_order:
-                        encoding = replace(encoding, order=self._codec.decoder(flags).order())
-                    self._try(encoding)
+        for tried in found:
+            if next(turn):
+                self._flags.climb(tried, over)
 
     def _affords_orders(self, begun: float, seconds: float) -> bool:
         """Returns whether the whole time allows more decodes than there are buffers to order; fewer are all needed for
@@ -220,6 +222,7 @@ class _Search:
         moves = Moves(self._codec, self._wanted, self._draw)
         begin, decoded = self._clock(), self._decodes
         current = min(self._kinds.values(), key=lambda tried: tried.score)
+        climbs = list(_CLIMBS)
         shared = [] if self._exchange is None else list(_SHARED)
         while not self._over(self._until, self._limit):
             passed = (self._clock() - begin) / max(self._until - begin, 1e-9)
@@ -228,13 +231,17 @@ class _Search:
             if shared and passed >= shared[0]:
                 shared.pop(0)
                 current = self._best_of_all(current)
+            if climbs and passed >= climbs[0]:
+                climbs.pop(0)
+                best = min(self._kinds.values(), key=lambda tried: tried.score)
+                current = self._flags.climb(best, self._over_after(1.0, 0.0))
             temperature = _HOT * (_COLD / _HOT) ** passed * current.score[0]
             tried = self._try(moves.moved(current.encoding, current.mapping))
             worse = tried.score[0] - current.score[0]
             if tried.score <= current.score or 0.0 < worse < -temperature * math.log(1.0 - self._draw.random()):
                 current = tried
 
-    def _best_of_all(self, current: _Tried) -> _Tried:
+    def _best_of_all(self, current: Tried) -> Tried:
         """Shows the best to the other processes; returns the best of theirs if it is better, else `current`."""
         assert self._exchange is not None
         best = min(self._kinds.values(), key=lambda tried: tried.score)

@@ -25,6 +25,7 @@ from .captured import captured
 from .confirm import Confirmation, confirm
 from .real_compiler import real_compiler
 from .source import Source, find_source
+from .translate import translate
 from .translate_workers import translate_with_workers
 
 # Shares of the time: for capturing, of all; for the compiler's answers, at most, of what is left then; for solving, of
@@ -86,6 +87,7 @@ def tune(
     objective: str | None = None,
     seed: int = 0,
     workers: int = 1,
+    flags_only: bool = False,
     search: Search | None = None,
     program_output: Path | None = None,
     module: bytes | None = None,
@@ -110,6 +112,8 @@ def tune(
       objective: the objective that decides, one of `OBJECTIVES`; None for `robust`.
       seed: of solver and translation.
       workers: processes that translate.
+      flags_only: make options of flags alone, which name nothing of the program; nothing is mapped, and the mapping
+        that is wanted is the best that our decoder foresees.
       search: maps the program; None for the solver, in this process.
       program_output: path for the program file, with the cycles that all compilations showed; None for no file.
       module: the function, lowered already; see `capture`.
@@ -174,26 +178,29 @@ def tune(
         judge = make_judge(program, search_objective)
         _say_judge(judge, progress, missing)
         search_s = max(0.0, until - clock() - kept.all_s)
-        progress(f"mapping it with {solver}")
-        budget = Budget(_SOLVE * search_s)
-        if search is not None:
-            solution = search(program, search_objective, budget)
+        if flags_only:
+            assert program.production is not None
+            translations = translate(judge, program.production, search_s, seed=seed, clock=clock, flags_only=True)
+            wanted = translations[0].mapping
         else:
-            solution = solve(
-                program, solver, objective=search_objective, budget=budget, seed=seed, repack=True, solvers=solvers
+            progress(f"mapping it with {solver}")
+            budget = Budget(_SOLVE * search_s)
+            if search is not None:
+                solution = search(program, search_objective, budget)
+            else:
+                solution = solve(
+                    program, solver, objective=search_objective, budget=budget, seed=seed, repack=True, solvers=solvers
+                )
+            done("solve")
+            assert judge.production_s is not None
+            wanted, ratio = solution.mapping, solution.judged_s / judge.production_s
+            name = "XLA's default" if missing is None else "XLA's algorithm"
+            progress(
+                f"{solver}: {_us(program, wanted)}, {ratio:.2%} of {name} ({judge.objective}), after "
+                f"{solution.evaluations:,} games, {seconds['solve']:.0f} s"
             )
-        done("solve")
-        assert judge.production_s is not None
-        ratio = solution.judged_s / judge.production_s
-        name = "XLA's default" if missing is None else "XLA's algorithm"
-        progress(
-            f"{solver}: {_us(program, solution.mapping)}, {ratio:.2%} of {name} ({judge.objective}), after "
-            f"{solution.evaluations:,} games, {seconds['solve']:.0f} s"
-        )
-        translate_s = max(0.0, until - clock() - kept.all_s)
-        translations = translate_with_workers(
-            judge, solution.mapping, translate_s, seed=seed, workers=workers, clock=clock
-        )
+            translate_s = max(0.0, until - clock() - kept.all_s)
+            translations = translate_with_workers(judge, wanted, translate_s, seed=seed, workers=workers, clock=clock)
         progress(f"{translations[0].decodes:,} sets of options decoded")
         done("translate")
         source = find_source(program, path)
@@ -227,7 +234,7 @@ def tune(
         objective=objective,
         search_objective=search_objective,
         thin=thin,
-        wanted=solution.mapping,
+        wanted=wanted,
         versions=versions,
         decodes=translations[0].decodes,
         seconds=seconds,

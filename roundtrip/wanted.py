@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..env.program.mapping import COPY_FIELDS, CROSS_PROGRAM, RESIDENCY_FIELDS, Mapping
-from ..solvers.order.individual import BANDWIDTHS, OVERLAPS, Flags
+from ..solvers.order.flags import Flags
 from .encoding import Codec, Encoding, prefetch_starts
 
 
@@ -32,12 +32,10 @@ class Wanted:
         self._crossing = len(across) > 0
         self.cross = codec.across(across[:1].tolist())
 
-    def settings(self) -> list[Flags]:
-        """Returns all settings of the flags, the likeliest first: a large program has time for few."""
-        likely = Flags(cross_program=self._crossing)
-        crossing = (self._crossing, not self._crossing)
-        grid = itertools.product(BANDWIDTHS, (True, False), crossing, (True, False), OVERLAPS)
-        return sorted((Flags(*chosen) for chosen in grid), key=lambda flags: _changed(flags, likely))
+    def likely_flags(self) -> Flags:
+        """Returns the flags to begin with: the compiler's own, but an input is prefetched across programs as in the
+        mapping."""
+        return Flags(cross_program=self._crossing)
 
     def encodings(self, flags: Flags) -> Iterator[Encoding]:
         """Yields every order, with and without starts, with nothing, buffers, or reads too kept in HBM, with the inputs
@@ -81,8 +79,3 @@ class Wanted:
         yield own[np.argsort(left_out, kind="stable")]
         yield own[np.lexsort((-density[own], left_out))]
         yield own[np.lexsort((-held[own], left_out))]
-
-
-def _changed(flags: Flags, other: Flags) -> int:
-    """Returns the number of settings that differ."""
-    return sum(ours != theirs for ours, theirs in zip(vars(flags).values(), vars(other).values(), strict=True))

@@ -27,7 +27,7 @@ VERSIONS = {
     "flags": 7,
     "greedy": 12,
     "milp": 12,
-    "order-search": 11,
+    "order-search": 12,
     "random": 6,
     "restarts": 6,
     "xla": 7,

@@ -28,7 +28,8 @@ from mallocmuzero.env.workloads import load, names
 from mallocmuzero.solvers.common.budget import PROCESSOR, Budget
 from mallocmuzero.solvers.common.task import Task
 from mallocmuzero.solvers.common.walk import Walk
-from mallocmuzero.solvers.order.individual import Evaluator, Flags
+from mallocmuzero.solvers.order.flags import Flags
+from mallocmuzero.solvers.order.individual import Evaluator
 from mallocmuzero.solvers.xla.decoder import Decoder
 from mallocmuzero.solvers.xla.options import production
 

@@ -89,6 +89,7 @@ def tune(
     objective: str | None = None,
     seed: int = 0,
     workers: int = 1,
+    flags_only: bool = False,
     python: str | Path | None = None,
     output: str | Path | None = None,
     program_output: str | Path | None = None,
@@ -108,6 +109,8 @@ def tune(
         compiler has told their cycles.
       seed: of solver and translation.
       workers: processes that search and translate at once, each with a seed of its own.
+      flags_only: make options of flags alone. They name nothing of the program, so that they mean the same after it
+        has changed; they mostly gain less. Nothing is mapped: `solver` and `workers` do nothing.
       python: interpreter with jax and libtpu; None for one that is made once, and kept.
       output: file for the options, .json; None for none.
       program_output: file for the program, .json.gz; None for none.
@@ -162,6 +165,7 @@ def tune(
         objective=objective,
         seed=seed,
         workers=workers,
+        flags_only=flags_only,
         search=None if workers == 1 else _search(solver, seed, workers),
         program_output=None if program_output is None else Path(program_output),
         module=module,
@@ -174,6 +178,7 @@ def tune(
         "seed": seed,
         "minutes": minutes,
         "workers": workers,
+        "flags_only": flags_only,
         "program_file": None if program_output is None else str(program_output),
     }
     tuned = _tuned(outcome, given)

@@ -45,6 +45,11 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         metavar="N",
         help="processes that search and translate at once, best no more than cores; 1 by default",
     )
+    parser.add_argument(
+        "--flags-only",
+        action="store_true",
+        help="options that name nothing of the program, and outlive changes of it; they mostly gain less",
+    )
     parser.add_argument("--program-output", type=Path, metavar="FILE", help="also write the program, .json.gz")
     add_json_option(parser)
     parser.set_defaults(run=run)
@@ -64,6 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
         objective=arguments.objective,
         seed=arguments.seed,
         workers=arguments.workers,
+        flags_only=arguments.flags_only,
         python=arguments.python,
         output=arguments.output,
         program_output=arguments.program_output,

@@ -29,10 +29,12 @@ def tuning_view(document: dict[str, Any], path: Path) -> dict[str, Any]:
     try:
         default = document["default_us"]
         missing = document.get("production_missing")
+        # With flags alone nothing was wanted but what is foreseen.
+        left_out = {"promised_us"} if document.get("flags_only") else set()
         steps = [
             {"name": "XLA's algorithm" if missing and key == "default_us" else name, "us": _known(document[key])}
             for key, name in _STEPS
-            if document.get(key) is not None
+            if key not in left_out and document.get(key) is not None
         ]
         return {
             "objective": document.get("objective"),

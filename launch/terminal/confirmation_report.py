@@ -153,21 +153,24 @@ def latencies_of(result: dict[str, Any]) -> "Table":
     table.add_column("mapping", no_wrap=True)
     for model in models:
         table.add_column(f"{model} us", justify="right", no_wrap=True)
-    for name, key in (
-        (default_name(result["production_missing"]), "default_us"),
-        ("XLA's best flags", "flags_us"),
-        ("promised by the mapping", "promised_us"),
-        ("foreseen of the options", "decoded_us"),
-        ("confirmed by the compiler", "confirmed_us"),
-    ):
+    flags_only = result.get("flags_only", False)
+    rows = {
+        default_name(result["production_missing"]): "default_us",
+        "XLA's best flags": "flags_us",
+        **({} if flags_only else {"promised by the mapping": "promised_us"}),
+        "foreseen of the options": "decoded_us",
+        "confirmed by the compiler": "confirmed_us",
+    }
+    for name, key in rows.items():
         if result.get(key) is not None:
             figures = (result[key][model] for model in models)
             table.add_row(name, *("-" if figure is None else f"{figure:,.2f}" for figure in figures))
     table.add_section()
     confirmed = [result["gain"][model]["confirmed_percent"] for model in models]
     table.add_row("gain confirmed", *("-" if percent is None else f"{percent:+.2f} %" for percent in confirmed))
-    shares = [result["gain"][model]["share"] for model in models]
-    table.add_row("of the gain promised", *("-" if share is None else f"{100 * share:.0f} %" for share in shares))
+    if not flags_only:
+        shares = [result["gain"][model]["share"] for model in models]
+        table.add_row("of the gain promised", *("-" if share is None else f"{100 * share:.0f} %" for share in shares))
     return table
 
 
@@ -177,9 +180,10 @@ def lines_of(result: dict[str, Any]) -> Iterator[str]:
 
     compared = default_name(result["production_missing"])
     realised, default = result["realised"], result["realised_by_default"]
-    yield f"of the mapping realised (by {compared}): " + ", ".join(
-        f"{what} {100 * realised[what]:.1f} % ({100 * default[what]:.1f} %)" for what in realised
-    )
+    if not result.get("flags_only", False):
+        yield f"of the mapping realised (by {compared}): " + ", ".join(
+            f"{what} {100 * realised[what]:.1f} % ({100 * default[what]:.1f} %)" for what in realised
+        )
     for tried in result["candidates"]:
         if tried["error"] == NO_TIME:
             continue

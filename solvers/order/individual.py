@@ -13,32 +13,13 @@ from ...env.program.program import OPERAND
 from ...env.verifier.verify import verify
 from ..common.task import Best, Task
 from ..xla.decoder import Decoder
-from ..xla.options import Options, production
+from .flags import Flags
 
-# Settings of the copy bandwidth that the algorithm counts on, and of overlaps, relative to the compiler's defaults.
-BANDWIDTHS = (1.0, 0.5, 0.75, 0.35)
-OVERLAPS = (1.0, 0.5, 2.0)
 # Buffers that together are worth less than this share of the latency are left out of a search.
 _MINOR_SHARE = 2e-3
-
-
-@dataclass(frozen=True)
-class Flags:
-    """The compiler's flags that an individual may choose.
-
-    Attributes:
-      bandwidth: share of HBM's bandwidth that copies are expected to get.
-      loop_optimiser: whether repeated layers are planned together, on targets where the compiler does so by default.
-      cross_program: whether an input is prefetched across programs.
-      slices: whether large prefetches may be cut into slices; without, decoding is two to ten times as fast.
-      overlap: preferred time from the start of a prefetch to its use, relative to the compiler's default.
-    """
-
-    bandwidth: float = 1.0
-    loop_optimiser: bool = True
-    cross_program: bool = True
-    slices: bool = True
-    overlap: float = 1.0
+# Decoders that are kept: at least as many as flags differ in one value, more where their bytes allow it.
+_LEAST_KEPT, _MOST_KEPT = 40, 256
+_KEPT_BYTES, _BYTES_PER_ACCESS = 2**29, 1500
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +52,9 @@ class Evaluator:
         """Ranks the buffers of the task's program; decodes nothing yet. `typical_bytes`: see `Options`."""
         self._task, self._typical_bytes = task, typical_bytes
         self._judge = task.game.judge
-        self._decoders: dict[Flags, Decoder] = {}
+        self._decoders: dict[Flags, Decoder] = {}  # the last used last
+        afforded = _KEPT_BYTES // (_BYTES_PER_ACCESS * max(1, self._judge.program.num_accesses))
+        self._kept = min(max(afforded, _LEAST_KEPT), _MOST_KEPT)
         self._before: list[Best] = []  # the best before each offer not verified yet
         program, target = self._judge.program, self._judge.target
         minor = frozenset.intersection(
@@ -96,20 +79,15 @@ class Evaluator:
         return [order[a:b] for a, b in itertools.pairwise(edges)]
 
     def decoder(self, flags: Flags) -> Decoder:
-        """Returns the decoder under some flags, made once."""
-        if flags not in self._decoders:
-            options: Options = production(self._judge.target)
-            options = replace(
-                options,
-                copy_bandwidth_scale=flags.bandwidth,
-                loop_optimiser=options.loop_optimiser and flags.loop_optimiser,
-                cross_program=options.cross_program if flags.cross_program else 0,
-                max_slices=options.max_slices if flags.slices else 1,
-                preferred_overlap=options.preferred_overlap * flags.overlap,
-                typical_bytes=self._typical_bytes,
-            )
-            self._decoders[flags] = Decoder(self._judge.program, self._judge.target, options)
-        return self._decoders[flags]
+        """Returns the decoder under some flags; those used last are kept."""
+        found = self._decoders.pop(flags, None)
+        if found is None:
+            options = replace(flags.options(self._judge.target), typical_bytes=self._typical_bytes)
+            found = Decoder(self._judge.program, self._judge.target, options)
+            if len(self._decoders) >= self._kept:
+                del self._decoders[next(iter(self._decoders))]
+        self._decoders[flags] = found
+        return found
 
     def start(self, flags: Flags, keys: NDArray[np.float64] | None = None) -> Individual:
         """Returns XLA's own individual under some flags, or one with other keys."""

@@ -22,7 +22,8 @@ from ...env.program.mapping import Mapping
 from ...env.program.program import Program
 from ..common.budget import Budget
 from ..common.task import Task
-from .individual import BANDWIDTHS, OVERLAPS, Evaluator, Flags, Individual
+from .flags import Flags, neighbours
+from .individual import Evaluator, Individual
 
 # Share of the time for climbing, after the population.
 _CLIMB_SHARE = 0.5
@@ -164,7 +165,8 @@ class OrderSearch:
         names, shares = zip(*_MOVES, strict=True)
         move = str(self.draw.choice(names, p=np.array(shares) / sum(shares)))
         if move == "flags":
-            return replace(individual, flags=self._other_flags(individual.flags))
+            others = self._others(individual.flags)
+            return replace(individual, flags=others[int(self.draw.integers(len(others)))])
         if move == "eager":
             return self._eager(individual)
         if move == "ban":
@@ -197,15 +199,10 @@ class OrderSearch:
         eagerness[access] = -1.0 if eagerness[access] >= 0.0 and self.draw.random() < 0.5 else self.draw.random()
         return replace(individual, eagerness=eagerness)
 
-    def _other_flags(self, flags: Flags) -> Flags:
-        kind = self.draw.integers(4)
-        if kind == 0:
-            return replace(flags, loop_optimiser=not flags.loop_optimiser)
-        if kind == 1:
-            return replace(flags, cross_program=not flags.cross_program)
-        if kind == 2:
-            return replace(flags, overlap=float(self.draw.choice([x for x in OVERLAPS if x != flags.overlap])))
-        return replace(flags, bandwidth=float(self.draw.choice([x for x in BANDWIDTHS if x != flags.bandwidth])))
+    def _others(self, flags: Flags) -> list[Flags]:
+        """Returns the flags with another value of one of them; slices stay as they are."""
+        judge = self.task.game.judge
+        return [other for other in neighbours(flags, judge.program, judge.target) if other.slices == flags.slices]
 
     def crossed(self, better: Individual, worse: Individual) -> Individual:
         """Returns a child that takes each buffer from one parent, more often from the better one."""
@@ -263,5 +260,5 @@ class OrderSearch:
 
 def grid_settings(slices: bool) -> Iterator[Flags]:
     """Yields the settings of the flag grid, the default first."""
-    for bandwidth, loop_optimiser, cross_program in itertools.product(BANDWIDTHS[:2], (True, False), (True, False)):
+    for bandwidth, loop_optimiser, cross_program in itertools.product((1.0, 0.5), (True, False), (True, False)):
         yield Flags(bandwidth, loop_optimiser, cross_program, slices)

@@ -2,12 +2,25 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ...env.errors import UserError
 from ...env.program import compiler_flags
 from ...env.program.target import Target
 
 _MIB = 2**20
+SLICES = "xla_tpu_sliced_prefetch_max_slices"
+# The fields of `Options` that further flags of the compiler set.
+NUMBERS = {
+    "xla_msa_preferred_overlap_to_async_copy_ratio": "preferred_overlap",
+    "xla_msa_min_overlap_to_async_copy_ratio": "min_overlap",
+    "xla_tpu_msa_inefficient_use_to_copy_ratio": "inefficient_ratio",
+    "xla_msa_max_overlap_to_mem_size_async_copy_ratio": "max_overlap",
+    "xla_tpu_memory_space_assignment_while_execution_count": "while_trips",
+    "xla_msa_max_repacks": "repacks",
+    SLICES: "max_slices",
+}
+_WHOLE = ("repacks", "max_slices")
 # Programs whose option-independent tables are cached: a search decodes one program under many options.
 KEPT = 2
 # Slices of a prefetch by generation: their largest number, and the bytes of each where that is fixed.
@@ -74,7 +87,7 @@ def production(target: Target) -> Options:
 
 
 def from_flags(target: Target, flags: Mapping[str, str]) -> Options:
-    """Returns the options that compiler flags stand for, of those in the grid of `env/program/compiler_flags.py`.
+    """Returns the options that compiler flags stand for: those of the flag grid, and `NUMBERS`.
 
     Raises:
       UserError: a flag is not known here, or its value is not.
@@ -90,6 +103,9 @@ def from_flags(target: Target, flags: Mapping[str, str]) -> Options:
                 options = replace(options, cross_program=int(value))
             elif flag == compiler_flags.OUTSTANDING:
                 options = replace(options, max_prefetches=int(value))
+            elif flag in NUMBERS:
+                number: Any = int(value) if NUMBERS[flag] in _WHOLE else float(value)
+                options = replace(options, **{NUMBERS[flag]: number})
             else:
                 raise ValueError
         except ValueError:

@@ -14,7 +14,8 @@ from mallocmuzero.env.program.program import OPERAND, Program
 from mallocmuzero.env.workloads import load
 from mallocmuzero.roundtrip.encoding import Codec, Encoding
 from mallocmuzero.roundtrip.options import KEEPS, order_option
-from mallocmuzero.solvers.order.individual import Flags, Individual
+from mallocmuzero.solvers.order.flags import Flags
+from mallocmuzero.solvers.order.individual import Individual
 
 
 def in_place() -> Program:

@@ -18,7 +18,7 @@ from mallocmuzero.roundtrip.options import (
     order_option,
     prefetch_option,
 )
-from mallocmuzero.solvers.order.individual import Flags
+from mallocmuzero.solvers.order.flags import Flags
 
 ENVIRONMENT = """
 # xla_tpu_msa_sort_order_overrides in the current tpu_comp_env has a non-default value. Default flag value:
@@ -91,6 +91,14 @@ def test_flags() -> None:
     )
     assert options[LOOP_OPTIMISER] == "enabled: false"
     assert sorted(options.values()) == ["0", "0.5", "1", "4", "enabled: false"]
+    options = flag_options(Flags(least=1.5, served=4.0, idle=0.5, trips=4.0, repacks=2.5), GENERATIONS["v5e"])
+    assert options == {
+        "xla_msa_min_overlap_to_async_copy_ratio": "1.5",
+        "xla_msa_max_repacks": "10",
+        "xla_tpu_msa_inefficient_use_to_copy_ratio": "2",
+        "xla_msa_max_overlap_to_mem_size_async_copy_ratio": "4",
+        "xla_tpu_memory_space_assignment_while_execution_count": "20",
+    }
     # Told how many slices to make where it makes none, the compiler dies.
     assert flag_options(Flags(slices=False), GENERATIONS["v5p"]) == {}
 

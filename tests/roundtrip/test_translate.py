@@ -58,3 +58,20 @@ def test_what_stays_in_hbm_is_told() -> None:
     assert any(np.array_equal(one.mapping.access_fast, wanted.access_fast) for one in told) or min(
         one.judged_s for one in told
     ) < judge.judge(wanted)
+
+
+def test_flags_alone_name_nothing() -> None:
+    program = load("dlrm-train-b2048")
+    assert program.production is not None
+    judge = make_judge(program)
+    found = translate(judge, program.production, 600.0, decodes=150, flags_only=True)
+    assert [one.score_s for one in found] == sorted(one.score_s for one in found)
+    assert {one.kind for one in found} == {"flags", "default"}
+    for one in found:
+        assert not {ORDER, PREFETCHES, KEEPS} & set(one.options)
+        assert (one.options == {}) == (one.kind == "default")
+    tuned = judge.tuned_variant()
+    assert tuned is not None
+    assert found[0].judged_s < judge.judge(tuned.mapping)  # the flag grid has eight settings of three flags
+    (best,) = translated_candidates(found, 1)
+    assert best.options == found[0].options

@@ -67,6 +67,23 @@ def test_all_in_one(tmp_path: Path) -> None:
     assert sum(request["options"] == {BANDWIDTH: "0.5"} for request in asked) >= 1  # the grid is captured
 
 
+def test_flags_alone_need_no_mapping(tmp_path: Path) -> None:
+    options, figures = tmp_path / "options.json", tmp_path / "report.json"
+    python = str(recorded(tmp_path, WITH_CYCLES))
+    status, printed, errors = call(
+        *("tune", "models:my_step", "--target", "v5e", "--minutes", "0.3", "--python", python, "--flags-only"),
+        *("-o", str(options), "--json", str(figures)),
+    )
+    assert status == 0, errors
+    result = json.loads(figures.read_text(encoding="utf-8"))
+    assert result["flags_only"]
+    assert {candidate["kind"] for candidate in result["candidates"]} <= {"flags", "best of the flag grid"}
+    assert not any("regex" in text for candidate in result["candidates"] for text in candidate["options"].values())
+    assert "mapping it" not in errors
+    assert "promised" not in printed
+    assert "solve" not in result["seconds"]
+
+
 def test_a_default_that_cannot_be_read_is_asked_about_all_the_same(tmp_path: Path) -> None:
     options, figures, program = (tmp_path / name for name in ("options.json", "report.json", "program.json.gz"))
     # One buffer at the place of another, but where the compiler is given options.

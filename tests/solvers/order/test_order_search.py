@@ -14,7 +14,8 @@ from mallocmuzero.env.workloads import load
 from mallocmuzero.solvers.common.budget import Budget
 from mallocmuzero.solvers.common.task import Task
 from mallocmuzero.solvers.flags import flags
-from mallocmuzero.solvers.order.individual import Evaluator, Flags
+from mallocmuzero.solvers.order.flags import Flags
+from mallocmuzero.solvers.order.individual import Evaluator
 from mallocmuzero.solvers.order.solver import POPULATION, OrderSearch, grid_settings, order_search
 from mallocmuzero.solvers.solve import solve
 from mallocmuzero.solvers.xla.decoder import Decoder
@@ -118,7 +119,7 @@ def test_moves_change_one_thing_and_children_come_from_their_parents() -> None:
 def test_both_searches_beat_their_start() -> None:
     reached = {}
     for part in ("evolve", "climb"):
-        search = OrderSearch(*searched(task_of("resnet50-b128", 400, "robust")))
+        search = OrderSearch(*searched(task_of("resnet50-b128", 800, "robust")))
         population = search.starts()
         start = min(member.seconds for member in population)
         assert len(population) == 9
