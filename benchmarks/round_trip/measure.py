@@ -1,6 +1,6 @@
 """Gives mappings of the contended programs for one chip back to the real compiler: latency promised and confirmed.
 
-    python -m benchmarks.round_trip.measure --python PATH [--programs NAME ...] [--solver guided]
+    python -m benchmarks.round_trip.measure --python PATH [--programs NAME ...|all] [--solver guided]
         [--solve-seconds 60] [--translate-seconds 60] [--candidates 4] [--compile-minutes 15] [--minutes M] [--out FILE]
 
 Makes the runs that FILE (docs/results/round-trip.jsonl) lacks, small programs first, and appends each, so the command
@@ -8,12 +8,14 @@ may be stopped and repeated. A run maps a program by a solver, translates the ma
 the compiler for the best options of each kind. The best confirmed options are kept, and compiled to the end if the
 minutes suffice. Seconds of solving and translating are processor time, minutes are wall time.
 
+With `--solver flags-only` nothing is mapped, and options are flags alone, which name nothing of a program.
+
 The settings of the flag grid, which results are compared with, are not among the candidates, though a candidate may
 choose the same flags.
 
 PATH: an interpreter with jax and libtpu, of the versions that the programs were captured with.
 
-Then: python -m benchmarks.round_trip.page
+Then: python -m benchmarks.round_trip.page, or benchmarks.flags.page
 """
 
 import argparse
@@ -64,12 +66,15 @@ def main() -> int:
     """Runs what is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", type=Path, required=True, metavar="PATH")
-    parser.add_argument("--programs", nargs="+", metavar="NAME", help="by default all contended ones for one chip")
+    parser.add_argument(
+        "--programs", nargs="+", metavar="NAME", help="or `all`; by default all contended ones for one chip"
+    )
     add_arguments(parser, solve_s=60.0, translate_s=60.0)
     parser.add_argument("--out", type=Path, default=RESULTS, metavar="FILE")
     parser.set_defaults(jobs=1, dry_run=False)
     given = parser.parse_args()
-    wanted = [Job(name, str(given.python), effort_of(given)) for name in given.programs or programs()]
+    chosen = workloads.names() if given.programs == ["all"] else given.programs or programs()
+    wanted = [Job(name, str(given.python), effort_of(given)) for name in chosen]
     return run_missing(
         wanted,
         perform,

@@ -21,12 +21,15 @@ from mallocmuzero.version import VERSION
 
 from ..common.json_lines import Record
 
+# In place of a solver: nothing is mapped, and options are flags alone.
+FLAGS_ONLY = "flags-only"
+
 
 class Effort(NamedTuple):
     """What a round trip may take.
 
     Attributes:
-      solver: the solver of the mapping.
+      solver: the solver of the mapping, or `FLAGS_ONLY`.
       solve_s, translate_s: seconds of processor time.
       candidates: sets of options that the compiler is asked about.
       compile_minutes: minutes of the clock for all its answers.
@@ -46,7 +49,7 @@ def solvers() -> Solvers:
 
 def add_arguments(parser: argparse.ArgumentParser, *, solve_s: float, translate_s: float) -> None:
     """Adds what a round trip may take, with the defaults of its seconds, and the minutes of the command."""
-    parser.add_argument("--solver", default="guided", choices=list(solvers()), metavar="NAME")
+    parser.add_argument("--solver", default="guided", choices=[*solvers(), FLAGS_ONLY], metavar="NAME")
     parser.add_argument("--solve-seconds", type=float, default=solve_s, metavar="S")
     parser.add_argument("--translate-seconds", type=float, default=translate_s, metavar="S")
     parser.add_argument("--candidates", type=int, default=4, metavar="N")
@@ -84,10 +87,17 @@ def round_trip(program: Program, path: Path, python: Path, effort: Effort) -> Re
       The report of `impose`, with what it was made of.
     """
     begin = time.perf_counter()
-    budget = Budget(effort.solve_s, clock=PROCESSOR)
-    solution = solve(program, effort.solver, budget=budget, solvers=solvers())
     judge = make_judge(program)
-    translations = translate(judge, solution.mapping, effort.translate_s, clock=time.process_time)
+    flags_only = effort.solver == FLAGS_ONLY
+    if flags_only:
+        assert program.production is not None
+        wanted = program.production
+    else:
+        budget = Budget(effort.solve_s, clock=PROCESSOR)
+        wanted = solve(program, effort.solver, budget=budget, solvers=solvers()).mapping
+    translations = translate(judge, wanted, effort.translate_s, clock=time.process_time, flags_only=flags_only)
+    if flags_only:
+        wanted = translations[0].mapping
     source = find_source(program, path)
     until = time.monotonic() + 60.0 * effort.compile_minutes
     with real_compiler(source, python, time_limit_s=60.0 * effort.compile_minutes, progress=say) as compiler:
@@ -96,13 +106,16 @@ def round_trip(program: Program, path: Path, python: Path, effort: Effort) -> Re
             None,
             translated_candidates(translations, effort.candidates),
             compiler,
+            quick=flags_only and program.cycles is None,
             time_left_s=lambda: until - time.monotonic(),
             progress=say,
         )
         versions = compiler.versions()
-    found = report(confirmation, solution.mapping)
+    found = report(confirmation, wanted)
     for tried in found["candidates"]:
         tried["option_bytes"] = sum(len(text) for text in tried.pop("options").values())
+    if flags_only:
+        found["options"] = confirmation.options
     return {
         **found,
         "program_sha256": program.sha256[:12],
