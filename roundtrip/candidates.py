@@ -43,8 +43,8 @@ def translated_candidates(translations: Sequence[Translation], most: int | None 
       translations: those of `translate`.
       most: how many to return at most; None for all. Those that serve nearly the same bytes as a better one come only
         where there are no others: if the decoder errs in one, it errs in all. One of those returned keeps nothing in
-        HBM, if there is one: a compiler of another version may refuse to. One names nothing of the program: it may
-        outlive changes of it.
+        HBM, if there is one: a compiler of another version may refuse to. One names nothing of the program: it
+        may still gain after the program has changed.
     """
     (default_s,) = [found.judged_s for found in translations if found.kind == DEFAULT]
     candidates: list[Candidate] = []

@@ -79,7 +79,10 @@ def render(
 
 
 def summary(name: str, runs: tuple[Sequence[Record], Sequence[Record]], named: Named) -> list[str]:
-    """Returns counts and means over all programs, and over those whose flag grid was compiled; the head first."""
+    """Returns a table of counts and means, over programs whose flag grid was compiled and over the others.
+
+    Programs that were not run with all options are left out.
+    """
     lines = [
         "| programs | number | gain by flags alone | mean gain, % | of the flag grid | of all options "
         "| foreseen to the byte |",

@@ -109,8 +109,8 @@ def tune(
         compiler has told their cycles.
       seed: of solver and translation.
       workers: processes that search and translate at once, each with a seed of its own.
-      flags_only: make options of flags alone. They name nothing of the program, so that they mean the same after it
-        has changed; they mostly gain less. Nothing is mapped: `solver` and `workers` do nothing.
+      flags_only: make options of flags alone, which name nothing of the program; they mostly gain less. Nothing is
+        mapped: `solver` and `workers` do nothing.
       python: interpreter with jax and libtpu; None for one that is made once, and kept.
       output: file for the options, .json; None for none.
       program_output: file for the program, .json.gz; None for none.
@@ -154,7 +154,7 @@ def tune(
         check_reference(function)
     reference, module = described(function, arguments)
     with Compiling() as compiling:
-        compile_solvers(compiling, solvers, solver, DECODES)
+        compile_solvers(compiling, solvers, *([] if flags_only else [solver]), DECODES)
     outcome = run(
         reference,
         target,

@@ -48,7 +48,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument(
         "--flags-only",
         action="store_true",
-        help="options that name nothing of the program, and outlive changes of it; they mostly gain less",
+        help="options of flags alone, which name nothing of the program; they mostly gain less. --solver and --workers "
+        "do nothing then",
     )
     parser.add_argument("--program-output", type=Path, metavar="FILE", help="also write the program, .json.gz")
     add_json_option(parser)
