@@ -38,21 +38,26 @@ def summary(records: Sequence[Record]) -> list[str]:
             groups.append((f"{LONG_S:g} and more", longest(kind, LONG_S)))
     lines = [
         "| games follow | seconds | machine | pairs | frozen behind, % | 95 % | learning better / worse"
-        " | better than tuned |",
-        "|---|--:|---|--:|--:|---|--:|--:|",
+        " | better than tuned | policy alone: frozen behind, % | 95 % | learning better / worse |",
+        "|---|--:|---|--:|--:|---|--:|--:|--:|---|--:|",
     ]
     for seconds, group in groups:
-        behind = np.array([pair.behind for pair in group])
-        low, high = interval(behind, [str(number) for number in range(len(group))])
-        within = f"{low:+.2f} to {high:+.2f}" if len(group) > 1 else ""
         machines = ", ".join(sorted({pair.learning["machine"] for pair in group}))
         won = sum(pair.learning["best"] < pair.tuned for pair in group)
         lines.append(
             f"| {_FOLLOWED[group[0].follow]} | {seconds} | {machines} | {len(group)}"
-            f" | {behind.mean():+.2f} | {within}"
-            f" | {(behind > 0.0).sum()} / {(behind < 0.0).sum()} | {won} of {len(group)} |"
+            f" | {_lead([pair.behind for pair in group])} | {won} of {len(group)}"
+            f" | {_lead([pair.policy_behind for pair in group])} |"
         )
     return lines
+
+
+def _lead(behind: Sequence[float]) -> str:
+    """Returns three cells: the mean of what frozen runs are behind, its interval, and how many are behind and ahead."""
+    found = np.array(behind)
+    low, high = interval(found, [str(number) for number in range(len(found))])
+    within = f"{low:+.2f} to {high:+.2f}" if len(found) > 1 else ""
+    return f"{found.mean():+.2f} | {within} | {(found > 0.0).sum()} / {(found < 0.0).sum()}"
 
 
 def table(records: Sequence[Record]) -> list[str]:

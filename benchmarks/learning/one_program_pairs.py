@@ -30,12 +30,20 @@ class Pair(NamedTuple):
     @property
     def behind(self) -> float:
         """How far the frozen run ended behind, in per cent."""
-        return float(100.0 * np.log(self.frozen["best"] / self.learning["best"]))
+        return self._behind("best")
+
+    @property
+    def policy_behind(self) -> float:
+        """How far the frozen policy, playing one game alone, ends behind the learned one, in per cent."""
+        return self._behind("policy")
 
     @property
     def tuned(self) -> float:
         """The best of XLA's flags, as a share of production; where they were not compiled, production itself."""
         return tuned_ratio(Problem(self.learning["program"], 1.0, 1, self.learning["objective"])) or 1.0
+
+    def _behind(self, figure: str) -> float:
+        return float(100.0 * np.log(self.frozen[figure] / self.learning[figure]))
 
 
 def pairs(records: Sequence[Record]) -> list[Pair]:

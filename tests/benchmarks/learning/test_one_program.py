@@ -14,7 +14,8 @@ from mallocmuzero.actors.self_play.config import RESIDENCY
 
 
 def record(arm: str, best: float, seconds: float = 60.0) -> dict[str, Any]:
-    figures = {"first": 0.95, "best": best, "policy": best, "search": best, "moves": 4000, "updates": 100}
+    policy = best + 0.01
+    figures = {"first": 0.95, "best": best, "policy": policy, "search": best, "moves": 4000, "updates": 100}
     return {**Job("dlrm-train-b2048", "msa", arm, 0, seconds, False, "a").record(), **figures}
 
 
@@ -33,7 +34,7 @@ def test_a_program_is_shown_once_both_arms_have_run() -> None:
     assert len({key_of(run) for run in runs}) == 2
     assert table(runs[:1]) == table([])
     lines = table(runs)
-    assert f"| {100 * np.log(0.91 / 0.90):+.2f} | 90.00 % | 91.00 % | 4,000 | 4,000 |" in lines[2]
+    assert f"| {100 * np.log(0.91 / 0.90):+.2f} | 91.00 % | 92.00 % | 4,000 | 4,000 |" in lines[2]
     assert "| 95.00 % | 90.00 % | 91.00 % |" in lines[2]
     assert lines[2] in render(PAGE.read_text(), runs)
     assert len({line.count("|") for line in lines}) == 1
@@ -46,8 +47,10 @@ def test_the_summary_has_a_line_for_each_time_and_one_for_all_long_runs() -> Non
     lines = summary(runs)
     behind = 100 * np.log(0.91 / 0.90)
     assert [line.split("|")[2].strip() for line in lines[2:]] == ["60", "400", "800", "400 and more"]
-    assert lines[2].endswith("| 0 / 1 | 1 of 1 |")
+    assert "| 0 / 1 | 1 of 1 |" in lines[2]
     assert f"| 1 | {behind:+.2f} |  | 1 / 0 | 1 of 1 |" in lines[-1]  # the shorter run is the beginning of the longer
+    assert lines[-1].endswith(f"| 1 of 1 | {100 * np.log(0.92 / 0.91):+.2f} |  | 1 / 0 |")  # the policies alone
+    assert len({line.count("|") for line in lines}) == 1
     assert summary([]) == table([])
 
 
