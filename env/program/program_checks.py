@@ -113,8 +113,7 @@ def _check_held(program: Program, document: Document) -> None:
     for since, last in program.holds.tolist():
         between = np.arange(since + 1, program.access_start[at[last]])
         others = between[(buffer[between] == buffer[since]) & (program.held_since[between] != since)]
-        # A stack in host memory is written in place: one start reads and writes it.
-        if not program.fast_allowed[buffer[since]]:
-            others = others[at[others] != at[since]]
+        # A stack in host memory, and what another core scatters to, is written in place: one start reads and writes it.
+        others = others[(at[others] != at[since]) | program.access_allowed[others]]
         if len(others) and (kind[since] != OPERAND or np.any(kind[others] != OPERAND)):
             raise document.error("held.since", f"lets access {others[0]} use a buffer while a collective writes it")

@@ -12,7 +12,7 @@ import pytest
 from committed import MOST
 from file_edits import change, removing, setting, small_program
 from hypothesis import given, settings
-from programs import programs
+from programs import make_program, programs
 
 from mallocmuzero.env.errors import FormatError, UserError
 from mallocmuzero.env.program import document
@@ -237,3 +237,22 @@ def test_a_disk_that_takes_nothing_leaves_the_old_file(tmp_path: Path, monkeypat
         write_program(small_program(), path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["program.json.gz"]
+
+
+@pytest.mark.parametrize(("in_hbm", "fails"), [(True, False), (False, True)])
+def test_what_another_core_scatters_to_is_read_and_written_by_one_start(
+    tmp_path: Path, in_hbm: bool, fails: bool
+) -> None:
+    program = make_program(
+        [("start", 1.0, ["a", "b"], ["a"]), ("add", 1.0, ["b"], ["c"]), ("done", 0.0, ["a"], [])],
+        {"a": {"size": 8, "input": True}, "b": {"size": 8, "input": True}, "c": {"size": 8, "output": True}},
+        holds=[("start", "a", "done")],
+    )
+    by_start = (program.access_buffer == 0) & (program.access_instruction == 0)
+    program = replace(program, hbm_accesses=by_start if in_hbm else None)
+    write_program(program, tmp_path / "scatter.json.gz")
+    if not fails:
+        assert read_program(tmp_path / "scatter.json.gz").sha256 == program.sha256
+        return
+    with pytest.raises(UserError, match="use a buffer while a collective writes it"):
+        read_program(tmp_path / "scatter.json.gz")
