@@ -92,6 +92,8 @@ def confirm(
     time_left_s: Callable[[], float] = lambda: math.inf,
     reserve_s: float = 0.0,
     candidate_s: float = 0.0,
+    all_to_the_end: bool = False,
+    earlier: Sequence[Attempt] = (),
     progress: Callable[[str], None] = print,
 ) -> Confirmation:
     """Has the real compiler judge candidates.
@@ -111,6 +113,10 @@ def confirm(
       reserve_s: seconds kept for the compilation to the end, once the compiler has answered for a first candidate.
       candidate_s: seconds that a candidate will probably take until memory is assigned. If there is time for less than
         two beside `reserve_s`, the first is compiled to the end at once.
+      all_to_the_end: where cycles count, compile the other candidates to the end too while there is time: cycles that
+        no compilation has told are completed on the dear side, so that one of them may be better than it seems.
+      earlier: attempts of before, whose cycles `program` knows (`scout`). One is kept if no candidate is better, and a
+        candidate with the options of one is not asked about again.
       progress: takes one line at a time.
 
     Raises:
@@ -126,7 +132,11 @@ def confirm(
             progress("XLA's default is another mapping than when the program was captured; gains are over that of now")
             result.program = replace(program, production=result.default)
     begin, takes_s, kept_s = time.monotonic(), 0.0, 0.0
+    result.attempts.extend(earlier)
+    known = [attempt.candidate.options for attempt in earlier]
     for candidate in candidates:
+        if candidate.options in known:
+            continue
         if just_captured and candidate.captured:
             result.attempts.append(Attempt(candidate, _captured(result.program, candidate)))
             continue
@@ -150,8 +160,30 @@ def confirm(
             kept_s = reserve_s
     result.candidates_s = time.monotonic() - begin
     _keep_best(result, objective, compiler, ranking=ranking, quick=quick, time_left_s=time_left_s, progress=progress)
+    if all_to_the_end and result.kept is not None and result.kept.exact:
+        # One compilation took as long at most.
+        one_s = max(reserve_s, time.monotonic() - begin - result.candidates_s)
+        _try_the_others(result, objective, compiler, one_s=one_s, time_left_s=time_left_s, progress=progress)
     result.to_the_end_s = time.monotonic() - begin - result.candidates_s
     return result
+
+
+def scout(
+    program: Program,
+    candidate: Candidate,
+    compiler: RealCompiler,
+    *,
+    time_limit_s: float | None = None,
+    progress: Callable[[str], None] = print,
+) -> Attempt:
+    """Compiles a candidate to the end, for the cycles of a placement like those that a search wants.
+
+    Cycles that no compilation has told are completed (`env/physics/cycles.py`), and a search finds what the completion
+    gets wrong. The program of the attempt's `compiled` knows what the compiler has told.
+    """
+    attempt = _attempt(program, candidate, compiler, quick=False, time_limit_s=time_limit_s, progress=progress)
+    attempt.exact = attempt.compiled is not None
+    return attempt
 
 
 def _captured(program: Program, candidate: Candidate) -> Compiled:
@@ -209,6 +241,42 @@ def _keep_best(
         best.compiled, best.error, best.exact = again.compiled, again.error, True
         if again.compiled is not None:
             result.program = again.compiled.program
+
+
+def _try_the_others(
+    result: Confirmation,
+    objective: str | None,
+    compiler: RealCompiler,
+    *,
+    one_s: float,
+    time_left_s: Callable[[], float],
+    progress: Callable[[str], None],
+) -> None:
+    """Compiles the other attempts to the end, the best first, while `one_s` seconds are left; keeps the best of all."""
+    judge = make_judge(result.program, objective)
+    others = [
+        attempt
+        for attempt in result.attempts
+        if attempt.compiled is not None and not _is_told(result.program, judge, attempt)
+    ]
+    for attempt in sorted(others, key=lambda attempt: -_gain(judge, result.default, attempt)):
+        left_s = time_left_s()
+        if left_s <= one_s:
+            break
+        again = _attempt(
+            result.program,
+            attempt.candidate,
+            compiler,
+            quick=False,
+            time_limit_s=left_s if math.isfinite(left_s) else None,
+            progress=progress,
+        )
+        if again.compiled is not None:
+            attempt.compiled, attempt.exact = again.compiled, True
+            result.program = again.compiled.program
+    judge = make_judge(result.program, objective)
+    exact = [attempt for attempt in result.attempts if attempt.exact]
+    result.kept = _best(exact, {id(one): _gain(judge, result.default, one) for one in exact}, judge, result.default)
 
 
 def _keep_what_is_told(result: Confirmation, judge: Judge, best: Attempt, progress: Callable[[str], None]) -> None:

@@ -1,47 +1,34 @@
 """Makes compiler options for a JAX function: captures it, maps it, translates the mapping, has it confirmed."""
 
-import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ..env.capture.compiler import ASSIGNMENT, CODE
+from ..env.capture.compiler import CODE
 from ..env.capture.variants import PASSES
 from ..env.errors import UserError
-from ..env.physics.cost import MODELS, MSA
-from ..env.physics.objective import ROBUST, Judge, check_objective, latencies, make_judge
+from ..env.physics.cost import MSA
+from ..env.physics.objective import ROBUST, Judge, check_objective, make_judge
 from ..env.program.compiler_flags import flag_grid
 from ..env.program.mapping import Mapping as ProgramMapping
 from ..env.program.program import Program
 from ..env.program.program_file import read_module, write_program
 from ..env.storage.destination import check_destination
 from ..env.suggestion import unknown
-from ..solvers.common.budget import Budget
-from ..solvers.solve import DEFAULT_SOLVER, SOLVERS, Solution, Solvers, solve
+from ..solvers.solve import DEFAULT_SOLVER, SOLVERS, Solvers
 from ..solvers.stand_in import why_missing, with_stand_in
 from .candidates import grid_candidates, translated_candidates
 from .captured import captured
-from .confirm import Confirmation, confirm
+from .confirm import Attempt, Confirmation, confirm, scout
+from .kept_time import CAPTURE_SHARE, affords_scout, answers, to_the_end_s, until_assignment_s, why_no_cycles
 from .real_compiler import real_compiler
+from .searcher import Search, Searcher, told_us
 from .source import Source, find_source
-from .translate import translate
-from .translate_workers import translate_with_workers
 
-# Shares of the time: for capturing, of all; for the compiler's answers, at most, of what is left then; for solving, of
-# what remains beside the answers. The rest is for translating, which gains from more time where solving hardly does.
-_CAPTURE, _ANSWERS, _SOLVE = 0.4, 0.5, 0.35
-# ... and for the compiler's answers at most, if the best options would otherwise not be compiled to the end.
-_ANSWERS_WITH_CYCLES = 0.9
+# The first search has this share of the time for searching, where there are two.
+_FIRST = 0.15
 _CANDIDATES = 4
-# A compilation may take so many times as long as the longest of the capture.
-_LONGER = 1.3
-# Until memory is assigned a compilation takes at most about this share of the time to the end; often it is a tenth.
-_ASSIGNMENT_SHARE = 0.25
-
-
-# Maps a program under an objective within a budget.
-Search = Callable[[Program, str, Budget], Solution]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +44,10 @@ class Tuned:
       thin: the cycle table has XLA's own mapping and what was compiled to the end, so that it prices nothing else.
       wanted: the solver's mapping.
       versions: of jax and libtpu.
-      decodes: number of sets of options that our own decoder tried.
+      decodes: number of sets of options that our own decoder tried, in the last search.
       seconds: wall time by step: `capture`, `solve`, `translate`, `confirm`; and of `confirm`, `candidates`, the
-        compilations until memory is assigned, and `to_the_end`, those of what was best.
+        compilations until memory is assigned, and `to_the_end`, those of what was best. If there were two searches,
+        `scout` is the time of the compilation between them.
       missing: why the compiler's default mapping could not be read back; None if it was. The default of the
         confirmation is then the mapping of XLA's algorithm.
     """
@@ -114,7 +102,7 @@ def tune(
       workers: processes that translate.
       flags_only: make options of flags alone, which name nothing of the program; nothing is mapped, and the mapping
         that is wanted is the best that our decoder foresees.
-      search: maps the program; None for the solver, in this process.
+      search: maps the program in the solver's place; None for the solver, in this process.
       program_output: path for the program file, with the cycles that all compilations showed; None for no file.
       module: the function, lowered already; see `capture`.
       progress: takes one line at a time.
@@ -137,16 +125,13 @@ def tune(
     seconds: dict[str, float] = {}
     longest_s: dict[str, float] = {}
 
-    def done(what: str) -> None:
-        seconds[what] = round(clock() - begin - sum(seconds.values()), 3)
-
     with captured(
         function,
         target,
         progress,
         python=python,
         passes=PASSES,
-        variants_s=_CAPTURE * (until - clock()),
+        variants_s=CAPTURE_SHARE * (until - clock()),
         time_limit_s=max(1.0, until - clock()),
         module=module,
         longest_s=longest_s,
@@ -158,12 +143,12 @@ def tune(
                 "xla), which may be another one; the compiler is asked about every set of options all the same"
             )
             program = with_stand_in(program)
-        done("capture")
+        seconds["capture"] = clock() - begin
         # One compilation tells the cycles of its own placement alone.
         thin = program.cycles is not None and not program.variants
         candidates_asked = _CANDIDATES + (0 if program.variants else len(flag_grid()) - 1)
         kept = answers(longest_s, candidates_asked, until - clock(), with_cycles=objective != MSA)
-        short = None if objective == MSA else _why_no_cycles(program, longest_s, kept, minutes, begin, until, clock())
+        short = None if objective == MSA else why_no_cycles(program, longest_s, kept, minutes, begin, until, clock())
         if short is not None:
             if program_output is not None:
                 _write(program_output, program, path, missing, thin)
@@ -175,39 +160,31 @@ def tune(
                 "there was time for the cycles of XLA's own mapping alone: the search goes by msa, and the best "
                 "options are compiled to the end for their cycles"
             )
-        judge = make_judge(program, search_objective)
-        _say_judge(judge, progress, missing)
-        search_s = max(0.0, until - clock() - kept.all_s)
-        if flags_only:
-            assert program.production is not None
-            translations = translate(judge, program.production, search_s, seed=seed, clock=clock, flags_only=True)
-            wanted = translations[0].mapping
-        else:
-            progress(f"mapping it with {solver}")
-            budget = Budget(_SOLVE * search_s)
-            if search is not None:
-                solution = search(program, search_objective, budget)
-            else:
-                solution = solve(
-                    program, solver, objective=search_objective, budget=budget, seed=seed, repack=True, solvers=solvers
-                )
-            done("solve")
-            assert judge.production_s is not None
-            wanted, ratio = solution.mapping, solution.judged_s / judge.production_s
-            name = "XLA's default" if missing is None else "XLA's algorithm"
-            progress(
-                f"{solver}: {_us(program, wanted)}, {ratio:.2%} of {name} ({judge.objective}), after "
-                f"{solution.evaluations:,} games, {seconds['solve']:.0f} s"
-            )
-            translate_s = max(0.0, until - clock() - kept.all_s)
-            translations = translate_with_workers(judge, wanted, translate_s, seed=seed, workers=workers, clock=clock)
-        progress(f"{translations[0].decodes:,} sets of options decoded")
-        done("translate")
+        _say_judge(make_judge(program, search_objective), progress, missing)
+        searcher = Searcher(
+            search_objective, solver, solvers, search, workers, flags_only, missing is not None, progress, clock
+        )
         source = find_source(program, path)
         if module is not None:
             source = replace(source, module=module)
-        candidates = [*translated_candidates(translations, _CANDIDATES), *grid_candidates(judge)]
         with real_compiler(source, python, time_limit_s=max(1.0, until - clock()), progress=progress) as compiler:
+            search_s = until - clock() - kept.all_s
+            earlier: list[Attempt] = []
+            if objective != MSA and not thin and affords_scout(longest_s, search_s):
+                first = searcher.find(program, _FIRST * (search_s - to_the_end_s(longest_s)), seed)
+                _add(seconds, first.seconds)
+                begun, seed = clock(), seed + 1
+                for candidate in translated_candidates(first.translations, 1):
+                    progress("compiling the best options so far to the end, for their cycles")
+                    limit_s = max(1.0, until - clock() - kept.all_s)
+                    earlier.append(scout(program, candidate, compiler, time_limit_s=limit_s, progress=progress))
+                    program = program if earlier[0].compiled is None else earlier[0].compiled.program
+                seconds["scout"] = clock() - begun
+            found = searcher.find(program, max(0.0, until - clock() - kept.all_s), seed)
+            _add(seconds, found.seconds)
+            judge = make_judge(program, search_objective)
+            candidates = [*translated_candidates(found.translations, _CANDIDATES), *grid_candidates(judge)]
+            confirmed_at = clock()
             confirmation = confirm(
                 program,
                 objective,
@@ -219,13 +196,14 @@ def tune(
                 just_captured=True,
                 time_left_s=lambda: until - clock(),
                 reserve_s=kept.to_the_end_s,
-                candidate_s=_LONGER * _until_assignment_s(longest_s),
+                candidate_s=until_assignment_s(longest_s),
+                all_to_the_end=True,
+                earlier=earlier,
                 progress=progress,
             )
             versions = dict(source.versions)
-        done("confirm")
-        seconds["candidates"] = round(confirmation.candidates_s, 3)
-        seconds["to_the_end"] = round(confirmation.to_the_end_s, 3)
+        seconds["confirm"] = clock() - confirmed_at
+        seconds["candidates"], seconds["to_the_end"] = confirmation.candidates_s, confirmation.to_the_end_s
         if program_output is not None:
             _write(program_output, confirmation.program, path, missing, thin)
     return Tuned(
@@ -234,74 +212,17 @@ def tune(
         objective=objective,
         search_objective=search_objective,
         thin=thin,
-        wanted=wanted,
+        wanted=found.wanted,
         versions=versions,
-        decodes=translations[0].decodes,
-        seconds=seconds,
+        decodes=found.translations[0].decodes,
+        seconds={step: round(spent_s, 3) for step, spent_s in seconds.items()},
         missing=missing,
     )
 
 
-@dataclass(frozen=True)
-class Answers:
-    """Seconds kept for the compiler: for all candidates until memory is assigned, and for the best one to the end."""
-
-    candidates_s: float
-    to_the_end_s: float
-
-    @property
-    def all_s(self) -> float:
-        """All that is kept."""
-        return self.candidates_s + self.to_the_end_s
-
-
-def answers(longest_s: dict[str, float], candidates: int, left_s: float, with_cycles: bool = False) -> Answers:
-    """Returns the seconds to keep of those that are left, by the longest compilations of the capture.
-
-    A compilation to the end is the first that is given up: what was best is then judged by the program's table. With
-    `with_cycles` it is the last, and candidates go first, but for one.
-    """
-    most_s = _ANSWERS * max(0.0, left_s)
-    one_s = _LONGER * _until_assignment_s(longest_s)
-    to_the_end_s = _LONGER * longest_s.get(CODE, math.inf)
-    if with_cycles and to_the_end_s + one_s <= _ANSWERS_WITH_CYCLES * max(0.0, left_s):
-        return Answers(min(max(most_s - to_the_end_s, one_s), candidates * one_s), to_the_end_s)
-    candidates_s = min(most_s, candidates * one_s)
-    return Answers(candidates_s, to_the_end_s if candidates_s + to_the_end_s <= most_s else 0.0)
-
-
-def _until_assignment_s(longest_s: dict[str, float]) -> float:
-    """Returns the seconds of a compilation until memory is assigned, guessed if the capture made none."""
-    return longest_s.get(ASSIGNMENT, _ASSIGNMENT_SHARE * longest_s.get(CODE, 0.0))
-
-
-def _why_no_cycles(
-    program: Program,
-    longest_s: dict[str, float],
-    kept: Answers,
-    minutes: float,
-    begin: float,
-    until: float,
-    now: float,
-) -> str | None:
-    """Returns why the compiler cannot tell the cycles of any options in time, and what to do; None if it can."""
-    instead = "or --objective msa, which lets the cost model msa decide alone"
-    if program.cycles is None and CODE in longest_s:
-        return f"the code generator tells no cycles of this function: give {instead.removeprefix('or ')}"
-    if program.cycles is None:
-        return (
-            f"the code generator did not end within {_CAPTURE * (until - begin):.0f} s, so that no gain could be "
-            f"confirmed under cycles: give --minutes {math.ceil(2 * minutes)} or more, {instead}"
-        )
-    if kept.to_the_end_s:
-        return None
-    longest = longest_s[CODE]
-    needed_s = now - begin + _LONGER * (longest + _until_assignment_s(longest_s)) / _ANSWERS_WITH_CYCLES
-    more = max(math.floor(minutes) + 1, math.ceil(1.1 * needed_s / 60.0))
-    return (
-        f"a compilation to the end takes {longest:.0f} s and {until - now:.0f} s are left, so that no gain could be "
-        f"confirmed under cycles: give --minutes {more} or more, {instead}"
-    )
+def _add(seconds: dict[str, float], more: dict[str, float]) -> None:
+    for step, spent_s in more.items():
+        seconds[step] = seconds.get(step, 0.0) + spent_s
 
 
 def _write(output: Path, program: Program, made: Path, missing: str | None, thin: bool) -> None:
@@ -322,10 +243,4 @@ def _say_judge(judge: Judge, progress: Callable[[str], None], missing: str | Non
         "" if tuned is None else f"; the best of the flag grid is {judge.seconds(tuned) / judge.production_s:.2%} of it"
     )
     name = "XLA's default" if missing is None else "XLA's algorithm"
-    progress(f"{name}: {_us(judge.program, judge.program.production)}{best} ({judge.objective})")
-
-
-def _us(program: Program, mapping: ProgramMapping) -> str:
-    """Returns the latency of a mapping under the cost models that can price it."""
-    found = latencies(program, mapping)
-    return ", ".join(f"{s * 1e6:,.2f} us ({model})" for model in MODELS if (s := found[model]) is not None)
+    progress(f"{name}: {told_us(judge.program, judge.program.production)}{best} ({judge.objective})")

@@ -5,8 +5,9 @@
 
 Makes the runs that FILE (docs/results/round-trip.jsonl) lacks, small programs first, and appends each, so the command
 may be stopped and repeated. A run maps a program by a solver, translates the mapping into compiler options, and asks
-the compiler for the best options of each kind. The best confirmed options are kept, and compiled to the end if the
-minutes suffice. Seconds of solving and translating are processor time, minutes are wall time.
+the compiler for the best options of each kind. Where the program has a cycle table, the best options of a first search
+are compiled to the end before, and the other candidates afterwards, as far as the minutes suffice, as in `tune`. The
+best confirmed options are kept. Seconds of solving and translating are processor time, minutes are wall time.
 
 With `--solver flags-only` nothing is mapped, and options are flags alone, which name nothing of a program.
 

@@ -6,15 +6,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mallocmuzero.env.physics.objective import make_judge
+from mallocmuzero.env.program.mapping import Mapping
 from mallocmuzero.env.program.program import Program
 from mallocmuzero.launch.run.guided import learned_solvers
 from mallocmuzero.launch.terminal.confirmation_report import report
 from mallocmuzero.roundtrip.candidates import translated_candidates
 from mallocmuzero.roundtrip.comparison import flags_us
-from mallocmuzero.roundtrip.confirm import confirm
+from mallocmuzero.roundtrip.confirm import Attempt, confirm, scout
 from mallocmuzero.roundtrip.real_compiler import real_compiler
 from mallocmuzero.roundtrip.source import find_source
-from mallocmuzero.roundtrip.translate import translate
+from mallocmuzero.roundtrip.translate import Translation, translate
 from mallocmuzero.solvers.common.budget import PROCESSOR, Budget
 from mallocmuzero.solvers.solve import SOLVERS, Solvers, solve
 from mallocmuzero.version import VERSION
@@ -23,6 +24,8 @@ from ..common.json_lines import Record
 
 # In place of a solver: nothing is mapped, and options are flags alone.
 FLAGS_ONLY = "flags-only"
+# So many seconds more, as a share, are for a first search, whose best options are compiled to the end, as in `tune`.
+_FIRST = 0.15
 
 
 class Effort(NamedTuple):
@@ -87,27 +90,31 @@ def round_trip(program: Program, path: Path, python: Path, effort: Effort) -> Re
       The report of `impose`, with what it was made of.
     """
     begin = time.perf_counter()
-    judge = make_judge(program)
     flags_only = effort.solver == FLAGS_ONLY
-    if flags_only:
-        assert program.production is not None
-        wanted = program.production
-    else:
-        budget = Budget(effort.solve_s, clock=PROCESSOR)
-        wanted = solve(program, effort.solver, budget=budget, solvers=solvers()).mapping
-    translations = translate(judge, wanted, effort.translate_s, clock=time.process_time, flags_only=flags_only)
-    if flags_only:
-        wanted = translations[0].mapping
+    quick = flags_only and program.cycles is None
     source = find_source(program, path)
-    until = time.monotonic() + 60.0 * effort.compile_minutes
-    with real_compiler(source, python, time_limit_s=60.0 * effort.compile_minutes, progress=say) as compiler:
+    compile_s = 60.0 * effort.compile_minutes
+    with real_compiler(source, python, time_limit_s=compile_s, progress=say) as compiler:
+        earlier: list[Attempt] = []
+        told = program
+        if program.cycles is not None:
+            _, translations = _search(program, effort, _FIRST, seed=1)
+            scouted_at = time.monotonic()
+            earlier = [scout(program, one, compiler, progress=say) for one in translated_candidates(translations, 1)]
+            if earlier and earlier[0].compiled is not None:
+                told = earlier[0].compiled.program
+            compile_s -= time.monotonic() - scouted_at
+        wanted, translations = _search(told, effort, 1.0, seed=0)
+        until = time.monotonic() + compile_s
         confirmation = confirm(
-            program,
+            told,
             None,
             translated_candidates(translations, effort.candidates),
             compiler,
-            quick=flags_only and program.cycles is None,
+            quick=quick,
             time_left_s=lambda: until - time.monotonic(),
+            all_to_the_end=True,
+            earlier=earlier,
             progress=say,
         )
         versions = compiler.versions()
@@ -120,17 +127,30 @@ def round_trip(program: Program, path: Path, python: Path, effort: Effort) -> Re
         **found,
         "program_sha256": program.sha256[:12],
         "target": program.target.name,
-        "objective": judge.objective,
+        "objective": make_judge(program).objective,
         "flags_us": flags_us(program),
         "solver": effort.solver,
         "solve_s": effort.solve_s,
         "translate_s": effort.translate_s,
         "decodes": translations[0].decodes,
+        "scouted": bool(earlier),
         "from_module": source.module is not None,
         "versions": versions,
         "wall_s": round(time.perf_counter() - begin, 1),
         "version": VERSION,
     }
+
+
+def _search(program: Program, effort: Effort, share: float, seed: int) -> tuple[Mapping, list[Translation]]:
+    """Maps a program and translates the mapping, in a share of the seconds; of flags alone, the mapping is foreseen."""
+    judge, translate_s = make_judge(program), share * effort.translate_s
+    if effort.solver == FLAGS_ONLY:
+        assert program.production is not None
+        found = translate(judge, program.production, translate_s, seed=seed, clock=time.process_time, flags_only=True)
+        return found[0].mapping, found
+    budget = Budget(share * effort.solve_s, clock=PROCESSOR)
+    wanted = solve(program, effort.solver, budget=budget, seed=seed, solvers=solvers()).mapping
+    return wanted, translate(judge, wanted, translate_s, seed=seed, clock=time.process_time)
 
 
 def say(line: str) -> None:

@@ -166,7 +166,7 @@ def tune(
         seed=seed,
         workers=workers,
         flags_only=flags_only,
-        search=None if workers == 1 else _search(solver, seed, workers),
+        search=None if workers == 1 else _search(solver, workers),
         program_output=None if program_output is None else Path(program_output),
         module=module,
         progress=progress,
@@ -194,11 +194,11 @@ def _solvers() -> "Solvers":
     return {**learned_solvers(), **SOLVERS}
 
 
-def _search(solver: str, seed: int, workers: int) -> "Search":
+def _search(solver: str, workers: int) -> "Search":
     """Returns what maps a program in several processes."""
     from ..run.workers import Request, solve_with_workers
 
-    def search(program: "Program", objective: str, budget: "Budget") -> "Solution":
+    def search(program: "Program", objective: str, budget: "Budget", seed: int) -> "Solution":
         request = Request(solver, objective, budget, seed, policy=None, placebo=None, repack=True)
         return solve_with_workers(program, request, workers)
 

@@ -16,6 +16,7 @@ _STEPS = {
     "capture": "capture",
     "solve": "solver",
     "translate": "translation",
+    "scout": "the best of a first search",
     "candidates": "candidates until memory is assigned",
     "to_the_end": "the best one to the end",
 }

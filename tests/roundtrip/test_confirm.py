@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from mallocmuzero.env.program.program import Program, all_hbm
 from mallocmuzero.env.workloads import load
 from mallocmuzero.launch.terminal.confirmation_report import report
 from mallocmuzero.roundtrip.candidates import Candidate
-from mallocmuzero.roundtrip.confirm import Confirmation, confirm
+from mallocmuzero.roundtrip.confirm import Confirmation, confirm, scout
 from mallocmuzero.roundtrip.real_compiler import Compiled
 from mallocmuzero.solvers.xla.decoder import Decoder
 
@@ -73,6 +74,37 @@ def test_the_best_confirmed_is_kept_and_compiled_to_the_end() -> None:
     found, asked, _ = judged(tiny, ["good", "best"], lambda name, quick: made[name], quick=True)
     assert found.options == {"name": "best"}
     assert ("best", False) not in asked
+
+
+def test_what_an_earlier_search_had_compiled_is_not_asked_about_again() -> None:
+    tiny = load("tiny")
+    made = mappings(tiny)
+    stub = Stub(lambda name, quick: made[name], told=replace(tiny, name="with its cycles"))
+    scouted = scout(tiny, Candidate("best", {"name": "best"}), stub, progress=str)  # type: ignore[arg-type]
+    assert (scouted.exact, stub.asked) == (True, [("best", False)])
+    assert scouted.compiled is not None
+    told = scouted.compiled.program
+    assert told.name == "with its cycles"
+    stub.told = None
+    for names, options, asked in (
+        (["best", "good"], {"name": "best"}, [("good", True)]),
+        (["worst"], {"name": "best"}, [("worst", True)]),
+    ):
+        stub.asked.clear()
+        candidates = [Candidate(name, {"name": name}) for name in names]
+        found = confirm(
+            told,
+            None,
+            candidates,
+            stub,
+            just_captured=True,
+            earlier=[scouted],
+            progress=str,  # type: ignore[arg-type]
+        )
+        assert (found.options, stub.asked) == (options, asked)
+        assert found.attempts[0] is scouted
+    failed = scout(tiny, Candidate("bad", {"name": "bad"}), Stub(lambda *_: "crashed"), progress=str)  # type: ignore
+    assert (failed.exact, failed.error) == (False, "crashed")
 
 
 def test_what_turns_out_worse_at_the_end_makes_room_for_the_next() -> None:
@@ -292,3 +324,44 @@ def test_of_those_that_gain_alike_the_other_model_decides(monkeypatch: pytest.Mo
     found, _, _ = judged(program, ["first", "second"], lambda name, quick: made[name], quick=True)
     assert found.kept is not None
     assert found.kept.candidate.kind == "second"
+
+
+@pytest.mark.parametrize(
+    ("spare_s", "asked", "kept"), [(100.0, ["first", "second"], "second"), (0.5, ["first"], "first")]
+)
+def test_with_time_to_spare_the_others_are_compiled_to_the_end(
+    monkeypatch: pytest.MonkeyPatch, spare_s: float, asked: list[str], kept: str
+) -> None:
+    program = load("alexnet-train-b128")
+    assert program.production is not None
+    made = {name: replace(program.production, origin={"solver": name}) for name in ("default", "first", "second")}
+    seems, is_so = {"first": 9.0, "second": 9.5}, {"first": 9.0, "second": 8.0}
+
+    def latencies(self: Judge, mapping: Mapping) -> dict[str, float]:
+        known = is_so if self.program.name == "told of both" else seems
+        return {model: s * known.get(mapping.origin["solver"], 10.0) / 10.0 for model, s in self.baseline.items()}
+
+    monkeypatch.setattr(Judge, "latencies", latencies)
+    monkeypatch.setattr("mallocmuzero.roundtrip.confirm.cycles_are_told", lambda *_: False)
+    to_the_end: list[str] = []
+
+    def compiled(program: Program, options: dict[str, str], *, quick: bool = False, **_: Any) -> Compiled:
+        if not quick:
+            to_the_end.append(options["name"])
+            program = replace(program, name="told of both" if len(to_the_end) == 2 else program.name)
+        return Compiled(program, made[options["name"]], 1.0, 0, {}, 1.0, {})
+
+    found = confirm(
+        program,
+        None,
+        [Candidate(name, {"name": name}) for name in ("first", "second")],
+        SimpleNamespace(compile=compiled),  # type: ignore[arg-type]
+        just_captured=True,
+        time_left_s=lambda: spare_s if to_the_end else 100.0,
+        reserve_s=1.0,
+        all_to_the_end=True,
+        progress=str,
+    )
+    assert to_the_end == asked
+    assert found.kept is not None
+    assert found.kept.candidate.kind == kept
