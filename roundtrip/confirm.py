@@ -161,7 +161,7 @@ def confirm(
     result.candidates_s = time.monotonic() - begin
     _keep_best(result, objective, compiler, ranking=ranking, quick=quick, time_left_s=time_left_s, progress=progress)
     if all_to_the_end and result.kept is not None and result.kept.exact:
-        # One compilation took as long at most.
+        # No compilation to the end took longer.
         one_s = max(reserve_s, time.monotonic() - begin - result.candidates_s)
         _try_the_others(result, objective, compiler, one_s=one_s, time_left_s=time_left_s, progress=progress)
     result.to_the_end_s = time.monotonic() - begin - result.candidates_s
@@ -170,20 +170,23 @@ def confirm(
 
 def scout(
     program: Program,
-    candidate: Candidate,
+    candidates: Sequence[Candidate],
     compiler: RealCompiler,
     *,
-    time_limit_s: float | None = None,
+    time_left_s: float = math.inf,
     progress: Callable[[str], None] = print,
-) -> Attempt:
-    """Compiles a candidate to the end, for the cycles of a placement like those that a search wants.
+) -> tuple[Program, list[Attempt]]:
+    """Compiles the first of some candidates to the end, for the cycles of a placement like those that a search wants.
 
     Cycles that no compilation has told are completed (`env/physics/cycles.py`), and a search finds what the completion
-    gets wrong. The program of the attempt's `compiled` knows what the compiler has told.
+    gets wrong.
+
+    Returns:
+      The program with what the compiler told, and the attempt, for `earlier` of `confirm`; none without a candidate.
     """
-    attempt = _attempt(program, candidate, compiler, quick=False, time_limit_s=time_limit_s, progress=progress)
-    attempt.exact = attempt.compiled is not None
-    return attempt
+    tried = [_to_the_end(program, candidate, compiler, time_left_s, progress) for candidate in candidates[:1]]
+    told = [attempt.compiled.program for attempt in tried if attempt.compiled is not None]
+    return (told[0] if told else program), tried
 
 
 def _captured(program: Program, candidate: Candidate) -> Compiled:
@@ -225,14 +228,7 @@ def _keep_best(
         limit_s = time_left_s()
         again, said = Attempt(best.candidate), list[str]()
         if limit_s > 0:
-            again = _attempt(
-                result.program,
-                best.candidate,
-                compiler,
-                quick=False,
-                time_limit_s=limit_s if math.isfinite(limit_s) else None,
-                progress=said.append,
-            )
+            again = _to_the_end(result.program, best.candidate, compiler, limit_s, said.append)
         if again.compiled is None and time_left_s() <= 0:
             _keep_what_is_told(result, judge, best, progress)
             return
@@ -263,14 +259,7 @@ def _try_the_others(
         left_s = time_left_s()
         if left_s <= one_s:
             break
-        again = _attempt(
-            result.program,
-            attempt.candidate,
-            compiler,
-            quick=False,
-            time_limit_s=left_s if math.isfinite(left_s) else None,
-            progress=progress,
-        )
+        again = _to_the_end(result.program, attempt.candidate, compiler, left_s, progress)
         if again.compiled is not None:
             attempt.compiled, attempt.exact = again.compiled, True
             result.program = again.compiled.program
@@ -318,6 +307,20 @@ def _is_told(program: Program, judge: Judge, attempt: Attempt) -> bool:
         return True
     assert attempt.compiled is not None
     return cycles_are_told(program, attempt.compiled.mapping)
+
+
+def _to_the_end(
+    program: Program,
+    candidate: Candidate,
+    compiler: RealCompiler,
+    time_left_s: float,
+    progress: Callable[[str], None],
+) -> Attempt:
+    """Compiles a candidate to the end, within the seconds that are left, if they are finite."""
+    limit_s = time_left_s if math.isfinite(time_left_s) else None
+    attempt = _attempt(program, candidate, compiler, quick=False, time_limit_s=limit_s, progress=progress)
+    attempt.exact = attempt.compiled is not None
+    return attempt
 
 
 def _attempt(

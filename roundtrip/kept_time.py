@@ -11,8 +11,8 @@ from ..env.program.program import Program
 CAPTURE_SHARE, _ANSWERS = 0.4, 0.5
 # ... and for the compiler's answers at most, if the best options would otherwise not be compiled to the end.
 _ANSWERS_WITH_CYCLES = 0.9
-# Share of the time for searching that a compilation to the end between two searches may take.
-_SCOUT = 0.2
+# Share of the time for searching that the first of two searches has, and that the compilation between them may take.
+FIRST_SEARCH, _SCOUT = 0.15, 0.2
 # A compilation may take so many times as long as the longest of the capture.
 _LONGER = 1.3
 # Until memory is assigned a compilation takes at most about this share of the time to the end; often it is a tenth.

@@ -45,7 +45,7 @@ class Searcher(NamedTuple):
       search: maps a program in the solver's place; None for the solver, in this process.
       workers: processes that translate.
       flags_only: search flags alone, which name nothing of the program; nothing is mapped.
-      missing: the default is the mapping of XLA's algorithm, since the compiler's own could not be read back.
+      default: the name of the mapping that ratios are to.
       progress: takes one line at a time.
       clock: returns seconds.
     """
@@ -56,7 +56,7 @@ class Searcher(NamedTuple):
     search: Search | None = None
     workers: int = 1
     flags_only: bool = False
-    missing: bool = False
+    default: str = "XLA's default"
     progress: Callable[[str], None] = print
     clock: Callable[[], float] = time.monotonic
 
@@ -72,10 +72,9 @@ class Searcher(NamedTuple):
         self.progress(f"mapping it with {self.solver}")
         solution = self._map(program, Budget(_SOLVE * seconds), seed)
         solve_s = self.clock() - begin
-        name = "XLA's algorithm" if self.missing else "XLA's default"
         self.progress(
             f"{self.solver}: {told_us(program, solution.mapping)}, {solution.judged_s / judge.production_s:.2%} of "
-            f"{name} ({judge.objective}), after {solution.evaluations:,} games, {solve_s:.0f} s"
+            f"{self.default} ({judge.objective}), after {solution.evaluations:,} games, {solve_s:.0f} s"
         )
         found = translate_with_workers(
             judge,

@@ -21,13 +21,19 @@ from ..solvers.stand_in import why_missing, with_stand_in
 from .candidates import grid_candidates, translated_candidates
 from .captured import captured
 from .confirm import Attempt, Confirmation, confirm, scout
-from .kept_time import CAPTURE_SHARE, affords_scout, answers, to_the_end_s, until_assignment_s, why_no_cycles
+from .kept_time import (
+    CAPTURE_SHARE,
+    FIRST_SEARCH,
+    affords_scout,
+    answers,
+    to_the_end_s,
+    until_assignment_s,
+    why_no_cycles,
+)
 from .real_compiler import real_compiler
 from .searcher import Search, Searcher, told_us
 from .source import Source, find_source
 
-# The first search has this share of the time for searching, where there are two.
-_FIRST = 0.15
 _CANDIDATES = 4
 
 
@@ -88,7 +94,8 @@ def tune(
     capture's compilations took, for every candidate until memory is assigned, and for the best one to the end. If time
     is short there are first fewer compilations for cycles and flags, or none beside the default, and the search goes by
     `msa`; then less search; then fewer candidates. A line of progress says what was left out. Unless the objective is
-    `msa`, options are kept only if the compiler has told their cycles.
+    `msa`, options are kept only if the compiler has told their cycles. Where the time allows it, it searches twice, the
+    second time with the cycles of the best options of the first, and compiles the other candidates to the end as well.
 
     Args:
       function: `PKG.MODULE:FUNCTION`; see `capture`.
@@ -160,9 +167,18 @@ def tune(
                 "there was time for the cycles of XLA's own mapping alone: the search goes by msa, and the best "
                 "options are compiled to the end for their cycles"
             )
-        _say_judge(make_judge(program, search_objective), progress, missing)
+        default = "XLA's default" if missing is None else "XLA's algorithm"
+        _say_judge(make_judge(program, search_objective), progress, default)
         searcher = Searcher(
-            search_objective, solver, solvers, search, workers, flags_only, missing is not None, progress, clock
+            objective=search_objective,
+            solver=solver,
+            solvers=solvers,
+            search=search,
+            workers=workers,
+            flags_only=flags_only,
+            default=default,
+            progress=progress,
+            clock=clock,
         )
         source = find_source(program, path)
         if module is not None:
@@ -171,14 +187,13 @@ def tune(
             search_s = until - clock() - kept.all_s
             earlier: list[Attempt] = []
             if objective != MSA and not thin and affords_scout(longest_s, search_s):
-                first = searcher.find(program, _FIRST * (search_s - to_the_end_s(longest_s)), seed)
+                first = searcher.find(program, FIRST_SEARCH * (search_s - to_the_end_s(longest_s)), seed)
                 _add(seconds, first.seconds)
                 begun, seed = clock(), seed + 1
-                for candidate in translated_candidates(first.translations, 1):
+                if candidates := translated_candidates(first.translations, 1):
                     progress("compiling the best options so far to the end, for their cycles")
-                    limit_s = max(1.0, until - clock() - kept.all_s)
-                    earlier.append(scout(program, candidate, compiler, time_limit_s=limit_s, progress=progress))
-                    program = program if earlier[0].compiled is None else earlier[0].compiled.program
+                left_s = max(1.0, until - clock() - kept.all_s)
+                program, earlier = scout(program, candidates, compiler, time_left_s=left_s, progress=progress)
                 seconds["scout"] = clock() - begun
             found = searcher.find(program, max(0.0, until - clock() - kept.all_s), seed)
             _add(seconds, found.seconds)
@@ -234,7 +249,7 @@ def _write(output: Path, program: Program, made: Path, missing: str | None, thin
     write_program(program, output, read_module(made))
 
 
-def _say_judge(judge: Judge, progress: Callable[[str], None], missing: str | None) -> None:
+def _say_judge(judge: Judge, progress: Callable[[str], None], default: str) -> None:
     """Reports the latencies to beat: of XLA's default, or its stand-in, and of the best of the flag grid."""
     tuned = judge.tuned()
     assert judge.production_s is not None
@@ -242,5 +257,4 @@ def _say_judge(judge: Judge, progress: Callable[[str], None], missing: str | Non
     best = (
         "" if tuned is None else f"; the best of the flag grid is {judge.seconds(tuned) / judge.production_s:.2%} of it"
     )
-    name = "XLA's default" if missing is None else "XLA's algorithm"
-    progress(f"{name}: {told_us(judge.program, judge.program.production)}{best} ({judge.objective})")
+    progress(f"{default}: {told_us(judge.program, judge.program.production)}{best} ({judge.objective})")

@@ -13,6 +13,7 @@ from mallocmuzero.launch.terminal.confirmation_report import report
 from mallocmuzero.roundtrip.candidates import translated_candidates
 from mallocmuzero.roundtrip.comparison import flags_us
 from mallocmuzero.roundtrip.confirm import Attempt, confirm, scout
+from mallocmuzero.roundtrip.kept_time import FIRST_SEARCH
 from mallocmuzero.roundtrip.real_compiler import real_compiler
 from mallocmuzero.roundtrip.source import find_source
 from mallocmuzero.roundtrip.translate import Translation, translate
@@ -24,8 +25,6 @@ from ..common.json_lines import Record
 
 # In place of a solver: nothing is mapped, and options are flags alone.
 FLAGS_ONLY = "flags-only"
-# So many seconds more, as a share, are for a first search, whose best options are compiled to the end, as in `tune`.
-_FIRST = 0.15
 
 
 class Effort(NamedTuple):
@@ -98,11 +97,9 @@ def round_trip(program: Program, path: Path, python: Path, effort: Effort) -> Re
         earlier: list[Attempt] = []
         told = program
         if program.cycles is not None:
-            _, translations = _search(program, effort, _FIRST, seed=1)
+            _, translations = _search(program, effort, FIRST_SEARCH, seed=1)  # in so many seconds more
             scouted_at = time.monotonic()
-            earlier = [scout(program, one, compiler, progress=say) for one in translated_candidates(translations, 1)]
-            if earlier and earlier[0].compiled is not None:
-                told = earlier[0].compiled.program
+            told, earlier = scout(program, translated_candidates(translations, 1), compiler, progress=say)
             compile_s -= time.monotonic() - scouted_at
         wanted, translations = _search(told, effort, 1.0, seed=0)
         until = time.monotonic() + compile_s

@@ -80,10 +80,10 @@ def test_what_an_earlier_search_had_compiled_is_not_asked_about_again() -> None:
     tiny = load("tiny")
     made = mappings(tiny)
     stub = Stub(lambda name, quick: made[name], told=replace(tiny, name="with its cycles"))
-    scouted = scout(tiny, Candidate("best", {"name": "best"}), stub, progress=str)  # type: ignore[arg-type]
+    told, (scouted,) = scout(tiny, [Candidate("best", {"name": "best"})], stub, progress=str)  # type: ignore[arg-type]
     assert (scouted.exact, stub.asked) == (True, [("best", False)])
     assert scouted.compiled is not None
-    told = scouted.compiled.program
+    assert told is scouted.compiled.program
     assert told.name == "with its cycles"
     stub.told = None
     for names, options, asked in (
@@ -103,7 +103,9 @@ def test_what_an_earlier_search_had_compiled_is_not_asked_about_again() -> None:
         )
         assert (found.options, stub.asked) == (options, asked)
         assert found.attempts[0] is scouted
-    failed = scout(tiny, Candidate("bad", {"name": "bad"}), Stub(lambda *_: "crashed"), progress=str)  # type: ignore
+    crashing = Stub(lambda *_: "crashed")
+    same, (failed,) = scout(tiny, [Candidate("bad", {"name": "bad"})], crashing, progress=str)  # type: ignore[arg-type]
+    assert same is tiny
     assert (failed.exact, failed.error) == (False, "crashed")
 
 
