@@ -26,6 +26,8 @@ from .workers import Learned, Played, Publication
 
 _log = logging.getLogger(__name__)
 _WAIT_S = 1.0
+# How long a replay server may take to end after its clients have lost it.
+_GRACE_S = 2.0
 _STOP_TIMEOUT_S = 60.0
 # Seconds that the first actor waits for the others before the clock runs.
 _PATIENCE_S = 120.0
@@ -202,14 +204,16 @@ class Driver:
 
     def _failed(self, call: Call, error: Exception, again: bool) -> None:
         """Replaces a worker that died or raised. Raises Lost, or UserError where the user can mend it."""
-        cause = getattr(error, "cause", None)
-        if isinstance(cause, UserError) and self.replay.servers.alive:
+        errors, cause = import_ray().exceptions, getattr(error, "cause", None)
+        if not isinstance(cause, UserError):
+            _log.error("%s %d: %s", call.role, call.index, error)
+        # A worker that has raised may have lost its server; one that is gone has not.
+        self.replay.check(0.0 if isinstance(error, errors.RayActorError) else _GRACE_S)
+        if isinstance(cause, UserError):
             raise cause
-        _log.error("%s %d: %s", call.role, call.index, error)
         reason = last_line(error)
-        self.replay.check()
         if call.role in (LEARNER, STATE):
-            if isinstance(error, import_ray().exceptions.ActorUnavailableError):
+            if isinstance(error, errors.ActorUnavailableError):
                 raise Lost(NODE, f"is out of reach: its raylet died, or the network is cut ({reason})")
             raise Lost(LEARNER, f"died ({reason})")
         if not again:

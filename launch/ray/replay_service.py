@@ -19,6 +19,7 @@ from .cluster import Cluster
 
 _log = logging.getLogger(__name__)
 _STATS_PERIOD_S = 2.0
+_POLL_S = 0.02
 CHECKPOINT_TIMEOUT_S = 300.0
 # The entry of a checkpoint's manifest that holds the counts of the run.
 ENTRY = "replay_counts"
@@ -48,8 +49,12 @@ class ReplayService:
         self._counts = ReplayCounts(None if resumed is None else resumed.manifest)
         self._stats_at = 0.0
 
-    def check(self) -> None:
-        """Raises Lost if a server has died."""
+    def check(self, grace_s: float = 0.0) -> None:
+        """Raises Lost if a server has died, or dies within `grace_s`."""
+        # A killed process closes its connections before the system tells of its end.
+        deadline = time.monotonic() + grace_s
+        while self.servers.alive and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
         if not self.servers.alive:
             lines = self.servers.log.strip().splitlines()
             end = f"{self.servers.end}; its last line was {lines[-1]!r}" if lines else self.servers.end
