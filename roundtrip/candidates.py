@@ -6,17 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..env.physics.objective import Judge
-from ..env.program.compiler_flags import ORDER, flag_grid
+from ..env.program.compiler_flags import KEEPS, NAMING, flag_grid
 from ..env.program.mapping import Mapping as ProgramMapping
 from .encoding import DEFAULT
-from .kernel_arrays import COLORS
-from .options import KEEPS, PREFETCHES
 from .translate import Translation
 
 # Mappings that differ in a smaller share of the accesses are nearly alike.
 _NEARLY = 0.005
-# Options that name instructions of the program.
-_NAMING = frozenset({ORDER, PREFETCHES, KEEPS, COLORS})
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +63,7 @@ def _keeps_nothing(candidate: Candidate) -> bool:
 
 
 def _names_nothing(candidate: Candidate) -> bool:
-    return not _NAMING.intersection(candidate.options)
+    return not NAMING.keys() & candidate.options.keys()
 
 
 def _diverse(candidates: Sequence[Candidate], most: int) -> list[Candidate]:

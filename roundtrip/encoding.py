@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..env.physics.objective import Judge
-from ..env.program.compiler_flags import CompilerOptions
+from ..env.program.compiler_flags import COLORS, KEEPS, ORDER, PREFETCHES, REFUSED, CompilerOptions
 from ..env.program.kernel_colors import FAST
 from ..env.program.mapping import COPY_FIELDS, PREFETCH, Mapping
 from ..env.program.program import OPERAND, RESULT, Program
@@ -100,6 +100,7 @@ class Codec:
         value, which the previous execution has not written when it would prefetch it.
       arrays: the arrays of kernels that the compiler colors.
       typical_bytes: see `Options`; fitted to the compiler's own mapping.
+      refused: the options that the version of the compiler does not take which the program was captured with.
     """
 
     def __init__(self, judge: Judge, seed: int) -> None:
@@ -117,7 +118,9 @@ class Codec:
         crossable = self.decoder(Flags()).crossable()
         returned = np.isin(program.size[crossable], program.size[program.is_output])
         self.crossable: NDArray[np.int64] = crossable[~returned & self.major[crossable]]
-        self.arrays = KernelArrays(program, self.target, self.major)
+        self.refused = frozenset(program.compiler.get(REFUSED, ()))
+        may_color = np.full(program.num_buffers, COLORS not in self.refused)
+        self.arrays = KernelArrays(program, self.target, self.major & may_color)
         self._read, self._result = _alike(program)
         self.may_keep: NDArray[np.bool_] = (program.access_kind == OPERAND) & self.keepable[program.access_buffer]
         written = program.definition[program.access_buffer[self._result]]
@@ -146,6 +149,18 @@ class Codec:
             flags=individual.flags,
             own_order=False,
         )
+
+    def sayable(self, encoding: Encoding) -> Encoding:
+        """Returns an encoding without the parts whose options the compiler refuses."""
+        if ORDER in self.refused and not (encoding.own_order and not encoding.cross):
+            own = self.decoder(encoding.flags).order()
+            encoding = replace(encoding, order=own, own_order=True, cross=())
+        if PREFETCHES in self.refused:
+            encoding = replace(encoding, starts=np.full_like(encoding.starts, -1))
+        if KEEPS in self.refused:
+            none = np.zeros_like(encoding.kept_buffers), np.zeros_like(encoding.kept_reads)
+            encoding = replace(encoding, kept_buffers=none[0], kept_reads=none[1])
+        return encoding
 
     def told(self, order: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns those buffers of an order that are worth naming."""

@@ -8,12 +8,10 @@ a list of memories for all arrays of a kernel, operands first. The kernel's name
 import numpy as np
 from numpy.typing import NDArray
 
-from ..env.program.compiler_flags import CompilerOptions
+from ..env.program.compiler_flags import COLORS, CompilerOptions
 from ..env.program.kernel_colors import FAST, HBM, kernel_colors, own_colors
 from ..env.program.program import RESULT, Program
 from ..env.program.target import Target
-
-COLORS = "xla_tpu_tpu_custom_call_memory_space_spec"
 
 
 class KernelArrays:

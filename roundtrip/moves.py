@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ..env.program.compiler_flags import KEEPS, ORDER, PREFETCHES
 from ..env.program.kernel_colors import FAST
 from ..env.program.mapping import Mapping
 from ..env.program.program import OPERAND
@@ -27,6 +28,12 @@ _MOVES = (
     *(("swap", 0.25), ("first", 0.15), ("last", 0.1), ("wanted starts", 0.15), ("start", 0.1), ("keep", 0.25)),
     *(("cross", 0.05), ("flags", 0.05)),
 )
+# The moves that need an option.
+_BY_OPTION = {
+    ORDER: ("swap", "first", "last", "cross"),
+    PREFETCHES: ("wanted starts", "start"),
+    KEEPS: ("keep",),
+}
 # Share of the moves `cross` that leave the choice to the compiler.
 _NONE_ACROSS = 0.2
 # Share of moves that choose the memory of kernels' arrays, in programs whose kernels the compiler colors; and of these,
@@ -52,7 +59,8 @@ class Moves:
         self._by_worth = np.argsort(-worth, kind="stable")[: int(codec.major.sum())]
         self._reads = np.flatnonzero((program.access_kind == OPERAND) & codec.major[program.access_buffer])
         self._alike = alike_buffers(program)
-        self._names, shares = zip(*_MOVES, strict=True)
+        refused = [move for option in codec.refused for move in _BY_OPTION.get(option, ())]
+        self._names, shares = zip(*(one for one in _MOVES if one[0] not in refused), strict=True)
         self._shares = np.cumsum(shares) / sum(shares)
 
     def moved(self, encoding: Encoding, decoded: Mapping) -> Encoding:
@@ -66,8 +74,10 @@ class Moves:
         unlike = unlike[self._codec.major[self._codec.program.access_buffer[unlike]]]
         if not len(unlike):
             return self._at_random(encoding)
-        if self._draw.random() < _KEEPS:
+        if self._draw.random() < _KEEPS and KEEPS not in self._codec.refused:
             return self._kept_as_wanted(encoding, unlike)
+        if ORDER in self._codec.refused:
+            return self._at_random(encoding)
         return self._ordered_as_wanted(encoding, unlike)
 
     def _ordered_as_wanted(self, encoding: Encoding, unlike: NDArray[np.int64]) -> Encoding:

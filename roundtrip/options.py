@@ -16,14 +16,21 @@ from numpy.typing import ArrayLike
 
 from ..env.capture.hlo import parse_path
 from ..env.errors import FormatError, UserError
-from ..env.program.compiler_flags import BANDWIDTH, CROSS_PROGRAM, LOOP_OPTIMISER, ORDER, CompilerOptions
+from ..env.program.compiler_flags import (
+    BANDWIDTH,
+    CROSS_PROGRAM,
+    KEEPS,
+    LOOP_OPTIMISER,
+    NAMING,
+    ORDER,
+    PREFETCHES,
+    CompilerOptions,
+)
 from ..env.program.program import RESULT, Program
 from ..env.program.target import Target
 from ..solvers.order.flags import Flags
 from ..solvers.xla.options import NUMBERS, SLICES, production
 
-PREFETCHES = "xla_tpu_preferred_prefetch_overrides"
-KEEPS = "xla_tpu_msa_tensor_overrides"
 # The flag of each option.
 FLAG_NAMES = {
     BANDWIDTH: "bandwidth",
@@ -41,6 +48,17 @@ FLAG_NAMES = {
 ENVIRONMENT = "*.tpu_comp_env.txt"
 _ACROSS = " apply_to_cross_program_prefetches: true"
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}]|[^\s{}":]+')
+
+
+def base_of(options: Mapping[str, str]) -> CompilerOptions:
+    """Returns those options that no search sets: a program is compiled with them anyway."""
+    return {name: value for name, value in options.items() if name not in FLAG_NAMES and name not in NAMING}
+
+
+def check_base(options: Mapping[str, str]) -> None:
+    """Raises UserError if an option for every compilation is one that is searched."""
+    for name in options.keys() - base_of(options).keys():
+        raise UserError(f"--option {name}: this is one of the options that are searched; leave it out")
 
 
 def flag_options(flags: Flags, target: Target) -> CompilerOptions:

@@ -10,6 +10,7 @@ from ..env.program.mapping import Mapping as ProgramMapping
 from ..env.program.program import Program
 from ..solvers.stand_in import why_missing
 from .captured import captured
+from .options import base_of
 from .real_compiler import Compiled, real_compiler
 from .source import find_source
 
@@ -47,7 +48,7 @@ def recheck(
     quick: bool = False,
     progress: Callable[[str], None] = print,
 ) -> Rechecked:
-    """Compiles a function without options and with them.
+    """Compiles a function without options and with them; those that no search sets are given both times.
 
     Args:
       function: `PKG.MODULE:FUNCTION`; see `capture`.
@@ -62,7 +63,7 @@ def recheck(
         read back.
       FormatError: capture does not understand the compiler's output.
     """
-    with captured(function, target, progress, python=python, quick=quick) as (program, path):
+    with captured(function, target, progress, python=python, options=base_of(options), quick=quick) as (program, path):
         missing = why_missing(program)
         if missing is not None:
             raise UserError(f"{function}: {missing}, so that there is nothing to compare the options with")

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..env.physics.cost import CYCLES, exact
 from ..env.physics.objective import Judge
-from ..env.program.compiler_flags import CompilerOptions
+from ..env.program.compiler_flags import ORDER, CompilerOptions
 from ..env.program.mapping import Mapping
 from ..solvers.common.budget import PROCESSOR, WALL, Budget
 from ..solvers.common.exchange import Exchange
@@ -173,6 +173,7 @@ class _Search:
         Latency decides first, more of it in doubt; then the bytes of accesses that the decoding and the mapping serve
         differently.
         """
+        encoding = self._codec.sayable(encoding)
         mapping = self._codec.decode(encoding)
         self._decodes += 1
         unlike = mapping.access_fast != self._fast
@@ -201,8 +202,10 @@ class _Search:
                 self._flags.climb(tried, over)
 
     def _affords_orders(self, begun: float, seconds: float) -> bool:
-        """Returns whether the whole time allows more decodes than there are buffers to order; fewer are all needed for
-        moves towards the mapping."""
+        """Returns whether the compiler takes an order, and the whole time allows more decodes than there are buffers
+        to order; fewer are all needed for moves towards the mapping."""
+        if ORDER in self._codec.refused:
+            return False
         allowed: float = self._decodes * seconds / max(self._clock() - begun, 1e-9)
         return (allowed if self._limit is None else self._limit) > np.count_nonzero(self._codec.major)
 

@@ -1,7 +1,7 @@
 """Makes compiler options for a JAX function: captures it, maps it, translates the mapping, has it confirmed."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from .kept_time import (
     until_assignment_s,
     why_no_cycles,
 )
+from .options import check_base
 from .real_compiler import real_compiler
 from .searcher import Search, Searcher, told_us
 from .source import Source, find_source
@@ -85,6 +86,7 @@ def tune(
     search: Search | None = None,
     program_output: Path | None = None,
     module: bytes | None = None,
+    base: Mapping[str, str] | None = None,
     progress: Callable[[str], None] = print,
     clock: Callable[[], float] = time.monotonic,
 ) -> Tuned:
@@ -112,6 +114,7 @@ def tune(
       search: maps the program in the solver's place; None for the solver, in this process.
       program_output: path for the program file, with the cycles that all compilations showed; None for no file.
       module: the function, lowered already; see `capture`.
+      base: compiler options of every compilation, which are among those that are returned; None for none.
       progress: takes one line at a time.
       clock: returns seconds.
 
@@ -127,6 +130,7 @@ def tune(
     objective = ROBUST if objective is None else objective
     check_objective(objective)
     check_destination(program_output, "--program-output")
+    check_base(base or {})
     begin = clock()
     until = begin + 60.0 * minutes
     seconds: dict[str, float] = {}
@@ -141,6 +145,7 @@ def tune(
         variants_s=CAPTURE_SHARE * (until - clock()),
         time_limit_s=max(1.0, until - clock()),
         module=module,
+        options=base or {},
         longest_s=longest_s,
     ) as (program, path):
         missing = why_missing(program)

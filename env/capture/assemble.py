@@ -81,7 +81,7 @@ class Assembly:
         origin = (provenance or {}) | ({"partitions": module.partitions} if module.partitions > 1 else {})
         before = _kernels_before(folder, module) if has_colors(module) else {}
         self._schedule = log.schedule
-        self._space = log.options.get("alternate_memory_space", _SPACES.get(target.name, 1))
+        self._space = log.options.setdefault("alternate_memory_space", _SPACES.get(target.name, 1))
 
         allowed = None if like is None else _allowed(like)
 

@@ -4,10 +4,11 @@ import math
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from ..errors import FormatError, UserError
-from ..program.compiler_flags import DEFAULT
+from ..program.compiler_flags import DEFAULT, REFUSED
 from ..program.program import RESULT, Program
 from ..program.program_file import read_program, write_program
 from ..program.target import find_target
@@ -17,7 +18,7 @@ from .assemble import Assembly
 from .compilation_files import work_folder
 from .compilations import Archive, Compilations
 from .compiler import ASSIGNMENT, CODE, TIME_LIMIT_S, Compiler, TimeLimitError
-from .environment import check_interpreter, managed_python
+from .environment import check_interpreter, find_interpreter
 from .printed_estimate import TOLERANCE
 from .reference import check_reference, split_reference
 from .variants import Variants
@@ -34,6 +35,7 @@ def capture(
     output: Path,
     *,
     python: Path | None = None,
+    jax: str | None = None,
     name: str | None = None,
     family: str | None = None,
     options: Mapping[str, str] = _NO_OPTIONS,
@@ -60,7 +62,8 @@ def capture(
         arguments)`, see `worker.py`.
       target: a generation, or a topology of one; see `find_target`.
       output: the program file.
-      python: interpreter with jax, libtpu and the packages that the function needs; None for a managed environment.
+      python: interpreter with jax, libtpu and the packages that the function needs; None: see `find_interpreter`.
+      jax: version of jax in the managed environment; None for the one of `packages.json`.
       name: name of the workload; None for the function's, with dashes.
       family: model family of the workload; None for the name.
       options: compiler options of every compilation.
@@ -101,13 +104,12 @@ def capture(
     generation, topology = find_target(target)
     check_destination(output)
     check_new_folder(keep)
-    if python is not None:
-        check_interpreter(python)
-    elif module is None:
+    check_interpreter(python, jax)
+    if python is None and module is None:
         check_reference(function, working_folder)
     name = name or attribute.rpartition(".")[2].strip("<>").replace("_", "-")
     until = time.monotonic() + variants_s
-    interpreter = managed_python(progress) if python is None else python
+    interpreter = find_interpreter(python, jax, progress)
 
     def new_compiler(folder: Path) -> Compiler:
         compiled = function
@@ -151,13 +153,16 @@ def capture(
             made, generation, name, family or name, provenance=provenance, loop_ends=loop_ends, like=like
         )
         compilations.drop(made)
-        lowered = None
-        if with_module:
-            lowered = compilations.module() if module is None else compilations.checked(module)
+        lowered, refused = compilations.module() if with_module else (None, [])
+        if module is not None:
+            lowered = compilations.checked(module)
         with_cycles = passes > 0 and Variants(compilations, assembly, passes, progress, until, grid).run()
         if longest_s is not None:
             longest_s.update(compilations.longest_s)
     program = assembly.program(variants=with_cycles and grid, cycles=with_cycles or own_cycles)
+    if refused:
+        program = replace(program, compiler={**program.compiler, REFUSED: refused})
+        progress(f"this version of the compiler does not take {', '.join(refused)}")
     _write(program, output, lowered, function)
     for line in _summary(program, output):
         progress(line)

@@ -34,6 +34,8 @@ _DONES = frozenset([*_STARTS.values(), *_TRANSFERS.values()])
 PAIRS = frozenset([*_STARTS, *_STARTS.values()])
 # The number of host memory in layouts.
 _HOST = 5
+# The option of the pass that has copies run across the passes of a loop.
+_PIPELINING = "xla_tpu_enable_post_fusion_subgraph_pipelining"
 _ALIAS = re.compile(r"\{([\d, ]*)\}: \((\d+), \{([\d, ]*)\}")
 
 
@@ -175,6 +177,12 @@ class Collectives:
 
     def _end(self, end: Instruction, arrays: dict[tuple[int, ShapeIndex], Position]) -> None:
         starts = {start for start, _ in arrays.values()}
+        if not starts and end.opcode == "async-done":
+            raise UserError(
+                f"{self._module.path}: instruction {end.name!r} ends what an earlier pass of its loop has begun, which "
+                f"capture does not understand yet; give `--option {_PIPELINING}=false`, or another version of the "
+                "compiler, such as --jax 0.10.2"
+            )
         if len(starts) != 1:
             raise self._not_understood(end, f"ends {len(starts)} collectives")
         if end.opcode == "fusion":

@@ -1,5 +1,6 @@
 """The files of one compilation (pipeline step 1): the folder they lie in, the ones that are read, the rest removed."""
 
+import json
 import os
 import shutil
 import tempfile
@@ -17,6 +18,9 @@ BUFFER_SIZES = "*.after_optimizations-buffer-assignment.txt"
 UNCOLORED_MODULE = f"*.before_{worker.COLORING}.txt"
 # Processor time and versions, written by `compilations.py`.
 ANSWER_FILE = "answer.json"
+
+# Source files of the compiler whose lines `log.py` reads, the costs aside.
+_READ_FILES = (b"algorithm.cc", b"memory_space_assignment.cc", b"simulator.cc")
 
 
 @contextmanager
@@ -71,6 +75,12 @@ def module_in(folder: Path) -> bytes:
         raise FormatError(f"{folder}: has no file `{worker.MODULE_FILE}` ({error.strerror}); capture again") from error
 
 
+def refused_in(folder: Path) -> list[str]:
+    """Returns the names of the options that the worker found refused; none if it has not tried any."""
+    path = folder / worker.REFUSED_FILE
+    return list(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else []
+
+
 def name_module(folder: Path) -> None:
     """Gives the module that is read its name. A compilation that ends with memory assigned leaves it as a dump."""
     compiled = folder / worker.COMPILED_FILE
@@ -89,7 +99,7 @@ def cut_down(folder: Path, *, dumps: bool, costs: bool) -> None:
     """
     name_module(folder)
     compiled, log = folder / worker.COMPILED_FILE, folder / worker.LOG_FILE
-    keep = {compiled, log, folder / ANSWER_FILE, folder / worker.MODULE_FILE}
+    keep = {compiled, log, folder / ANSWER_FILE, folder / worker.MODULE_FILE, folder / worker.REFUSED_FILE}
     if dumps:
         keep |= {path for dump in (SCHEDULED_MODULE, BUFFER_SIZES, UNCOLORED_MODULE) for path in folder.glob(dump)}
     for path in folder.iterdir():
@@ -116,7 +126,7 @@ def _cut_log(log: Path, costs: bool) -> None:
                 if not costs or text in seen:
                     continue
                 seen.add(text)
-            elif not name.endswith((b"algorithm.cc", b"memory_space_assignment.cc", b"simulator.cc")):
+            elif not name.endswith(_READ_FILES):
                 continue
             target.write(line)
     os.replace(short, log)

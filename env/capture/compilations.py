@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ..errors import FormatError, UserError
+from ..program.compiler_flags import NAMING
 from ..program.packed_module import pack_module
-from .compilation_files import ANSWER_FILE, cut_down, module_in, name_module
+from .compilation_files import ANSWER_FILE, cut_down, module_in, name_module, refused_in
 from .compiler import ASSIGNMENT, CODE, LOWERING, Compiler
 
 _FORMAT = 1
@@ -134,16 +135,19 @@ class Compilations:
         answer = json.loads((folder / ANSWER_FILE).read_text(encoding="utf-8"))
         return folder, dict(answer["versions"])
 
-    def module(self) -> bytes | None:
-        """Returns the lowered module, or None, with a line of progress, if it cannot be had or is too large."""
+    def module(self) -> tuple[bytes | None, list[str]]:
+        """Returns the lowered module, and the options of `NAMING` that the compiler refuses.
+
+        The module is None, with a line of progress, if it cannot be had or is too large.
+        """
         try:
-            folder, _ = self.make("module", {}, LOWERING)
-            module = module_in(folder)
+            folder, _ = self.make("module", NAMING, LOWERING)
+            module, refused = module_in(folder), refused_in(folder)
             self.drop(folder)
         except (UserError, FormatError) as error:
             self._progress(f"{_WITHOUT_MODULE}: {error}")
-            return None
-        return self.checked(module)
+            return None, refused_in(self._folder / "module")
+        return self.checked(module), refused
 
     def checked(self, module: bytes) -> bytes | None:
         """Returns a lowered module, or None, with a line of progress, if it is too large for a program file."""

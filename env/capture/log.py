@@ -15,8 +15,9 @@ from .allocation import Allocation, parse_allocation
 from .hlo import Position, Use, parse_path
 
 _PREFIX = re.compile(r"^[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ ([\w.\-/]+):\d+\] ?(.*)$", re.DOTALL)
+# The last name is `shape_index`; older versions abbreviate it.
 _COST = re.compile(
-    r"^Cost for <type=([\w\-]+),computation=[^,]*,instruction=([^,]*),operand_num=([^,]*),shape_index=(.*)> is (\S+)$"
+    r"^Cost for <type=([\w\-]+),computation=[^,]*,instruction=([^,]*),operand_num=([^,]*),\w+=(.*)> is (\S+)$"
 )
 _RESOURCE = re.compile(r"^Initial resource\[(\d+)\] = (\S+) \((.*)\)$")
 _VALUE = re.compile(r"<(\d+) ([\w.\-]+)(\{[\d,]*\})?(?: @\d+)?>")
@@ -29,6 +30,8 @@ _SIMULATED = re.compile(
 _SIZE = re.compile(r" Size = (\d+),")
 _OFFSETS = re.compile(r"offsets = \{ ([\d, ]+) \}")
 _TYPICAL = re.compile(r"prefetch picker = Async copy elapsed \(s\) = ([\d.e+\-]+)", re.IGNORECASE)
+_GRANTED = re.compile(r"^Assigning buffers to alternate memory. Max heap size = (\d+)$")
+_REQUIRED = re.compile(r" at (\d+) at def$")
 _OPTION = re.compile(r"^(\w+): (-?\d+)$")
 _COUNTS = {
     re.compile(r"^Maximum number of outstanding async copies/slices: (\d+)"): ("outstanding",),
@@ -57,7 +60,7 @@ class CompilerLog:
       operand_bytes, output_bytes: bytes that an instruction accesses of one array.
       buffer_size: bytes of the values that MSA may place.
       scoped: bytes of fast memory that an instruction reserves for itself, by time.
-      written_to_hbm: values that their instruction always writes to HBM.
+      required_in_hbm: times at which a value has to be in HBM.
       skipped: reason by value that MSA does not place.
       order: the values whose turns came, in order; some more than once.
       slices: bytes of the slices of a value that MSA tried to prefetch, lowest bytes first; none if only as a whole.
@@ -81,7 +84,7 @@ class CompilerLog:
     output_bytes: dict[Position, float] = field(default_factory=dict)
     buffer_size: dict[Position, int] = field(default_factory=dict)
     scoped: dict[int, int] = field(default_factory=dict)
-    written_to_hbm: set[Position] = field(default_factory=set)
+    required_in_hbm: dict[Position, set[int]] = field(default_factory=dict)
     skipped: dict[Position, str] = field(default_factory=dict)
     order: list[Position] = field(default_factory=list)
     slices: dict[Position, list[int]] = field(default_factory=dict)
@@ -93,6 +96,18 @@ class CompilerLog:
     trips: dict[str, int] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     estimates: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def written_to_hbm(self) -> set[Position]:
+        """Values that their instruction always writes to HBM.
+
+        Older versions of the compiler require results of the program too, in HBM at its end.
+        """
+        return {
+            position
+            for position, times in self.required_in_hbm.items()
+            if any(self.schedule.get(time) == position[0] for time in times)
+        }
 
 
 def read_log(path: Path) -> CompilerLog:
@@ -194,10 +209,10 @@ class _Reader:
             self._joint = self._list = []
         elif text.startswith("Joint-processed allocation values"):
             self._group = self._list = []
-        elif text.startswith("Adding required assignment: <") and text.endswith(" at def"):
-            position = _position(text)
-            if position:
-                log.written_to_hbm.add(position)
+        elif text.startswith("Adding required assignment: <"):
+            position, required = _position(text), _REQUIRED.search(text)
+            if position and required:
+                log.required_in_hbm.setdefault(position, set()).add(int(required.group(1)))
         elif text.startswith("Processing buffer: <"):
             self._list = None
             position = _position(text)
@@ -225,6 +240,9 @@ class _Reader:
                 self._prefetches = False
             elif text.startswith("FindBestChunkCandidates") and self._prefetches and log.order:
                 self._slices(text)
+            granted = _GRANTED.match(text)
+            if granted:  # Versions of jax before 0.7 list no options.
+                log.options.setdefault("max_size_in_bytes", int(granted.group(1)))
             typical = _TYPICAL.search(text) if log.typical_copy_s is None else None
             if typical:
                 log.typical_copy_s = float(typical.group(1))
@@ -279,7 +297,7 @@ class _Reader:
                     int(match.group(1)),
                     int(match.group(2)),
                 )
-        elif text.startswith("memory_space_assignment_options"):
+        elif text.startswith(("memory_space_assignment_options", "Module before memory space assignment")):
             if log.schedule:  # MSA starts over; costs stay valid.
                 self.log = CompilerLog(
                     compute_s=log.compute_s,

@@ -1,7 +1,8 @@
 """Turns MSA's allocations into XLA's production mapping (pipeline step 4): fast accesses, residencies, copies."""
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from ..program.program import OPERAND
 from ..program.residencies import fit_to_loops, merge_residencies
 from .allocation import Allocation
 from .compiled_schedule import CompiledSchedule
+from .copy_names import with_copy_names
 from .extract import Extraction
 from .gaps import place_in_gaps
 from .hlo import Module, Position, Shape, ShapeIndex, behind
@@ -80,9 +82,10 @@ class _Reader:
     """Collects residencies and copies from MSA's allocations."""
 
     def __init__(self, extraction: Extraction, module: Module, log: CompilerLog) -> None:
-        self.extraction, self.log = extraction, log
-        self.program = extraction.program
+        self.extraction, self.program = extraction, extraction.program
         self.schedule = CompiledSchedule(extraction, module, log)
+        space = log.options.get("alternate_memory_space", 1)
+        self.log = replace(log, allocations=with_copy_names(log.allocations, self.schedule, space))
         self.fast = np.zeros(self.program.num_accesses, bool)
         self.residencies: list[tuple[int, ...]] = []
         self.copies: list[tuple[int, tuple[int, ...]]] = []
@@ -115,6 +118,7 @@ class _Reader:
             else:
                 self.inexpressible[f"{allocation.kind} as a copy"] += 1
         self.copies.sort(key=lambda copy: copy[0])
+        self.copies = _in_turn(self.copies, self.schedule.passed_over)
         schedule = self.schedule
         later = place_in_gaps(
             *(self.copies, self.residencies, schedule.waits), schedule.replaced, schedule.idle, self.program
@@ -318,6 +322,22 @@ class _Reader:
                 parts.append(Slice(self.schedule.instructions[done].operands[0], done, low, low + exported[1]))
             return parts
         return []
+
+
+def _in_turn(copies: Sequence[tuple[int, tuple[int, ...]]], passed_over: Set[int]) -> list[tuple[int, tuple[int, ...]]]:
+    """Returns copies, in the order in which they are issued, none of which starts before an earlier one.
+
+    What the compiled text does not have (`passed_over`) gives no place to a copy: it starts then where the one before
+    it does.
+    """
+    found: list[tuple[int, tuple[int, ...]]] = []
+    latest = -1
+    for place, (buffer, direction, start, end, *rest) in copies:
+        if 0 <= start < latest < end and all(index in passed_over for index in range(start + 1, latest + 1)):
+            start = latest
+        latest = max(latest, start)
+        found.append((place, (buffer, direction, start, end, *rest)))
+    return found
 
 
 def _table(rows: list[tuple[int, ...]], width: int) -> NDArray[np.int64]:

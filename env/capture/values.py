@@ -70,10 +70,10 @@ class Values:
         self._made_by: dict[str, str] = {}
         for instruction in self.instructions.values():
             if instruction.opcode == "async-start":
-                called = module.computations.get((instruction.attribute("calls") or "").lstrip("%"))
+                called = _called(instruction, module)
                 if called is not None:
-                    self.elsewhere |= set(called.instructions)
-                    self._made_by[instruction.name] = called.root.name
+                    self.elsewhere |= _run_by(called, module)
+                    self._made_by[instruction.name] = _maker(called, module)
             elif instruction.opcode == "async-update" and instruction.operands[0] in self._made_by:
                 self._made_by[instruction.name] = self._made_by[instruction.operands[0]]
 
@@ -124,3 +124,30 @@ class Values:
             for path, _ in self.instructions[operand].shape.leaves():
                 leaves.append((number, path, self.resolve(operand, path)))
         return leaves
+
+
+def _called(instruction: Instruction, module: Module) -> Computation | None:
+    """Returns the computation that a call, or the start of an asynchronous one, runs."""
+    if instruction.opcode not in ("call", "async-start"):
+        return None
+    name = instruction.attribute("to_apply") or instruction.attribute("calls") or ""
+    return module.computations.get(name.lstrip("%"))
+
+
+def _run_by(computation: Computation, module: Module) -> set[str]:
+    """Returns the instructions of a computation and of those that it calls, as another core runs them."""
+    found = set(computation.instructions)
+    for instruction in computation.instructions.values():
+        called = _called(instruction, module)
+        if called is not None:
+            found |= _run_by(called, module)
+    return found
+
+
+def _maker(computation: Computation, module: Module) -> str:
+    """Returns the instruction that makes what a computation returns, behind calls: the compiler lists the result so."""
+    root = computation.root
+    if root.opcode == "async-done":
+        root = computation.instructions[root.operands[0]]
+    called = _called(root, module)
+    return computation.root.name if called is None else _maker(called, module)

@@ -17,7 +17,8 @@ reads a module that was lowered before; one of several partitions names its devi
 Each line of standard input is a request for one compilation, as JSON: `folder` (an existing one), `options`, `dump`
 (leave the compiler's dumps), and `through`, the last step:
 
-- `lowering`: compile nothing, and leave the lowered module, `module.stablehlo`, a portable artifact of StableHLO.
+- `lowering`: compile nothing of the function, and leave the lowered module, `module.stablehlo`, a portable artifact of
+  StableHLO, and `refused.json`, the names of those of the options that this compiler does not take.
 - `code`: compile to the end, and leave the module after code generation, `compiled.txt`. It names the cycles of each
   instruction. Code generation takes most of the time. Where libtpu cannot hand the module over, its dump serves.
 - `assignment`: end this process as soon as the dump from after memory space assignment is complete.
@@ -28,7 +29,9 @@ answers a request, with `error` (null, or one line) and `cpu_s`. A failure that 
 """
 
 import importlib
+import importlib.metadata
 import inspect
+import io
 import json
 import os
 import resource
@@ -48,6 +51,7 @@ LOG_FILE = "log.txt"
 COMPILED_FILE = "compiled.txt"
 VERSIONS_FILE = "versions.json"
 MODULE_FILE = "module.stablehlo"
+REFUSED_FILE = "refused.json"
 # The dump from after code generation, which has the cycles of each instruction.
 GENERATED = ".after_codegen.txt"
 # The programs of other cores have dumps of their own: a gather on a SparseCore, for one.
@@ -55,6 +59,8 @@ OTHER_CORES = ".extracted."
 # Attribute of a stored module of several partitions: the numbers of its devices. MLIR wants a dialect before its name.
 _DIALECT = "mallocmuzero"
 DEVICES = f"{_DIALECT}.devices"
+# Where true, as in newer versions by default, dumps leave out `get-tuple-element`. Older versions refuse the option.
+COMPACT = "xla_dump_compact_gte"
 _SHARDINGS = ("sdy.sharding", "mhlo.sharding")
 # The dump from after memory space assignment, right before code generation.
 # The compiler's pass that colors kernels (`kernel_colors.py`).
@@ -166,16 +172,31 @@ def devices_of(topology_name: str, folder: str) -> Any:
         from jax.experimental import topologies
     except ImportError as error:
         fail(f"{sys.executable} cannot import {error.name}: install jax and libtpu there, or leave out --python")
+    # Versions before 0.0.17 do not name themselves.
+    libtpu_version = getattr(libtpu, "__version__", None) or importlib.metadata.version("libtpu")
     # The lowered module names no source files of the user.
     jax.config.update("jax_traceback_in_locations_limit", 0)
     try:
-        topology = topologies.get_topology_desc(platform="tpu", topology_name=topology_name)
+        try:
+            topology = topologies.get_topology_desc(platform="tpu", topology_name=topology_name)
+        except Exception:  # noqa: BLE001 -- as below
+            # Some versions of libtpu know hosts of four chips alone, unless they are told.
+            bounds = host_of(topology_name)
+            topology = topologies.get_topology_desc(
+                platform="tpu", topology_name=topology_name, chips_per_host_bounds=bounds
+            )
     except Exception as error:  # noqa: BLE001 -- jax and libtpu raise several kinds
-        fail(f"libtpu {libtpu.__version__} knows no topology {topology_name!r}: {error}")
-    versions = {"jax": jax.__version__, "libtpu": libtpu.__version__, "python": sys.version.split()[0]}
+        fail(f"libtpu {libtpu_version} knows no topology {topology_name!r}: {error}")
+    versions = {"jax": jax.__version__, "libtpu": libtpu_version, "python": sys.version.split()[0]}
     with open(os.path.join(folder, VERSIONS_FILE), "w", encoding="utf-8") as file:
         json.dump(versions, file)
     return list(topology.devices)
+
+
+def host_of(topology_name: str) -> list[int]:
+    """Returns the shape of a host that has all chips of a topology, or three ones where its name gives none."""
+    shape = [int(size) for size in topology_name.partition(":")[2].split("x") if size.isdecimal()]
+    return [*shape, 1, 1, 1][:3]
 
 
 def lower(reference: str, devices: Any) -> Any:
@@ -206,23 +227,30 @@ def device_ids(lowered: Any) -> list[int]:
     """Returns the devices that a function was lowered for, by their numbers, in the order of its partitions."""
     if isinstance(lowered, Stored):
         return [device.id for device in lowered.devices]
-    # jax tells the order of a lowered function's devices nowhere else.
-    return [device.id for device in lowered._lowering._device_list]
+    # jax tells the order of a lowered function's devices nowhere else; versions before 0.7 call it otherwise.
+    lowering = lowered._lowering
+    devices = getattr(lowering, "_device_list", None) or lowering.compile_args["device_assignment"]
+    return [device.id for device in devices]
 
 
 def serialise(lowered: Any) -> bytes:
     """Returns a lowered module as a portable artifact of StableHLO, which later versions can read."""
-    mlir: Any = importlib.import_module("jax.extend.mlir")
     ir: Any = importlib.import_module("jaxlib.mlir.ir")
     stablehlo: Any = importlib.import_module("jaxlib.mlir.dialects.stablehlo")
     module = lowered.compiler_ir("stablehlo")
     ids = device_ids(lowered)
     with module.context:
-        module = ir.Module.parse(str(module.operation.get_asm(enable_debug_info=True))) if len(ids) > 1 else module
+        copied = io.BytesIO()  # Serialising changes a module, and it is still to be compiled.
+        module.operation.write_bytecode(copied)
+        module = ir.Module.parse(copied.getvalue())
         if len(ids) > 1:  # The module itself says only how many.
             module.operation.attributes[DEVICES] = ir.DenseI64ArrayAttr.get(ids)
-    # `True` allows the dialect of shardings, which the artifact holds unchanged.
-    return bytes(mlir.serialize_portable_artifact(module, stablehlo.get_current_version(), True))
+    version = stablehlo.get_current_version()
+    try:
+        # `True` allows the dialect of shardings, which the artifact holds unchanged.
+        return bytes(stablehlo.serialize_portable_artifact(module, version, True))
+    except TypeError:  # before jax 0.6, which has no such dialect
+        return bytes(stablehlo.serialize_portable_artifact(module, version))
 
 
 class Stored:
@@ -237,11 +265,11 @@ class Stored:
         try:
             from jax.interpreters import mlir
 
-            artifacts: Any = importlib.import_module("jax.extend.mlir")
+            stablehlo: Any = importlib.import_module("jaxlib.mlir.dialects.stablehlo")
             with open(path, "rb") as file:
                 data = file.read()
             self._context = mlir.make_ir_context()
-            self._module = artifacts.deserialize_portable_artifact(data, self._context)
+            self._module = stablehlo.deserialize_portable_artifact(self._context, data)
         except Exception as error:  # noqa: BLE001 -- jaxlib raises several kinds
             fail(f"the stored module cannot be read by this jax: {_first_line(error)}")
         attributes = self._module.operation.attributes
@@ -276,7 +304,10 @@ class Stored:
             build.allow_spmd_sharding_propagation_to_output = self._unsharded("res_attrs")
         devices = xla_client.DeviceList(tuple(self.devices))
         with self._context:
-            self._executable = compiler.backend_compile_and_load(client, self._module, devices, options, [])
+            if hasattr(compiler, "backend_compile_and_load"):
+                self._executable = compiler.backend_compile_and_load(client, self._module, devices, options, [])
+            else:  # before jax 0.6
+                self._executable = compiler.backend_compile(client, self._module, options, [])
         return self
 
     def _unsharded(self, attributes: str) -> list[bool]:
@@ -318,9 +349,28 @@ def _stop_once_assigned(folder: str, started_s: float) -> None:
                 os._exit(0)
 
 
-def leave_module(lowered: Any, folder: str) -> None:
-    """Writes the lowered module and answers the request."""
+def refused(options: dict[str, Any], device: Any) -> list[str]:
+    """Returns the names of those options with which no function compiles."""
+    import jax
+
+    place = jax.sharding.SingleDeviceSharding(device)
+    tiny = jax.jit(lambda x: x + 1).lower(jax.ShapeDtypeStruct((), "float32", sharding=place))
+
+    def takes(some: dict[str, Any]) -> bool:
+        try:
+            tiny.compile(compiler_options=some)
+        except Exception:  # noqa: BLE001 -- the compiler raises several kinds
+            return False
+        return True
+
+    return [] if takes(options) else [name for name, value in options.items() if not takes({name: value})]
+
+
+def leave_module(lowered: Any, options: dict[str, Any], device: Any, folder: str) -> None:
+    """Writes the lowered module and the refused options, and answers the request."""
     started_s, error = _cpu_s(), None
+    with open(os.path.join(folder, REFUSED_FILE), "w", encoding="utf-8") as names:
+        json.dump(refused(options, device), names)
     try:
         data = serialise(lowered)
         with open(os.path.join(folder, MODULE_FILE), "wb") as file:
@@ -353,11 +403,21 @@ def remove_others(folder: str, kept: set[str]) -> None:
             os.unlink(path)
 
 
-def compile_once(lowered: Any, request: dict[str, Any]) -> None:
+def compiled(lowered: Any, options: dict[str, Any]) -> Any:
+    """Returns the compiled function; its dumps have every instruction on a line of its own, in old versions and new."""
+    try:
+        return lowered.compile(compiler_options={**options, COMPACT: False})
+    except Exception as error:
+        if COMPACT not in str(error):
+            raise
+    return lowered.compile(compiler_options=options)
+
+
+def compile_once(lowered: Any, request: dict[str, Any], device: Any) -> None:
     """Answers one request; standard error goes to the request's log meanwhile."""
     folder = request["folder"]
     if request["through"] == "lowering":
-        leave_module(lowered, folder)
+        leave_module(lowered, request["options"], device, folder)
         return
     until_assigned = request["through"] == "assignment"
     options = dict(request["options"])
@@ -375,7 +435,7 @@ def compile_once(lowered: Any, request: dict[str, Any]) -> None:
     os.close(log)
     error = None
     try:
-        text = lowered.compile(compiler_options=options).as_text()
+        text = compiled(lowered, options).as_text()
         with open(os.path.join(folder, COMPILED_FILE), "w", encoding="utf-8") as file:
             file.write(text or "")
     except Exception as raised:  # noqa: BLE001 -- the compiler raises several kinds
@@ -406,7 +466,7 @@ def main(reference: str, topology_name: str, folder: str) -> None:
     devices = devices_of(topology_name, folder)
     lowered = Stored(reference, devices) if os.path.isabs(reference) else lower(reference, devices)
     for line in sys.stdin:
-        compile_once(lowered, json.loads(line))
+        compile_once(lowered, json.loads(line), devices[0])
 
 
 if __name__ == "__main__":

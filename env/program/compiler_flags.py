@@ -12,10 +12,23 @@ LOOP_OPTIMISER = "xla_tpu_memory_bound_loop_optimizer_options"
 CROSS_PROGRAM = "xla_msa_max_cross_program_prefetches"
 ORDER = "xla_tpu_msa_sort_order_overrides"
 OUTSTANDING = "xla_msa_max_outstanding_prefetches"
+PREFETCHES = "xla_tpu_preferred_prefetch_overrides"
+KEEPS = "xla_tpu_msa_tensor_overrides"
+COLORS = "xla_tpu_tpu_custom_call_memory_space_spec"
 
 # Values by flag, as `jax.jit(f).lower(...).compile(compiler_options=...)` takes them.
 CompilerOptions = dict[str, str]
 
+# The options that name instructions, each with a value that names none: not every version of the compiler takes them.
+NAMING: CompilerOptions = {
+    ORDER: 'overrides { hlo_position_matcher { instruction_name_regex: "-" } override_options { assign_value: 0 } }',
+    PREFETCHES: 'overrides { hlo_operand_filter { instruction_name_regex: "-" } override_options { after_instruction '
+    '{ instruction_name_regex: "-" } } }',
+    KEEPS: 'overrides { hlo_position_matcher { instruction_name_regex: "-" } keep_in_default_memory { } }',
+    COLORS: 'forced_coloring_policy { instruction_forced_coloring_specs { instruction_re: "-" colors: 0 } }',
+}
+# Field of `Program.compiler`: those of them that the compiler which the program was captured with refuses.
+REFUSED = "refused_options"
 # Name of the compilation without options.
 DEFAULT = "default"
 # Everything in HBM: the baseline of every row of the cycle table.

@@ -1,7 +1,7 @@
 """`capture`: makes a program of a JAX function."""
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,8 @@ def capture(
     target: str = "v5e",
     output: str | Path | None = None,
     python: str | Path | None = None,
+    jax: str | None = None,
+    compiler_options: Mapping[str, str] | None = None,
     name: str | None = None,
     family: str | None = None,
     variants: bool = False,
@@ -35,7 +37,10 @@ def capture(
         `PKG.MODULE:FUNCTION`.
       target: TPU generation, or several chips of one, such as `v5e:2x2`.
       output: the program file, .json.gz; None for none.
-      python: interpreter with jax and libtpu; None for one that is made once, and kept.
+      python: interpreter with jax and libtpu; None for this one, if it has libtpu, or one that is made once, and kept.
+      jax: version of jax in the interpreter that is made, with the libtpu that pip takes for it; None for those that
+        this package was tested with.
+      compiler_options: options that the function is compiled with; None for none.
       name: name of the program; None for the function's.
       family: model family of the program; None for its name.
       variants: also compile under other options, about ten times as long: adds XLA's mappings under a grid of flags,
@@ -64,6 +69,8 @@ def capture(
             target,
             path if output is None else Path(output),
             python=None if python is None else Path(python),
+            jax=jax,
+            options=compiler_options or {},
             name=name,
             family=family,
             keep=None if keep is None else Path(keep),

@@ -1,6 +1,6 @@
 """`tune`: makes compiler options for a JAX function, confirmed by the real compiler."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from ..terminal.shown import Shown
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ...env.program.mapping import Mapping
+    from ...env.program.mapping import Mapping as ProgramMapping
     from ...env.program.program import Program
     from ...roundtrip.tune import Search
     from ...roundtrip.tune import Tuned as Outcome
@@ -38,7 +38,7 @@ class Tuned(Shown):
 
     options: dict[str, str]
     program: "Program"
-    mapping: "Mapping"
+    mapping: "ProgramMapping"
     default_us: dict[str, float | None]
     promised_us: dict[str, float | None]
     confirmed_us: dict[str, float | None]
@@ -91,6 +91,8 @@ def tune(
     workers: int = 1,
     flags_only: bool = False,
     python: str | Path | None = None,
+    jax: str | None = None,
+    compiler_options: Mapping[str, str] | None = None,
     output: str | Path | None = None,
     program_output: str | Path | None = None,
     progress: Callable[[str], None] = say,
@@ -111,7 +113,10 @@ def tune(
       workers: processes that search and translate at once, each with a seed of its own.
       flags_only: make options of flags alone, which name nothing of the program; they mostly gain less. Nothing is
         mapped: `solver` and `workers` do nothing.
-      python: interpreter with jax and libtpu; None for one that is made once, and kept.
+      python: interpreter with jax and libtpu; None for this one, if it has libtpu, or one that is made once, and kept.
+      jax: version of jax in the interpreter that is made, with the libtpu that pip takes for it; None for those that
+        this package was tested with.
+      compiler_options: options that the function is compiled with anyway; they are among those returned. None for none.
       output: file for the options, .json; None for none.
       program_output: file for the program, .json.gz; None for none.
       progress: takes one line at a time; on standard error by default.
@@ -124,7 +129,7 @@ def tune(
         any options although the objective is not `msa`; the message says how to mend it.
       FormatError: the compiler's output is not understood.
     """
-    from ...env.capture.environment import check_interpreter, managed_python
+    from ...env.capture.environment import check_interpreter, find_interpreter
     from ...env.capture.reference import check_reference
     from ...env.errors import UserError
     from ...env.physics.objective import check_objective
@@ -148,9 +153,9 @@ def tune(
     check_destination(program_output, "--program-output")
     solvers = _solvers()
     known(solver, solvers)
-    if python is not None:
-        check_interpreter(Path(python))
-    elif isinstance(function, str):
+    interpreter = None if python is None else Path(python)
+    check_interpreter(interpreter, jax)
+    if python is None and isinstance(function, str):
         check_reference(function)
     reference, module = described(function, arguments)
     with Compiling() as compiling:
@@ -159,7 +164,7 @@ def tune(
         reference,
         target,
         minutes,
-        managed_python(progress) if python is None else Path(python),
+        find_interpreter(interpreter, jax, progress),
         solver=solver,
         solvers=solvers,
         objective=objective,
@@ -169,6 +174,7 @@ def tune(
         search=None if workers == 1 else _search(solver, workers),
         program_output=None if program_output is None else Path(program_output),
         module=module,
+        base=compiler_options,
         progress=progress,
     )
     given = {
@@ -179,6 +185,7 @@ def tune(
         "minutes": minutes,
         "workers": workers,
         "flags_only": flags_only,
+        "compiler_options": dict(compiler_options or {}),
         "program_file": None if program_output is None else str(program_output),
     }
     tuned = _tuned(outcome, given)

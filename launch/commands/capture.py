@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from ..terminal.compiler_arguments import add_python_option
+from ..terminal.compiler_arguments import add_base_options, add_python_option, base_options
 from ..terminal.mode import is_quiet, say
 
 
@@ -29,6 +29,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     parser.add_argument("-o", "--output", required=True, type=Path, metavar="FILE", help="the program file, .json.gz")
     add_python_option(parser)
+    add_base_options(parser)
     parser.add_argument("--name", help="name of the workload; by default the function's name")
     parser.add_argument("--family", help="model family of the workload; by default its name")
     parser.add_argument(
@@ -66,6 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
         target=arguments.target,
         output=arguments.output,
         python=arguments.python,
+        jax=arguments.jax,
+        compiler_options=base_options(arguments.base),
         name=arguments.name,
         family=arguments.family,
         keep=arguments.keep,
@@ -79,15 +82,14 @@ def run(arguments: argparse.Namespace) -> int:
 def _complete(arguments: argparse.Namespace) -> int:
     """Adds to a program file of an earlier capture what it lacks."""
     from ...env.capture.complete import complete
-    from ...env.capture.environment import check_interpreter, managed_python
+    from ...env.capture.environment import check_interpreter, find_interpreter
     from ...env.program.program_file import read_program
     from ...env.program.target import find_target
 
     _, topology = find_target(arguments.target)
     read_program(arguments.output)  # raises before an environment is made
-    if arguments.python is not None:
-        check_interpreter(arguments.python)
-    python = arguments.python or managed_python(print)
+    check_interpreter(arguments.python, arguments.jax)
+    python = find_interpreter(arguments.python, arguments.jax, print)
     added = complete(arguments.output, arguments.function, topology, python)
     print(f"added to {arguments.output}: {' and '.join(added)}" if added else f"{arguments.output} lacks nothing")
     return 0

@@ -21,7 +21,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "confirm",
         help="ask the compiler what options are worth now",
         description="Compiles a function without options and with those that `tune` or `impose` wrote, for a TPU that "
-        "need not be there, and compares both mappings under both cost models. Options name instructions: run it when "
+        "need not be there, and compares both mappings under both cost models. Those that `tune --option` was given "
+        "count for both. Options name instructions: run it when "
         "your function, its shapes, jax or libtpu have changed. The exit status is 1 if a cost model calls the options "
         "worse than none, or if a name in them matches nothing: docs/round-trip.md.",
     )
@@ -40,7 +41,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command; the status is 1 if the options are worth less than none, or name what is not there."""
-    from ...env.capture.environment import check_interpreter, managed_python
+    from ...env.capture.environment import check_interpreter, find_interpreter
     from ...env.capture.reference import check_reference
     from ...env.program.target import find_target
     from ...roundtrip.options import read_options
@@ -49,11 +50,10 @@ def run(arguments: argparse.Namespace) -> int:
     check_json(arguments)
     find_target(arguments.target)
     options = read_options(arguments.options)
+    check_interpreter(arguments.python, arguments.jax)
     if arguments.python is None:
         check_reference(arguments.function)
-    else:
-        check_interpreter(arguments.python)
-    python = arguments.python or managed_python(say)
+    python = find_interpreter(arguments.python, arguments.jax, say)
     found = recheck(arguments.function, arguments.target, options, python, quick=arguments.quick, progress=say)
     result = _result(found, arguments)
     if arguments.json != "-":
@@ -93,6 +93,7 @@ def _show(result: dict[str, Any]) -> None:
     """Prints the result."""
     from rich.table import Table
 
+    from ..terminal.confirmation_report import versions_of
     from ..terminal.console import show_line, show_table
 
     models = [model for model, latency in result["default_us"].items() if latency is not None]
@@ -107,9 +108,8 @@ def _show(result: dict[str, Any]) -> None:
     percents = (result["gain_percent"][model] for model in models)
     table.add_row("gain", *("-" if percent is None else f"{percent:+.2f} %" for percent in percents))
     show_table(table)
-    versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
     unknown = result["unknown_names"]
-    show_line(f"compiled with {versions}")
+    show_line(f"compiled with {versions_of(result)}")
     if unknown:
         more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
         told = f"{', '.join(unknown[:_SHOWN])}{more}"

@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from ...env import workloads
     from ...env.capture.compiler import TIME_LIMIT_S
-    from ...env.capture.environment import check_interpreter, managed_python
+    from ...env.capture.environment import check_interpreter, find_interpreter
     from ...env.errors import UserError
     from ...env.physics.objective import make_judge, resolve
     from ...env.program.mapping_file import read_mapping
@@ -115,8 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_new_folder(arguments.keep, "--keep")
     if arguments.folder is not None and not arguments.folder.is_dir():
         raise UserError(f"--folder {arguments.folder}: there is no such folder")
-    if arguments.python is not None:
-        check_interpreter(arguments.python)
+    check_interpreter(arguments.python, arguments.jax)
     program = workloads.load(arguments.program)
     resolve(program, arguments.objective)
     mapping = read_mapping(arguments.mapping, program)
@@ -128,7 +127,7 @@ def run(arguments: argparse.Namespace) -> int:
     violations = verify(program, program.target, mapping)
     if violations:
         raise UserError(f"{arguments.mapping}: is not legal: {violations[0].message}; see `mallocmuzero verify`")
-    python = arguments.python or managed_python(say)
+    python = find_interpreter(arguments.python, arguments.jax, say)
     judge = make_judge(program, arguments.objective)
     translations = translate_with_workers(
         judge, mapping, arguments.seconds, seed=arguments.seed, workers=arguments.workers

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from ..api.tune import MINUTES, SOLVER
-from ..terminal.compiler_arguments import add_options_output, add_python_option
+from ..terminal.compiler_arguments import add_base_options, add_options_output, add_python_option, base_options
 from ..terminal.json_output import add_json_option, check_json, write_json
 
 
@@ -28,6 +28,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     add_options_output(parser)
     add_python_option(parser)
+    add_base_options(parser)
     parser.add_argument(
         "--solver", default=SOLVER, metavar="NAME", help=f"a solver of docs/solvers.md; by default {SOLVER}"
     )
@@ -72,6 +73,8 @@ def run(arguments: argparse.Namespace) -> int:
         workers=arguments.workers,
         flags_only=arguments.flags_only,
         python=arguments.python,
+        jax=arguments.jax,
+        compiler_options=base_options(arguments.base),
         output=arguments.output,
         program_output=arguments.program_output,
     )

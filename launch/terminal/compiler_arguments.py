@@ -1,6 +1,7 @@
 """Arguments that `capture`, `confirm`, `impose` and `tune`, the commands that ask the real compiler, share."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 
@@ -16,11 +17,44 @@ def add_options_output(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_python_option(parser: argparse.ArgumentParser) -> None:
-    """Adds `--python PATH`."""
+def add_base_options(parser: argparse.ArgumentParser) -> None:
+    """Adds `--option NAME=VALUE`, which may be repeated."""
     parser.add_argument(
+        "--option",
+        dest="base",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a compiler option that your program is compiled with anyway; may be repeated",
+    )
+
+
+def base_options(given: Sequence[str]) -> dict[str, str]:
+    """Returns the options of `--option` by name. Raises UserError if one has no name or no value."""
+    from ...env.errors import UserError
+
+    found: dict[str, str] = {}
+    for text in given:
+        name, equals, value = text.removeprefix("--").partition("=")
+        if not (name and equals and value):
+            raise UserError(f"--option {text}: give NAME=VALUE, such as xla_tpu_scoped_vmem_limit_kib=32768")
+        found[name] = value
+    return found
+
+
+def add_python_option(parser: argparse.ArgumentParser) -> None:
+    """Adds `--python PATH` and `--jax VERSION`."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
+        "--jax",
+        metavar="VERSION",
+        help="compile with this version of jax and the libtpu that pip takes for it, in an interpreter that is made "
+        "once, and kept, and has flax and optax too; for example 0.9.2",
+    )
+    group.add_argument(
         "--python",
         type=Path,
         metavar="PATH",
-        help="interpreter with jax, libtpu and the packages of the model; by default one is made, once, and kept",
+        help="interpreter with jax, libtpu and the packages of the model; by default this one, if it has libtpu, or "
+        "one that is made once, and kept",
     )

@@ -199,6 +199,8 @@ def lines_of(result: dict[str, Any]) -> Iterator[str]:
             for step, what in _STEPS.items()
             if result["seconds"].get(step) is not None
         )
+    if result.get("versions"):
+        yield f"compiled with {versions_of(result)}, for which the options hold; --jax VERSION makes them for others"
     printed = result["printed_us"]
     if printed["confirmed"] is not None:
         before = "unknown" if printed["default"] is None else f"{printed['default']:,.2f}"
@@ -227,6 +229,11 @@ def lines_of(result: dict[str, Any]) -> Iterator[str]:
             )
     if result.get("flags_us") is not None:
         yield f"against XLA's best flags: {verdict(result['flags_us'], result['confirmed_us'])}"
+
+
+def versions_of(result: dict[str, Any]) -> str:
+    """Returns the versions of jax and libtpu that compiled, in words."""
+    return ", ".join(f"{name} {version}" for name, version in result["versions"].items())
 
 
 def default_name(missing: str | None) -> str:

@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from mallocmuzero.env.program.compiler_flags import BANDWIDTH, ORDER
+from mallocmuzero.env.program.compiler_flags import BANDWIDTH, KEEPS, ORDER, PREFETCHES
 from mallocmuzero.env.program.mapping import Mapping
 from mallocmuzero.env.workloads import load
 from mallocmuzero.roundtrip.candidates import translated_candidates
-from mallocmuzero.roundtrip.options import KEEPS, PREFETCHES
 from mallocmuzero.roundtrip.translate import Translation
 
 

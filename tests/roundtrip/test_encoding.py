@@ -8,12 +8,12 @@ import pytest
 from programs import make_program
 
 from mallocmuzero.env.physics.objective import make_judge
-from mallocmuzero.env.program.compiler_flags import ORDER
+from mallocmuzero.env.program.compiler_flags import KEEPS, ORDER
 from mallocmuzero.env.program.mapping import CROSS_PROGRAM
 from mallocmuzero.env.program.program import OPERAND, Program
 from mallocmuzero.env.workloads import load
 from mallocmuzero.roundtrip.encoding import Codec, Encoding
-from mallocmuzero.roundtrip.options import KEEPS, order_option
+from mallocmuzero.roundtrip.options import order_option
 from mallocmuzero.solvers.order.flags import Flags
 from mallocmuzero.solvers.order.individual import Individual
 

@@ -10,15 +10,15 @@ from compiler_cases import KERNELS_TPU7X, assembled, real_python, unpacked
 
 from mallocmuzero.env.capture.capture import capture
 from mallocmuzero.env.physics.objective import make_judge
+from mallocmuzero.env.program.compiler_flags import COLORS, KEEPS
 from mallocmuzero.env.program.kernel_colors import FAST, HBM
 from mallocmuzero.env.program.program import Program
 from mallocmuzero.env.program.target import Target
 from mallocmuzero.env.workloads import load
 from mallocmuzero.roundtrip.comparison import realised
 from mallocmuzero.roundtrip.encoding import Codec, Encoding
-from mallocmuzero.roundtrip.kernel_arrays import COLORS, KernelArrays
+from mallocmuzero.roundtrip.kernel_arrays import KernelArrays
 from mallocmuzero.roundtrip.moves import Moves
-from mallocmuzero.roundtrip.options import KEEPS
 from mallocmuzero.roundtrip.real_compiler import real_compiler
 from mallocmuzero.roundtrip.source import find_source
 from mallocmuzero.roundtrip.wanted import Wanted

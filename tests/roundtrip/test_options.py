@@ -7,11 +7,9 @@ import pytest
 from compiler_cases import TAKEN, small_program
 
 from mallocmuzero.env.errors import FormatError, UserError
-from mallocmuzero.env.program.compiler_flags import CROSS_PROGRAM, LOOP_OPTIMISER, ORDER
+from mallocmuzero.env.program.compiler_flags import CROSS_PROGRAM, KEEPS, LOOP_OPTIMISER, ORDER, PREFETCHES
 from mallocmuzero.env.program.target import GENERATIONS
 from mallocmuzero.roundtrip.options import (
-    KEEPS,
-    PREFETCHES,
     check_taken,
     flag_options,
     keep_option,

@@ -1,13 +1,14 @@
 """Translation: a mapping that the compiler's algorithm can make is found again."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from mallocmuzero.env.physics.objective import make_judge
-from mallocmuzero.env.program.compiler_flags import ORDER
+from mallocmuzero.env.program.compiler_flags import COLORS, KEEPS, NAMING, ORDER, PREFETCHES, REFUSED
 from mallocmuzero.env.workloads import load
 from mallocmuzero.roundtrip.candidates import translated_candidates
 from mallocmuzero.roundtrip.comparison import realised
-from mallocmuzero.roundtrip.options import KEEPS, PREFETCHES
 from mallocmuzero.roundtrip.translate import translate
 from mallocmuzero.solvers.xla.decoder import Decoder
 
@@ -58,6 +59,17 @@ def test_what_stays_in_hbm_is_told() -> None:
     assert any(np.array_equal(one.mapping.access_fast, wanted.access_fast) for one in told) or min(
         one.judged_s for one in told
     ) < judge.judge(wanted)
+
+
+def test_what_a_version_of_the_compiler_does_not_take_is_not_told() -> None:
+    tiny = load("tiny")
+    wanted = Decoder(tiny).decode(priority=-np.arange(tiny.num_buffers))
+    for refused in ({KEEPS}, {ORDER, KEEPS, COLORS}, {ORDER, PREFETCHES, KEEPS, COLORS}):
+        older = replace(tiny, compiler={**tiny.compiler, REFUSED: sorted(refused)})
+        found = translate(make_judge(older), wanted, 600.0, seed=3, decodes=400)
+        told = {option for one in found for option in one.options}
+        assert not told & refused
+        assert (NAMING.keys() - refused - {COLORS}) <= told, refused
 
 
 def test_flags_alone_name_nothing() -> None:

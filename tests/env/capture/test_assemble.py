@@ -61,8 +61,10 @@ def test_the_log_names_the_results_that_always_go_to_hbm(folder: Path):
     assert known is not None
     assert not known.any()
     with (folder / "log.txt").open("a", encoding="utf-8") as log:
-        log.write("I0101 00:00:00.000000 1 algorithm.cc:8386] Adding required assignment: <7 slice.4> at 5 at def\n")
-        log.write("I0101 00:00:00.000000 1 algorithm.cc:8386] Adding required assignment: <8 tuple{}> at 9 at def\n")
+        log.write("I0101 00:00:00.000000 1 algorithm.cc:8386] Adding required assignment: <7 slice.4> at 8 at def\n")
+        log.write("I0101 00:00:00.000000 1 algorithm.cc:8386] Adding required assignment: <8 tuple.2{}> at 11 at def\n")
+        # As libtpu 0.0.32 says of results of the program, which have to be in HBM at its end.
+        log.write("I0101 00:00:00.000000 1 algorithm.cc:8386] Adding required assignment: <9 fusion> at 11 at def\n")
     program = assembled(folder)
     assert program.hbm_accesses is not None
     (access,) = np.flatnonzero(program.hbm_accesses).tolist()

@@ -15,8 +15,9 @@ from mallocmuzero.env.capture import worker
 from mallocmuzero.env.capture.assemble import Assembly
 from mallocmuzero.env.capture.capture import capture
 from mallocmuzero.env.errors import FormatError, UserError
+from mallocmuzero.env.program.compiler_flags import KEEPS, NAMING, REFUSED
 from mallocmuzero.env.program.program import RESULT, Program
-from mallocmuzero.env.program.program_file import read_module
+from mallocmuzero.env.program.program_file import read_module, read_program
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.env.workloads import MODELS_PARENT, load
 
@@ -60,7 +61,7 @@ def test_a_working_compiler(tmp_path: Path):
 
 
 def test_results_that_always_go_to_hbm_are_counted(tmp_path: Path):
-    line = "I0101 00:00:00.000000 1 algorithm.cc:8386] Adding required assignment: <7 slice.4> at 5 at def"
+    line = "I0101 00:00:00.000000 1 algorithm.cc:8386] Adding required assignment: <7 slice.4> at 8 at def"
     python, said = recorded(tmp_path, f'Path(made, "log.txt").open("a").write("{line}\\n")'), list[str]()
     program = capture("models:my_step", "v5p", tmp_path / "small.json.gz", python=python, progress=said.append)
     results = int(np.count_nonzero(program.access_kind == RESULT))
@@ -209,3 +210,14 @@ def test_the_real_compiler_writes_most_results_for_v5p_to_hbm(tmp_path: Path):
     assert 0 < np.count_nonzero(program.hbm_accesses) <= np.count_nonzero(results)
     assert program.production is not None
     assert verify(program, program.target, program.production) == []
+
+
+def test_the_file_names_the_options_that_the_compiler_does_not_take(tmp_path: Path):
+    refuse = f'if request["through"] == "lowering": (made / "refused.json").write_text(json.dumps(["{KEEPS}"]))'
+    said: list[str] = []
+    output = tmp_path / "small.json.gz"
+    for more in ("", f'{refuse}; error = "the lowered module cannot be kept: no"', refuse):
+        capture("models:my_step", "v5e", output, python=recorded(tmp_path, more), progress=said.append)
+        assert read_program(output).compiler.get(REFUSED, []) == ([KEEPS] if more else []), more
+    assert requests(tmp_path)[-1]["options"] == NAMING
+    assert said.count(f"this version of the compiler does not take {KEEPS}") == 2

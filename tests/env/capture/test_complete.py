@@ -65,7 +65,7 @@ def test_an_older_file_is_completed(tmp_path: Path):
 
 
 def test_results_that_always_go_to_hbm_make_it_another_problem(tmp_path: Path):
-    output, line = tmp_path / "small.json.gz", "algorithm.cc:8386] Adding required assignment: <7 slice.4> at 5 at def"
+    output, line = tmp_path / "small.json.gz", "algorithm.cc:8386] Adding required assignment: <7 slice.4> at 8 at def"
     log = f'Path(made, "log.txt").open("a").write("I0101 00:00:00.000000 1 {line}\\n")'
     program = capture("models:my_step", "v5e", output, python=recorded(tmp_path), progress=lambda line: None)
     assert program.production is not None

@@ -1,5 +1,6 @@
 """The managed environment: made once, and a clear error if it cannot be made."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,54 @@ def test_the_managed_environment_is_made_once(tmp_path: Path, monkeypatch: pytes
     assert f"libtpu=={environment.packages()['libtpu']}" in ran[1]
     assert environment.managed_python(said.append) == python
     assert len(ran) == 2
+    # Another version of jax has an environment of its own, with the libtpu that pip takes for it.
+    other = environment.find_interpreter(None, "0.9.2", said.append)
+    assert other != python
+    assert ran[3][-3:] == ["jax[tpu]==0.9.2", "flax", "optax"]
+    assert environment.find_interpreter(None, "0.9.2", said.append) == other
+    monkeypatch.setattr(environment, "_has_libtpu", lambda: False)
+    assert environment.find_interpreter(None, None, said.append) == python
+    # Who has libtpu has the packages of the model too, and tunes for what is there.
+    monkeypatch.setattr(environment, "_has_libtpu", lambda: True)
+    assert environment.find_interpreter(None, None, said.append) == Path(sys.executable)
+    assert environment.find_interpreter(None, "0.9.2", said.append) == other
+    assert environment.find_interpreter(Path("theirs"), None, said.append) == Path("theirs")
+    assert len(ran) == 4
+
+
+def test_a_version_of_jax_is_checked_before_anything_is_made():
+    for jax, python, words in (
+        ("newest", None, "--jax newest: give a version, such as 0.9.2"),
+        ("1", None, "--jax 1: give a version"),
+        ("0.9.2", Path(sys.executable), "--jax 0.9.2: .* has a jax of its own; give --python or --jax"),
+    ):
+        with pytest.raises(UserError, match=words):
+            environment.check_interpreter(python, jax)
+    environment.check_interpreter(None, "0.9.2")
+
+
+@pytest.mark.parametrize(
+    ("missing", "words"),
+    [
+        (
+            "jax[tpu]==9.9 (from versions: 0.1)",
+            r"--jax 9.9: pip finds no such version for Python 3\.\d+; give one that",
+        ),
+        ("jax[tpu]==9.9 (from versions: none)", "failed: ERROR: Could not find a version"),
+        ("libtpu-nightly==1 (from jax[tpu]) (from versions: 2)", "failed: ERROR: Could not find a version"),
+    ],
+)
+def test_a_version_of_jax_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str, words: str):
+    said = [
+        "ERROR: Ignored the following versions that require a different python version: 0.11.0 Requires-Python >=3.12"
+    ]
+    said.append(f"ERROR: Could not find a version that satisfies the requirement {missing}")
+    venv = 'case "$*" in *venv*) mkdir -p "$3/bin"; cp "$0" "$3/bin/python"; exit 0;; esac'
+    script = f"{venv}\ncat >&2 <<'END'\n{chr(10).join(said)}\nEND\nexit 1"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(environment.sys, "executable", str(interpreter(tmp_path, script)))
+    with pytest.raises(UserError, match=words):
+        environment.find_interpreter(None, "9.9", lambda line: None)
 
 
 def test_a_managed_environment_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

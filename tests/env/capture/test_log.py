@@ -7,6 +7,7 @@ import pytest
 from compiler_cases import assembled, truncate
 
 from mallocmuzero.env.capture.allocation import parse_allocation
+from mallocmuzero.env.capture.compilation_files import cut_down
 from mallocmuzero.env.capture.log import parse_log
 from mallocmuzero.env.errors import FormatError
 
@@ -94,3 +95,26 @@ def test_turns_and_the_slices_that_were_tried():
 def test_a_log_without_copies_has_no_typical_one():
     log = parse_log([])
     assert (log.order, log.slices, log.typical_copy_s) == ([], {}, None)
+
+
+def test_versions_that_list_no_options_say_how_much_fast_memory_there_is(folder: Path):
+    lines = (folder / "log.txt").read_text(encoding="utf-8").splitlines()
+    known = parse_log(lines)
+    begin = "I0101 00:00:00.000000 1 memory_space_assignment"
+    size = known.options["max_size_in_bytes"]
+    listed = next(number for number, line in enumerate(lines) if line.startswith(f"{begin}.cc:"))
+    told = [f"{begin}.cc:325] Module before memory space assignment: "]
+    place = "I0101 00:00:00.000000 1 algorithm.cc:2020] Assigning buffers to alternate memory. Max heap size = "
+    told += [f"{place}{size}"]
+    without = [line for line in lines if not re.match(rf"{begin}\.cc:\d+\] (\w+: -?\d+$|memory_space)", line)]
+    unsaid = [line for line in without if "Max heap size" not in line]
+    assert "max_size_in_bytes" not in parse_log(unsaid).options
+    older = [*unsaid[:listed], *told, *unsaid[listed:]]
+    assert parse_log(older).options == {"max_size_in_bytes": size}
+    (folder / "log.txt").write_text("\n".join(older), encoding="utf-8")
+    cut_down(folder, dumps=True, costs=True)
+    assert assembled(folder).target.fast_bytes == size
+    # A second run in the same log.
+    again = parse_log([*older, *told, *older[listed + 2 :]])
+    assert again.options == {"max_size_in_bytes": size}
+    assert again.allocations == known.allocations

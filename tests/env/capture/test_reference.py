@@ -65,6 +65,6 @@ def test_modules_are_found_on_the_python_path(
 
 
 def test_no_environment_is_made_for_a_module_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capture_module, "managed_python", lambda progress: pytest.fail("an environment was made"))
+    monkeypatch.setattr(capture_module, "find_interpreter", lambda *given: pytest.fail("an environment was made"))
     with pytest.raises(UserError, match="no module 'nomod'"):
         capture_module.capture("nomod:f", "v5e", tmp_path / "x.json.gz")

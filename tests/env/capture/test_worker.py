@@ -9,6 +9,7 @@ import jax
 import pytest
 
 from mallocmuzero.env.capture import worker
+from mallocmuzero.env.capture.compilation_files import module_in, refused_in
 
 
 @pytest.mark.parametrize(
@@ -92,7 +93,7 @@ def test_the_dump_serves_where_the_module_is_not_handed_over(
 ) -> None:
     dumps = ("module_0000.jit_f.after_codegen.txt", "module_0029.extracted.after_codegen.txt")
     request = {"folder": str(tmp_path), "options": {}, "through": "code", "dump": dump}
-    worker.compile_once(Lowered(error, dumps), request)
+    worker.compile_once(Lowered(error, dumps), request, None)
     assert json.loads(capfd.readouterr().out.partition(worker.DONE)[2])["error"] is None
     text = (tmp_path / worker.COMPILED_FILE).read_text(encoding="utf-8")
     assert text == ("handed over" if error is None else dumps[0])
@@ -101,6 +102,62 @@ def test_the_dump_serves_where_the_module_is_not_handed_over(
 
 def test_a_refusal_before_code_generation_is_one(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     request = {"folder": str(tmp_path), "options": {}, "through": "code", "dump": False}
-    worker.compile_once(Lowered("out of memory", ("module_0029.extracted.after_codegen.txt",)), request)
+    worker.compile_once(Lowered("out of memory", ("module_0029.extracted.after_codegen.txt",)), request, None)
     answer = json.loads(capfd.readouterr().out.partition(worker.DONE)[2])
     assert answer["error"] == "the TPU compiler refused: RuntimeError: out of memory"
+
+
+class Older(Lowered):
+    """A compiler that does not know an option."""
+
+    def compile(self, compiler_options: dict[str, Any]) -> "Lowered":
+        if worker.COMPACT in compiler_options:
+            raise ValueError(f"No such compile option: '{worker.COMPACT}'")
+        return super().compile(compiler_options)
+
+
+def test_every_instruction_is_dumped_by_compilers_that_would_leave_some_out_and_by_those_that_never_do(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for kind, error, expected in (
+        (Older, None, None),
+        (Older, "out of memory", "out of memory"),
+        (Lowered, "no", "no"),
+    ):
+        folder = tmp_path / f"{kind.__name__}-{error}"
+        folder.mkdir()
+        request = {"folder": str(folder), "options": {}, "through": "code", "dump": False}
+        worker.compile_once(kind(error, ()), request, None)
+        answer = json.loads(capfd.readouterr().out.partition(worker.DONE)[2])
+        assert answer["error"] == (None if expected is None else f"the TPU compiler refused: RuntimeError: {expected}")
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"), [("v5e:1x1", [1, 1, 1]), ("v4:2x2x4", [2, 2, 4]), ("v6e:4x2", [4, 2, 1]), ("v5e", [1, 1, 1])]
+)
+def test_a_host_may_have_all_chips(name: str, shape: list[int]) -> None:
+    assert worker.host_of(name) == shape
+
+
+def test_options_that_a_compiler_does_not_take_are_found(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jax = pytest.importorskip("jax")
+    device = jax.devices("cpu")[0]
+    good, bad = {"xla_cpu_enable_fast_math": True}, {"xla_of_another_time": "1", "xla_tpu_of_nobody": "2"}
+    assert worker.refused({}, device) == worker.refused(good, device) == []
+    monkeypatch.setattr(worker, "serialise", lambda lowered: b"a module")
+    request = {"folder": str(tmp_path), "options": {**bad, **good}, "through": "lowering", "dump": False}
+    worker.compile_once(Lowered(None, ()), request, device)
+    answer = json.loads(capfd.readouterr().out.partition(worker.DONE)[2])
+    assert answer["error"] is None
+    assert refused_in(tmp_path) == list(bad)
+    assert refused_in(tmp_path / "nothing") == []
+    assert module_in(tmp_path) == b"a module"
+
+
+def test_a_module_can_be_compiled_after_it_has_been_kept() -> None:
+    jax = pytest.importorskip("jax")
+    lowered = jax.jit(lambda x: x + 1).lower(1.0)
+    assert worker.serialise(lowered) == worker.serialise(lowered)
+    assert float(lowered.compile()(1.0)) == 2.0

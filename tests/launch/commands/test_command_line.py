@@ -365,6 +365,7 @@ def test_each_wrong_number_names_its_option(tmp_path: Path) -> None:
         (["impose", "tiny", "x", "--candidates", "0"], "--candidates 0: "),
         (["impose", "tiny", "x", "--time-limit", "0"], "--time-limit 0: "),
         (["impose", "tiny", "x", "--python", "/usr/bin/nopython"], "--python /usr/bin/nopython: there is no such"),
+        (["impose", "tiny", "x", "--jax", "newest"], "--jax newest: give a version, such as 0.9.2"),
         (["bound", "tiny", "--seconds", "0"], "--seconds 0: "),
     ):
         assert words in error_of(*arguments, *output)

@@ -8,8 +8,7 @@ import pytest
 from compiler_cases import TAKEN, WITH_CYCLES, real_python, recorded, requests
 from launch_cases import call
 
-from mallocmuzero.env.program.compiler_flags import BANDWIDTH, ORDER
-from mallocmuzero.roundtrip.options import PREFETCHES
+from mallocmuzero.env.program.compiler_flags import BANDWIDTH, ORDER, PREFETCHES
 
 README = Path(__file__).parents[3] / "README.md"
 
@@ -42,6 +41,18 @@ def test_options_that_hold(tmp_path: Path) -> None:
     compilations = [request for request in requests(tmp_path) if request["through"] != "lowering"]
     assert [request["options"].get(BANDWIDTH) for request in compilations] == [None, "0.5"]
     assert {request["through"] for request in compilations} == {"code"}
+
+
+def test_what_the_program_is_compiled_with_anyway_counts_for_both(tmp_path: Path) -> None:
+    python = str(recorded(tmp_path, WITH_CYCLES))
+    given = {"xla_tpu_of_mine": "7", BANDWIDTH: "0.5"}
+    status, _, errors = call(
+        *("confirm", "models:my_step", options_of(tmp_path, given), "--target", "v5e", "--python", python, "--quick"),
+    )
+    assert status == 0, errors
+    compilations = [request["options"] for request in requests(tmp_path) if request["through"] == "assignment"]
+    assert [options.get("xla_tpu_of_mine") for options in compilations] == ["7", "7"]
+    assert [options.get(BANDWIDTH) for options in compilations] == [None, "0.5"]
 
 
 def test_a_quick_look_asks_until_memory_is_assigned(tmp_path: Path) -> None:

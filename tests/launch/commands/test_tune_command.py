@@ -85,6 +85,26 @@ def test_flags_alone_need_no_mapping(tmp_path: Path) -> None:
     assert "solve" not in result["seconds"]
 
 
+def test_options_of_the_users_own_are_in_every_compilation(tmp_path: Path) -> None:
+    options, figures = tmp_path / "options.json", tmp_path / "report.json"
+    python = str(recorded(tmp_path, WITH_CYCLES))
+    tune = ["tune", "models:my_step", "--target", "v5e", "--minutes", "0.2", "--python", python, "--flags-only"]
+    tune += ["-o", str(options), "--json", str(figures)]
+    status, printed, errors = call(*tune, "--option", "xla_tpu_of_mine=7")
+    assert status == 0, errors
+    mine = {"xla_tpu_of_mine": "7"}
+    assert all(request["options"].items() >= mine.items() for request in requests(tmp_path))
+    assert json.loads(options.read_text(encoding="utf-8")).items() >= mine.items()
+    assert json.loads(figures.read_text(encoding="utf-8"))["compiler_options"] == mine
+    assert "compiled with jax 1, libtpu 2, for which the options hold" in printed
+    for wrong, words in (
+        (f"{BANDWIDTH}=0.5", f"--option {BANDWIDTH}: this is one of the options that are searched; leave it out"),
+        ("xla_tpu_of_mine", "--option xla_tpu_of_mine: give NAME=VALUE"),
+    ):
+        status, _, errors = call(*tune, "--option", wrong)
+        assert (status, words in errors) == (2, True), errors
+
+
 def test_a_default_that_cannot_be_read_is_asked_about_all_the_same(tmp_path: Path) -> None:
     options, figures, program = (tmp_path / name for name in ("options.json", "report.json", "program.json.gz"))
     # One buffer at the place of another, but where the compiler is given options.

@@ -79,7 +79,7 @@ def test_files_of_earlier_captures_get_what_they_lack(
     before = workloads.load(path)
     assert before.sha256 == manifest.programs[0]["sha256"]
     write_program(replace(before, hbm_accesses=None), path)
-    line = "I0101 00:00:00.000000 1 algorithm.cc:8386] Adding required assignment: <7 slice.4> at 5 at def"
+    line = "I0101 00:00:00.000000 1 algorithm.cc:8386] Adding required assignment: <7 slice.4> at 8 at def"
     python = recorded(tmp_path, f'Path(made, "log.txt").open("a").write("{line}\\n")')
     manifest = run(monkeypatch, tmp_path, python, "--complete")
     after = workloads.load(path)
