@@ -11,7 +11,7 @@ from ..env.program.program import Program
 from ..solvers.stand_in import why_missing
 from .captured import captured
 from .options import base_of
-from .real_compiler import Compiled, real_compiler
+from .real_compiler import Compiled, RealCompiler, real_compiler
 from .source import find_source
 
 _NAMED = re.compile(r'instruction_name_regex: *"((?:[^"\\]|\\.)*)"')
@@ -71,7 +71,7 @@ def recheck(
         progress("compiling it with the options")
         source = find_source(program, path)
         with real_compiler(source, python, progress=progress) as compiler:
-            compiled = compiler.compile(program, options, quick=quick)
+            compiled = _compiled(compiler, program, options, quick)
             versions = compiler.versions()
     names = named_instructions(options)
     return Rechecked(
@@ -82,6 +82,18 @@ def recheck(
         names=names,
         unknown=unknown_names(program, names),
     )
+
+
+def _compiled(compiler: RealCompiler, program: Program, options: Mapping[str, str], quick: bool) -> Compiled:
+    """Compiles with options; an error about one of them names the way out."""
+    try:
+        return compiler.compile(program, options, quick=quick)
+    except UserError as error:
+        if not any(name in str(error) for name in options):
+            raise
+        raise UserError(
+            f"{error}; versions of the compiler take different options: run `mallocmuzero tune` with this one"
+        ) from error
 
 
 def named_instructions(options: Mapping[str, str]) -> tuple[str, ...]:

@@ -55,6 +55,19 @@ def test_what_the_program_is_compiled_with_anyway_counts_for_both(tmp_path: Path
     assert [options.get(BANDWIDTH) for options in compilations] == [None, "0.5"]
 
 
+@pytest.mark.parametrize("name", [ORDER, "something else"])
+def test_an_option_of_another_version_is_refused_with_a_way_out(tmp_path: Path, name: str) -> None:
+    refuse = f'if "{BANDWIDTH}" in options: error = "the TPU compiler refused: No such compile option: \'{name}\'"'
+    python = str(recorded(tmp_path, refuse))
+    given = {BANDWIDTH: "0.5", ORDER: TAKEN}
+    status, _, errors = call(
+        *("confirm", "models:my_step", options_of(tmp_path, given), "--target", "v5e", "--python", python, "--quick"),
+    )
+    assert status == 2
+    assert f"No such compile option: '{name}'" in errors
+    assert ("run `mallocmuzero tune` with this one" in errors) == (name == ORDER)
+
+
 def test_a_quick_look_asks_until_memory_is_assigned(tmp_path: Path) -> None:
     python = str(recorded(tmp_path, WITH_CYCLES))
     status, printed, errors = call(
