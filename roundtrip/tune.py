@@ -30,7 +30,6 @@ from .kept_time import (
     until_assignment_s,
     why_no_cycles,
 )
-from .options import check_base
 from .real_compiler import real_compiler
 from .searcher import Search, Searcher, told_us
 from .source import Source, find_source
@@ -130,7 +129,6 @@ def tune(
     objective = ROBUST if objective is None else objective
     check_objective(objective)
     check_destination(program_output, "--program-output")
-    check_base(base or {})
     begin = clock()
     until = begin + 60.0 * minutes
     seconds: dict[str, float] = {}

@@ -75,7 +75,7 @@ def perform(job: Job) -> Record:
     """Runs a job in this process; returns the record."""
     python = managed_python(say)
     path = Path(job.folder) / f"{job.function}-{job.target}.json.gz"
-    program = read_program(path) if path.exists() else _captured(job, path, python)
+    program = captured(job.function, job.target, path, python)
     return {
         **round_trip(program, path, python, job.effort),
         "bound": bound_of(program),
@@ -91,15 +91,27 @@ def bound_of(program: Program) -> float | None:
     return found.bound_s / found.production_s if found.production_s else None
 
 
-def _captured(job: Job, path: Path, python: Path) -> Program:
+def captured(function: str, target: str, path: Path, python: Path, *, quick: bool = False) -> Program:
+    """Returns the program of a function of this folder, from its file, which is made where it is missing.
+
+    Args:
+      function: name of the function.
+      target: a generation.
+      path: the file.
+      python: the interpreter that compiles.
+      quick: compile until memory is assigned; the program then has no cycle table.
+    """
+    if path.exists():
+        return read_program(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     return capture(
-        f"benchmarks.untuned.functions:{job.function}",
-        job.target,
+        f"benchmarks.untuned.functions:{function}",
+        target,
         path,
         python=python,
         working_folder=ROOT,
-        passes=_PASSES,
+        passes=0 if quick else _PASSES,
+        quick=quick,
         progress=say,
     )
 

@@ -30,23 +30,20 @@ if __name__ == "__main__":
 
 import numpy as np
 
-from mallocmuzero.env.capture.capture import capture
 from mallocmuzero.env.capture.environment import find_interpreter
 from mallocmuzero.env.errors import FormatError, UserError
 from mallocmuzero.env.program.compiler_flags import REFUSED
 from mallocmuzero.env.program.program import Program
-from mallocmuzero.env.program.program_file import read_program
 from mallocmuzero.solvers.xla.decoder import Decoder
 
 from ..common.json_lines import ROOT, Record, keyed_by, read_runs
 from ..round_trip.trip import Effort, add_arguments, effort_of, round_trip, say
+from ..untuned.measure import captured
 
 RESULTS = ROOT / "docs" / "results" / "versions.jsonl"
 VERSIONS = ("0.5.3", "0.6.2", "0.7.2", "0.8.0", "0.8.3", "0.9.0", "0.9.2", "0.10.0", "0.10.2")
 READ = ("state_space:v5e", "preconditioned:v6e", "scanned_adafactor:v6e", "hybrid_layers:v5p")
 CONFIRMED = ("graph_messages:v5e",)
-# Further compilations of a capture, for its cycle table.
-_PASSES = 2
 key_of = keyed_by("jax", "libtpu", "function", "target")
 
 
@@ -73,7 +70,7 @@ def perform(job: Job) -> Record:
     path = Path(job.folder) / f"{job.function}-{job.target}-{job.jax}-{job.libtpu}.json.gz"
     python = Path(job.python)
     try:
-        program = read_program(path) if path.exists() else _captured(job, path, python)
+        program = captured(job.function, job.target, path, python, quick=job.effort is None)
         record |= {"refused": program.compiler.get(REFUSED, []), "error": None, **alike(program)}
         if job.effort is not None:
             record |= round_trip(program, path, python, job.effort)
@@ -96,20 +93,6 @@ def alike(program: Program) -> Record:
         same = Decoder(program).decode().access_fast == program.production.access_fast
         found["bytes_alike"] = float(np.average(same, weights=program.access_bytes))
     return found
-
-
-def _captured(job: Job, path: Path, python: Path) -> Program:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return capture(
-        f"benchmarks.untuned.functions:{job.function}",
-        job.target,
-        path,
-        python=python,
-        working_folder=ROOT,
-        passes=0 if job.effort is None else _PASSES,
-        quick=job.effort is None,
-        progress=say,
-    )
 
 
 def versions_of(python: Path) -> tuple[str, str]:

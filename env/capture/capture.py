@@ -154,7 +154,7 @@ def capture(
         )
         compilations.drop(made)
         lowered, refused = compilations.module() if with_module else (None, [])
-        if module is not None:
+        if with_module and module is not None:
             lowered = compilations.checked(module)
         with_cycles = passes > 0 and Variants(compilations, assembly, passes, progress, until, grid).run()
         if longest_s is not None:

@@ -34,11 +34,13 @@ def with_copy_names(allocations: Sequence[Allocation], schedule: CompiledSchedul
             return list(allocations)
         if allocation.kind == _COPY and allocation.copy_start is not None:
             nameless[allocation.position, allocation.fast].append(number)
+    if not nameless:
+        return list(allocations)
     compiled: dict[tuple[Position, bool], list[str]] = defaultdict(list)
     parts = _parts(schedule)
     for name, instruction in schedule.instructions.items():
-        shapes = dict(instruction.shape.leaves())
         if instruction.opcode == "copy-start":
+            shapes = dict(instruction.shape.leaves())
             made, read = (shapes[number,].memory_space == space for number in (0, 1))
             if made != read:  # not one to the host
                 compiled[_source(schedule, name), made].append(name)

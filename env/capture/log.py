@@ -30,7 +30,7 @@ _SIMULATED = re.compile(
 _SIZE = re.compile(r" Size = (\d+),")
 _OFFSETS = re.compile(r"offsets = \{ ([\d, ]+) \}")
 _TYPICAL = re.compile(r"prefetch picker = Async copy elapsed \(s\) = ([\d.e+\-]+)", re.IGNORECASE)
-_GRANTED = re.compile(r"^Assigning buffers to alternate memory. Max heap size = (\d+)$")
+_GRANTED = "Assigning buffers to alternate memory. Max heap size = "
 _REQUIRED = re.compile(r" at (\d+) at def$")
 _OPTION = re.compile(r"^(\w+): (-?\d+)$")
 _COUNTS = {
@@ -240,9 +240,8 @@ class _Reader:
                 self._prefetches = False
             elif text.startswith("FindBestChunkCandidates") and self._prefetches and log.order:
                 self._slices(text)
-            granted = _GRANTED.match(text)
-            if granted:  # Versions of jax before 0.7 list no options.
-                log.options.setdefault("max_size_in_bytes", int(granted.group(1)))
+            elif text.startswith(_GRANTED):  # Versions of jax before 0.7 list no options.
+                log.options.setdefault("max_size_in_bytes", int(text.removeprefix(_GRANTED)))
             typical = _TYPICAL.search(text) if log.typical_copy_s is None else None
             if typical:
                 log.typical_copy_s = float(typical.group(1))

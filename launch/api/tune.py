@@ -135,6 +135,7 @@ def tune(
     from ...env.physics.objective import check_objective
     from ...env.program.target import find_target
     from ...env.storage.destination import check_destination
+    from ...roundtrip.options import check_base
     from ...roundtrip.tune import tune as run
     from ..start.solving import DECODES, compile_solvers, known
     from ..terminal.compiling import Compiling
@@ -149,6 +150,7 @@ def tune(
     if objective is not None:
         check_objective(objective)
     find_target(target)
+    check_base(compiler_options or {})
     check_destination(output, "-o")
     check_destination(program_output, "--program-output")
     solvers = _solvers()
