@@ -31,6 +31,8 @@ from ..env.program.target import Target
 from ..solvers.order.flags import Flags
 from ..solvers.xla.options import NUMBERS, SLICES, production
 
+# How often loops count whose trips nobody knows.
+TRIPS = "xla_tpu_memory_space_assignment_while_execution_count"
 # The flag of each option.
 FLAG_NAMES = {
     BANDWIDTH: "bandwidth",
@@ -41,7 +43,7 @@ FLAG_NAMES = {
     "xla_msa_min_overlap_to_async_copy_ratio": "least",
     "xla_tpu_msa_inefficient_use_to_copy_ratio": "served",
     "xla_msa_max_overlap_to_mem_size_async_copy_ratio": "idle",
-    "xla_tpu_memory_space_assignment_while_execution_count": "trips",
+    TRIPS: "trips",
     "xla_msa_max_repacks": "repacks",
 }
 # The dump of the options that the compiler took.

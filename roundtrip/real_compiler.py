@@ -15,7 +15,7 @@ from ..env.errors import FormatError, UserError
 from ..env.program.cycle_table import CycleTable, build_table
 from ..env.program.mapping import Mapping as ProgramMapping
 from ..env.program.program import Program
-from .options import check_taken
+from .options import TRIPS, check_taken
 from .source import Source
 
 
@@ -108,6 +108,10 @@ class RealCompiler:
         cut_down(made, dumps=True, costs=True)
         assembly = Assembly(made, program.target, program.name, program.family, like=program)
         compiled = assembly.program()
+        if TRIPS in options and compiled.loop_trips.shape == program.loop_trips.shape:
+            compiled = replace(
+                compiled, loop_trips=program.loop_trips
+            )  # They count otherwise in this compilation alone.
         if not same_problem(program, compiled):
             raise UserError(
                 f"{self.source.function}: compiles to another program than {program.name!r} (other code, other "
@@ -222,4 +226,4 @@ def merge_tables(known: CycleTable, seen: CycleTable) -> tuple[CycleTable, int]:
             ambiguous += other != cycles
             pairs[row, fast] = min(other, cycles)
     compilations = known.compilations + (seen.num_pairs > 0)
-    return build_table(known.row, pairs, compilations, ambiguous), len(pairs) - before
+    return build_table(known.row, pairs, compilations, ambiguous, known.completion), len(pairs) - before

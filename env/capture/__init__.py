@@ -7,8 +7,10 @@ The pipeline, in order:
    `compilations` makes compilations, or takes them from an archive.
 2. Read the text. `hlo` parses scheduled modules, and `buffer_sizes` a dumped buffer assignment. `log` and `allocation`
    parse the log of memory space assignment (MSA), the pass of XLA that makes the mapping.
-3. Extract the program. `loops` flattens the schedule, `values` finds the definition of every operand, `alias` finds the
-   values that share memory, and `extract` builds the `Program` of instructions, accesses and buffers.
+3. Extract the program. `coloring_hints` takes out the compiler's notes of colors, `loops` flattens the schedule,
+   `collectives` and `carried_copies` find what runs beside other instructions. `values` finds the definition of every
+   operand, `alias` the values that share memory, and `extract` builds the `Program` of instructions, accesses and
+   buffers.
 4. Read back production. `production` turns MSA's allocations into a `Mapping`; `cycle_pairs` collects the code
    generator's cycles.
 5. Assemble and write. `assemble` joins 2 to 4; `printed_estimate` tells how far off the compiler's own estimates are;

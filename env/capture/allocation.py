@@ -19,7 +19,7 @@ class Allocation:
     Attributes:
       kind: `PinnedAllocation`, `Copy Allocation`, `Sliced Copy Allocation`, ...
       fast: the value lies in fast memory.
-      offset: bytes; -1 if unknown.
+      offset, size: bytes; -1 if unknown.
       position: the definition of the value.
       start, end: first and last time at which the memory is held.
       copy_start, copy_done: a copy is issued right after `copy_start` and done before `copy_done`; None for no copy.
@@ -32,6 +32,7 @@ class Allocation:
     kind: str
     fast: bool
     offset: int
+    size: int
     position: Position
     start: int
     end: int
@@ -60,6 +61,7 @@ def parse_allocation(text: str) -> Allocation | None:
         kind=head[: memory.start()],
         fast=memory.group(1) == "alt",
         offset=int(memory.group(2) or -1),
+        size=int(memory.group(3) or -1),
         position=(defined[-1][0], parse_path(defined[-1][1])),
         start=times["start_time"],
         end=times["end_time"],

@@ -12,7 +12,8 @@ from ..physics.cost import MODELS, available_models
 from ..physics.simulator import simulate
 from ..program.assignment_facts import ASSIGNMENT, assignment_entry
 from ..program.compiler_flags import CompilerOptions
-from ..program.kernel_colors import KERNEL_COLORS
+from ..program.cycle_table import BY_TIME
+from ..program.kernel_colors import COLORED_FAST, KERNEL_COLORS
 from ..program.mapping import Mapping
 from ..program.program import Program
 from ..program.target import Target
@@ -20,6 +21,7 @@ from ..program.variant import Variant
 from ..verifier.verify import verify
 from ..verifier.violation import Kind
 from .buffer_sizes import read_sizes
+from .coloring_hints import without_hints
 from .compilation_files import BUFFER_SIZES, SCHEDULED_MODULE, UNCOLORED_MODULE, only_file
 from .cycle_pairs import CyclePairs
 from .extract import Extraction, extract
@@ -30,6 +32,7 @@ from .logged_facts import logged_facts
 from .loops import flatten
 from .printed_estimate import estimates_off
 from .production import Production, read_production
+from .seconds_beside import seconds_beside
 from .turn import moved_mappings
 from .values import FORWARDING
 from .worker import COMPILED_FILE, LOG_FILE
@@ -55,7 +58,7 @@ class Assembly:
       loop_ends: the ends of loops are instructions that move nothing; None: only where XLA's mapping cannot be told
         without.
       like: a program of the same function, which says what the compilation does not: the instructions to keep although
-        they move nothing, what shares memory, and what may be fast.
+        they move nothing, what shares memory, what may be fast, and how its cycle table is completed.
 
     Raises:
       FormatError: a file of the default compilation is missing, truncated or not what it should be.
@@ -73,7 +76,8 @@ class Assembly:
         loop_ends: bool | None = None,
         like: Program | None = None,
     ) -> None:
-        module = read_module(only_file(folder, SCHEDULED_MODULE))
+        uncolored = without_hints(read_module(only_file(folder, SCHEDULED_MODULE)))
+        module = uncolored.module
         sizes = read_sizes(only_file(folder, BUFFER_SIZES))
         compiled = read_module(only_file(folder, COMPILED_FILE))
         log = read_log(folder / LOG_FILE)
@@ -87,7 +91,8 @@ class Assembly:
 
         def read(idle: Set[str], apart: Set[str] | None) -> Production:
             self._extraction = extract(
-                *(module, log, sizes, target, before),
+                *(log, sizes, target, before),
+                uncolored=uncolored,
                 idle=idle,
                 apart=apart,
                 allowed=allowed,
@@ -107,7 +112,8 @@ class Assembly:
             ({}, self._production, self._inexpressible)
         ]
         self._left_out: list[dict[str, Any]] = []
-        self.pairs = CyclePairs(self._extraction)
+        known = None if like is None else like.cycles
+        self.pairs = CyclePairs(self._extraction, BY_TIME if known is None else known.completion)
         counts = self.pairs.add(compiled, self._space)
         self._cycles = {"program": counts["cycles"], "other_instructions": counts["other_cycles"]}
         self._generated = bool(counts["instructions"] or counts["other_cycles"])
@@ -150,6 +156,11 @@ class Assembly:
         inexpressible = Counter(production.inexpressible)
         inexpressible.update({f"violation: {kind}": count for kind, count in violations.items()})
         return None if violations else mapping, dict(sorted(inexpressible.items()))
+
+    @property
+    def has_carried_copies(self) -> bool:
+        """Whether copies run across the passes of a loop."""
+        return bool(self._extraction.values.carried.starts)
 
     def add_variant(self, options: CompilerOptions, folder: Path) -> Mapping | None:
         """Adds the mapping of a compilation with other options.
@@ -256,6 +267,7 @@ def _compiler(extraction: Extraction, production: Production, log: CompilerLog) 
         "estimate_without_copies_s": log.estimates["without"],
         "estimate_with_copies_s": log.estimates["with"],
         "left_out_s": extraction.left_out_s,
+        **({"beside_s": beside} if (beside := seconds_beside(extraction, log)) else {}),
         "step_s": production.events.step_s,
         "step_trips": production.events.step_trips,
         "allocated_operands": production.allocated_operands,
@@ -269,6 +281,7 @@ def _compiler(extraction: Extraction, production: Production, log: CompilerLog) 
         **_kernels(extraction),
         ASSIGNMENT: assignment_entry(logged_facts(extraction, log)),
         **({KERNEL_COLORS: [vars(kernel) for kernel in extraction.colored]} if extraction.colored else {}),
+        **({COLORED_FAST: extraction.colored_fast} if extraction.colored_fast else {}),
     }
 
 

@@ -208,7 +208,10 @@ def _summary(program: Program, output: Path) -> list[str]:
         lines.append(f"{(program.hbm_accesses & results).sum():,} of {movable.sum():,} results always go to HBM")
         operands = int((program.hbm_accesses & ~results).sum())
         if operands:
-            lines.append(f"{operands:,} operands are always read from HBM, by another core of the chip or for the host")
+            lines.append(
+                f"{operands:,} operands are always read from HBM: by another core of the chip, for the host, or by the "
+                "compiler's own copies of slices in loops"
+            )
     if program.production is None:
         lines.append("XLA's mapping is left out: it cannot be told without breaking the rules")
     if program.cycles is not None:

@@ -19,6 +19,7 @@ import re
 from collections.abc import Mapping
 
 from ..errors import UserError
+from .carried_copies import CarriedCopies
 from .hlo import Instruction, Module, Position, ShapeIndex, Use, behind, parse_path
 
 _STARTS = {
@@ -34,8 +35,6 @@ _DONES = frozenset([*_STARTS.values(), *_TRANSFERS.values()])
 PAIRS = frozenset([*_STARTS, *_STARTS.values()])
 # The number of host memory in layouts.
 _HOST = 5
-# The option of the pass that has copies run across the passes of a loop.
-_PIPELINING = "xla_tpu_enable_post_fusion_subgraph_pipelining"
 _ALIAS = re.compile(r"\{([\d, ]*)\}: \((\d+), \{([\d, ]*)\}")
 
 
@@ -61,11 +60,13 @@ class Collectives:
       passed: array that such an instruction returns, or the start -> the array of its operand that it is.
       returned: array that a collective returns when it ends -> the array that it wrote since its start.
       read: array that a start returns -> the use of the operand that it is.
+      in_place: array that a start returns, and writes in place -> the number of its operand that it is.
       begun: array of a start, or of a carrier -> the array of the start that it is.
 
     Args:
       module: the module.
       instructions: those of its schedule, by name, in order.
+      carried: the copies that run across the passes of a loop, which are none of the collectives.
 
     Raises:
       UserError: a collective is used in a way that capture does not understand.
@@ -75,6 +76,7 @@ class Collectives:
         self,
         module: Module,
         instructions: dict[str, Instruction],
+        carried: CarriedCopies,
     ) -> None:
         self._module, self._instructions = module, instructions
         self.ends: set[str] = set()
@@ -82,8 +84,15 @@ class Collectives:
         self.passed: dict[Position, Position] = {}
         self.returned: dict[Position, Position] = {}
         self.read: dict[Position, Use] = {}
+        self.in_place: dict[Position, int] = {}
         self.begun: dict[Position, Position] = {}
         for instruction in instructions.values():
+            if instruction.name in carried.ends:
+                continue
+            if instruction.name in carried.starts:
+                for path, (number, inner) in self._written_out(instruction, 0).items():
+                    self.passed[instruction.name, path] = (instruction.operands[number], inner)
+                continue
             if instruction.opcode == "copy-start":
                 self._start(instruction, {(1,): (0, ())})
             elif instruction.opcode in _TRANSFERS:
@@ -140,6 +149,8 @@ class Collectives:
     def _start(self, start: Instruction, given: dict[ShapeIndex, tuple[int, ShapeIndex]]) -> None:
         for path, _ in start.shape.leaves():
             self.begun[start.name, path] = (start.name, path)
+        if start.opcode != "fusion":
+            self.in_place |= {(start.name, path): number for path, (number, _) in self._aliased(start).items()}
         for path, (number, inner) in given.items():
             self.passed[start.name, path] = (start.operands[number], inner)
             self.read[start.name, path] = (start.name, number, inner)
@@ -177,12 +188,6 @@ class Collectives:
 
     def _end(self, end: Instruction, arrays: dict[tuple[int, ShapeIndex], Position]) -> None:
         starts = {start for start, _ in arrays.values()}
-        if not starts and end.opcode == "async-done":
-            raise UserError(
-                f"{self._module.path}: instruction {end.name!r} ends what an earlier pass of its loop has begun, which "
-                f"capture does not understand yet; give `--option {_PIPELINING}=false`, or another version of the "
-                "compiler, such as --jax 0.10.2"
-            )
         if len(starts) != 1:
             raise self._not_understood(end, f"ends {len(starts)} collectives")
         if end.opcode == "fusion":

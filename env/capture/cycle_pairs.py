@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 
 import numpy as np
 
-from ..program.cycle_table import CycleTable, build_table
+from ..program.cycle_table import BY_TIME, CycleTable, build_table
 from ..program.mapping import COPY_FIELDS, Mapping
 from ..program.program import RESULT, Program
 from .extract import Extraction
@@ -43,10 +43,12 @@ class CyclePairs:
 
     Args:
       extraction: the program, without a cycle table.
+      completion: of the table, see `CycleTable`.
     """
 
-    def __init__(self, extraction: Extraction) -> None:
+    def __init__(self, extraction: Extraction, completion: str = BY_TIME) -> None:
         program = extraction.program
+        self._completion = completion
         self._program = program
         self._located: list[list[tuple[int | None, ShapeIndex]]] = [[] for _ in program.instruction_names]
         located: dict[int, tuple[int | None, ShapeIndex]] = {}
@@ -149,7 +151,7 @@ class CyclePairs:
                 row[t] = alike.setdefault(_priced(self._program, t) + self._signature[t], len(order) + len(alike))
                 pairs |= {(row[t], fast): cycles for fast, cycles in kernel_cycles(self._program, t).items()}
         ambiguous = sum(len(values) > 1 for values in self._seen.values())
-        return build_table(np.array(row, np.int32), pairs, self.compilations, ambiguous)
+        return build_table(np.array(row, np.int32), pairs, self.compilations, ambiguous, self._completion)
 
 
 def _signature(program: Program, t: int) -> str:

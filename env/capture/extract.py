@@ -7,13 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import FormatError
+from ..errors import FormatError, UserError
 from ..program.kernel_colors import KernelColors
 from ..program.program import OPERAND, REPLACEABLE_OPCODES, RESULT, Program
 from ..program.target import Target
 from .alias import alias_groups
+from .allocation import Allocation
+from .carried_copies import held_bytes
 from .collectives import PAIRS, leaves_the_core
-from .hlo import Instruction, Module, Position, Use, path_text, position_text
+from .coloring_hints import Uncolored
+from .hlo import Instruction, Position, Use, path_text, position_text
 from .kernel_colors import colors_of
 from .kernels import kept_in_hbm, kernel_in, tells_cost
 from .log import CompilerLog
@@ -38,7 +41,9 @@ class Extraction:
       aliased_buffers: number of buffers that hold several values.
       kernels: indices of the instructions that are kernels of one's own -> whether they tell their cost.
       colored: the kernels that the compiler has colored.
+      colored_fast: accesses of other instructions that it has colored: results that must be in fast memory.
       nest: the program's loops.
+      passes: how many times the instructions of a loop run in all, by its number in the schedule.
     """
 
     program: Program
@@ -50,16 +55,18 @@ class Extraction:
     aliased_buffers: int
     kernels: dict[int, bool]
     colored: list[KernelColors]
+    colored_fast: list[int]
     nest: Nest
+    passes: dict[int, int]
 
 
 def extract(
-    module: Module,
     log: CompilerLog,
     sizes: dict[Position, int],
     target: Target,
     before: Mapping[str, Instruction],
     *,
+    uncolored: Uncolored,
     idle: Set[str] = frozenset(),
     apart: Set[str] | None = frozenset(),
     allowed: Set[str] | None = None,
@@ -68,11 +75,11 @@ def extract(
     """Builds the program of one compilation.
 
     Args:
-      module: the scheduled module right before memory space assignment.
       log: MSA's log of it.
       sizes: padded bytes by value, for the values that MSA does not list.
       target: the target that it was compiled for; limits that the log states differently are taken from the log.
       before: the kernels before the compiler colored them, see `kernels_before`.
+      uncolored: the scheduled module right before memory space assignment.
       idle: instructions that the program has although they move nothing, so that copies can begin or end at their time.
       apart: see `alias_groups`.
       allowed: buffers that may be fast although MSA does not list them; None for those that this compilation has there.
@@ -82,10 +89,12 @@ def extract(
       FormatError: module and log do not belong together, or a value has no known size.
       UserError: the program holds instructions that capture does not understand.
     """
+    module = uncolored.module
     values = Values(module)
-    builder = _Builder(module, values, log, sizes, before, idle, alias_groups(module, values, log, apart), allowed)
+    groups = alias_groups(module, values, log, apart)
+    builder = _Builder(uncolored, values, log, sizes, _target(target, log), before, idle, groups, allowed)
     builder.add_instructions()
-    return builder.finish(_target(target, log), names)
+    return builder.finish(names)
 
 
 def _target(target: Target, log: CompilerLog) -> Target:
@@ -109,18 +118,21 @@ class _Builder:
 
     def __init__(
         self,
-        module: Module,
+        uncolored: Uncolored,
         values: Values,
         log: CompilerLog,
         sizes: dict[Position, int],
+        target: Target,
         before: Mapping[str, Instruction],
         idle: Set[str],
         groups: Mapping[Position, Position],
         allowed: Set[str] | None,
     ) -> None:
-        self.module, self.values, self.log, self.sizes, self.before = module, values, log, sizes, before
+        self.uncolored, self.module = uncolored, uncolored.module
+        self.values, self.log, self.sizes, self.before = values, log, sizes, before
         self.idle, self.groups = idle, groups
         self.runs = runs(values.flattened, log)
+        self.target = target
         fast = (allocation.position for allocation in log.allocations if allocation.fast)
         placed = {values.resolve(*position) for position in fast if position[0] in values.instructions}
         self.allowed_too = {position_text(position) for position in placed} if allowed is None else allowed
@@ -130,6 +142,7 @@ class _Builder:
         self.accesses: list[tuple[int, int, int, int, str, float]] = []
         self.held_since: dict[int, int] = {}
         self.left_out_bytes: dict[int, float] = {}
+        self.near_bytes: dict[int, float] = {}
         self.buffers: list[Position] = []
         self.sizes_of: list[int] = []
         self.allowed: list[bool] = []
@@ -180,7 +193,13 @@ class _Builder:
 
     def _operands(self, index: int, instruction: Instruction) -> None:
         collectives, name = self.values.collectives, instruction.name
+        if name in self.values.carried.ends:  # It waits, and moves nothing.
+            return
         for number, path, position in self.values.operand_leaves(instruction):
+            if position in self.values.carried.slices:
+                moved = self.log.operand_bytes.get((name, number, path), 0.0)
+                self.near_bytes[index] = self.near_bytes.get(index, 0.0) + moved
+                continue
             begun = collectives.of(instruction.operands[number], path)
             use = (name, number, path)
             if begun is not None and (name in collectives.carriers or collectives.is_context(begun)):
@@ -207,6 +226,8 @@ class _Builder:
 
     def _results(self, index: int, instruction: Instruction) -> None:
         collectives, name = self.values.collectives, instruction.name
+        if name in self.values.carried.starts or name in self.values.carried.ends:
+            return
         for number, (path, _) in enumerate(instruction.shape.leaves()):
             if (name, path) in collectives.begun and (
                 (name, path) in collectives.passed or collectives.is_context((name, path))
@@ -264,9 +285,10 @@ class _Builder:
             raise FormatError(f"{self.module.path}: no dump gives the size of {name}{path_text(path)}; capture again")
         return size
 
-    def finish(self, target: Target, names: dict[str, Any]) -> Extraction:
+    def finish(self, names: dict[str, Any]) -> Extraction:
         """Returns the program with its loops and outputs."""
         loops = nest(self.names, self.values.flattened, self.log)
+        held = held_bytes(self._slices())
         for position in kept_in_hbm(self.module, self.values, self.before):
             self.allowed[self.buffer_of[position]] = False
         columns = [list(column) for column in zip(*self.accesses, strict=True)] if self.accesses else [[]] * 6
@@ -276,12 +298,12 @@ class _Builder:
             position = self.values.resolve(root.name, path)
             is_output[self._buffer(position, -1)] = True
         program = Program(
-            target=target,
+            target=self.target,
             instruction_names=tuple(self.names),
             opcodes=tuple(self.values.instructions[name].opcode for name in self.names),
             compute_s=np.array([self._compute(name) for name in self.names]),
             bytes_total=np.array(self._totals(columns)),
-            reserved=np.array([self.log.scoped.get(time, 0) for time in self.schedule], np.int64),
+            reserved=np.array([self.log.scoped.get(time, 0) + held.get(time, 0) for time in self.schedule], np.int64),
             schedule_index=np.array(self.schedule, np.int32),
             loop=loops.loop,
             loop_parent=loops.parent,
@@ -315,8 +337,22 @@ class _Builder:
             aliased_buffers=len(set(self.groups.values())),
             kernels=dict(self._kernels()),
             colored=list(self._colored()),
+            colored_fast=sorted(self.result_of[position] for position in self.uncolored.fast & self.result_of.keys()),
             nest=loops,
+            passes=self.runs,
         )
+
+    def _slices(self) -> Iterator[Allocation]:
+        """Yields the allocations of slices that copies across the passes of loops write."""
+        for allocation in self.log.allocations:
+            if self.values.is_carried_slice(allocation.position):
+                if not allocation.fast or allocation.copy_start is not None:
+                    raise UserError(
+                        f"{self.module.path}: {position_text(allocation.position)!r}, which a copy across the passes "
+                        "of a loop writes, is not always in fast memory, which capture does not understand yet; give "
+                        "another version of the compiler, such as --jax 0.10.2"
+                    )
+                yield allocation
 
     def _held_since(self) -> NDArray[np.int32] | None:
         if not self.held_since:
@@ -329,12 +365,33 @@ class _Builder:
         found = np.zeros(len(self.accesses), bool)
         for position in self.log.written_to_hbm & self.result_of.keys():
             access = self.result_of[position]
-            _, buffer, kind, *_ = self.accesses[access]
-            found[access] = kind == RESULT and self.allowed[buffer]
+            found[access] = self.accesses[access][2] == RESULT
         elsewhere = [leaves_the_core(self.values.instructions, name) for name in self.names]
-        for access, (index, buffer, *_) in enumerate(self.accesses):
-            found[access] |= elsewhere[index] and self.allowed[buffer]
-        return found
+        for access, (index, *_) in enumerate(self.accesses):
+            found[access] |= elsewhere[index]
+        found[list(self._told_in_hbm())] = True
+        return found & np.array([self.allowed[buffer] for _, buffer, *_ in self.accesses], bool)
+
+    def _told_in_hbm(self) -> Iterator[int]:
+        """Yields the accesses of arrays that the compiler has colored to be in HBM.
+
+        These are the uses that notes name, the sources of copies across the passes of a loop, what a copy writes in
+        place until it ends, and results in the loop of such a use, which the compiler writes to HBM at once.
+        """
+        loop_of, in_place = self.values.flattened.loop_of, self.values.collectives.in_place
+        starts, in_hbm = self.values.carried.starts, self.uncolored.in_hbm
+        told = {access for use, access in self.access_of.items() if use in in_hbm or use[0] in starts}
+        told |= {
+            access
+            for (name, path), access in self.result_of.items()
+            if (name, in_place.get((name, path), -1), ()) in in_hbm
+        }
+        told |= {access for access, since in self.held_since.items() if since in told}
+        loops = {(self.accesses[access][1], loop_of[self.names[self.accesses[access][0]]]) for access in told}
+        yield from told
+        for access, (index, buffer, kind, *_) in enumerate(self.accesses):
+            if kind == RESULT and (buffer, loop_of[self.names[index]]) in loops:
+                yield access
 
     def _kernels(self) -> Iterator[tuple[int, bool]]:
         for index, name in enumerate(self.names):
@@ -374,9 +431,13 @@ class _Builder:
         """Returns total bytes per instruction: the exact sum if the printed six digits agree with it."""
         sums = np.zeros(len(self.names))
         np.add.at(sums, np.array(columns[0], int), np.array(columns[5], float))
+        near = np.zeros(len(self.names))
+        np.add.at(near, list(self.near_bytes), list(self.near_bytes.values()))
         np.add.at(sums, list(self.left_out_bytes), list(self.left_out_bytes.values()))
+        # Bytes that are always fast are no access's. They count as those in HBM that take as long.
+        spared = near * (1.0 - self.target.hbm_bandwidth / self.target.fast_bandwidth)
         totals = []
-        for name, exact in zip(self.names, sums, strict=True):
+        for name, exact, less in zip(self.names, sums + near, spared, strict=True):
             printed = 0.0 if self._is_free(name) else self.log.total_bytes.get(name, 0.0)
-            totals.append(float(exact) if abs(exact - printed) <= 1e-5 * printed else printed)
+            totals.append(float((exact if abs(exact - printed) <= 1e-5 * printed else printed) - less))
         return totals

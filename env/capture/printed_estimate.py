@@ -48,7 +48,7 @@ def without_copies(program: Program, mapping: Mapping) -> float:
     fast = _priced_as_fast(program, mapping) + _results_counted_again(program, mapping)
     charged = sum(seconds * passes for seconds, _, passes in program.compiler.get("charges", ()))
     instructions = float(_elapsed(program, fast * program.access_bytes) @ program.weight)
-    return instructions + charged + program.compiler["left_out_s"]
+    return instructions + charged + program.compiler["left_out_s"] + program.compiler.get("beside_s", 0.0)
 
 
 def with_copies(program: Program, mapping: Mapping) -> float:

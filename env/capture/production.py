@@ -97,7 +97,8 @@ class _Reader:
 
     def read(self) -> Production:
         for allocation in self.log.allocations:
-            if allocation.position[0] in self.extraction.values.elsewhere:
+            values = self.extraction.values
+            if allocation.position[0] in values.elsewhere or values.is_carried_slice(allocation.position):
                 continue
             self._list_uses(allocation)
             buffer = self._buffer(allocation.position)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from ..errors import UserError
+from .carried_copies import carried_copies
 from .collectives import Collectives
 from .hlo import Computation, Instruction, Module, Position, ShapeIndex
 from .loops import flatten
@@ -36,7 +37,8 @@ class Values:
       parameters: name of a parameter of a loop's condition or body, or of a branch -> the operand that it is.
       branch_parameters: those of the branches of conditionals.
       collectives: the collectives that run beside other instructions.
-      elsewhere: instructions that another core runs for one of them; MSA schedules them too, at no cost.
+      carried: the copies that run across the passes of a loop.
+      elsewhere: instruction that another core, or a copy, runs for one of them -> the one. MSA schedules it too.
 
     Raises:
       UserError: the program holds instructions that capture does not understand.
@@ -65,14 +67,15 @@ class Values:
                     f"{module.path}: instruction {instruction.name!r} is a `{instruction.opcode}`, which capture does "
                     f"not understand yet; {advice}"
                 )
-        self.collectives = Collectives(module, self.instructions)
-        self.elsewhere: set[str] = set()
+        self.carried = carried_copies(module, self.flattened)
+        self.collectives = Collectives(module, self.instructions, self.carried)
+        self.elsewhere: dict[str, str] = {}
         self._made_by: dict[str, str] = {}
         for instruction in self.instructions.values():
             if instruction.opcode == "async-start":
                 called = _called(instruction, module)
                 if called is not None:
-                    self.elsewhere |= _run_by(called, module)
+                    self.elsewhere |= dict.fromkeys(_run_by(called, module), instruction.name)
                     self._made_by[instruction.name] = _maker(called, module)
             elif instruction.opcode == "async-update" and instruction.operands[0] in self._made_by:
                 self._made_by[instruction.name] = self._made_by[instruction.operands[0]]
@@ -116,6 +119,13 @@ class Values:
                 name, path = self.collectives.passed[name, path]
             else:
                 return name, path
+
+    def is_carried_slice(self, position: Position) -> bool:
+        """Returns whether an array is what a copy across the passes of a loop writes, under any of its names."""
+        name, path = position
+        return (
+            bool(self.carried.slices) and name in self.instructions and self.resolve(name, path) in self.carried.slices
+        )
 
     def operand_leaves(self, instruction: Instruction) -> "list[tuple[int, ShapeIndex, Position]]":
         """Returns operand number, shape index and definition of every array that the instruction reads."""

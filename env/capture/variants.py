@@ -51,7 +51,12 @@ class Variants:
         if not self._compilations.fits(CODE, self._until):
             self._progress("no time for the code generator's cycles and the flag grid")
             return False
-        self._add_cycles("in-hbm", compiler_flags.IN_HBM)
+        if self._assembly.has_carried_copies:
+            self._add_cycles("in-hbm-unsliced", compiler_flags.IN_HBM_UNSLICED)
+            if self._left > 1 and self._compilations.fits(CODE, self._until):
+                self._add_cycles("few-copies", compiler_flags.FEW_COPIES)
+        else:
+            self._add_cycles("in-hbm", compiler_flags.IN_HBM)
         mappings: dict[str, Mapping] = {}
         for name, options in grid.items():
             if not self._compilations.fits(ASSIGNMENT, self._until):

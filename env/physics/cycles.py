@@ -2,9 +2,11 @@
 
 A seen pair (instruction, set of fast accesses) is looked up by a key, the XOR of one random number per fast access
 (Zobrist hashing), which a game updates access by access. An unseen pair is *completed*: the cycles with nothing fast
-less one saving per fast access, clipped to the range seen for the instruction. A saving is the access's share of the
-bytes, plus the smallest correction that explains the pairs seen. Its error, and the alternatives:
-docs/decisions/0006-cycles-and-robust.md.
+less one saving per fast access. There are two ways (`CycleTable.completion`). By time, a saving is the time that the
+bytes of the access take in HBM, and the result is no less than the computation. Within seen, as for files of earlier
+captures, a saving is the share of the cycles that the access has of the bytes, and the result is clipped to the range
+seen for the instruction. Savings are corrected by as little as explains the pairs seen. Their errors, and the
+alternatives: docs/decisions/0006-cycles-and-robust.md and 0058-cycles-never-seen.md.
 """
 
 from dataclasses import dataclass
@@ -14,11 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UserError
-from ..program.cycle_table import CycleTable
+from ..program.cycle_table import BY_TIME, CycleTable
 from ..program.program import Program
 
 # Variance that additive savings cannot explain, relative to the variance that they can.
 _NOISE = 1e-3
+# Computations of fewer cycles do not tell how the compiler's two models compare.
+_SHORT = 2000.0
+_QUARTER = 0.25
+# Variance of the cycles with nothing fast, relative to that of the largest saving: whatever the pairs say.
+_FREE_BASE = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +40,7 @@ class CycleModel:
       cycles: `[P]` their cycles.
       base: `[R]` cycles with nothing fast.
       saving: `[A]` cycles that the completion saves for each fast access; may be negative.
-      low, high: `[R]` least and most cycles seen.
+      low, high: `[R]` least and most cycles that a completion may come to.
     """
 
     row: NDArray[np.int32]
@@ -139,7 +146,7 @@ def _keys(
 
 
 def least_cycles(program: Program) -> NDArray[np.float64]:
-    """Returns `[T]` a lower bound on cycles: the least seen, below which completion never goes."""
+    """Returns `[T]` a lower bound on cycles: the least seen, or less where completion may come to less."""
     model = cycle_model(program)
     least = np.zeros(program.num_instructions)
     costs = model.row >= 0
@@ -196,6 +203,49 @@ def fit_savings(
     return base, expected + prior * (fast.T @ correction)
 
 
+def fit_savings_by_time(
+    hbm_cycles: NDArray[np.float64], placements: NDArray[np.bool_], cycles: NDArray[np.float64]
+) -> tuple[float, NDArray[np.float64]]:
+    """Completes one row, where an access is expected to save the time that its bytes take from or to HBM.
+
+    Corrections are the smallest that explain the pairs, as in `fit_savings`. Of the base nothing is expected.
+
+    Args:
+      hbm_cycles: `[K]` cycles that the bytes of each access take in HBM.
+      placements: `[P, K]` the fast accesses of each pair.
+      cycles: `[P]` the cycles of each pair; at least one.
+
+    Returns:
+      The base and `[K]` savings, in cycles.
+    """
+    fast = placements.astype(np.float64)
+    prior = hbm_cycles / max(float(hbm_cycles.max(initial=0.0)), 1e-9) + 1e-6
+    bases = cycles + fast @ hbm_cycles
+    shared = (fast * prior) @ fast.T
+    noise = _NOISE * (float(np.trace(shared)) / len(cycles) + 1.0)
+    gram = shared + _FREE_BASE + noise * np.eye(len(cycles))
+    correction = np.linalg.solve(gram, bases - bases.mean())
+    return float(bases.mean() + _FREE_BASE * correction.sum()), hbm_cycles - prior * (fast.T @ correction)
+
+
+def computation_share(program: Program, table: CycleTable) -> float:
+    """Returns the share of the computation of `msa` that the code generator has; at most 1.
+
+    Of v5e and v4 it is 1, of v6e a third: of rows that are bound by computation, the quarter with the fewest cycles.
+    """
+    clock, at = program.target.clock_hz, np.flatnonzero(table.row >= 0)
+    computed = program.compute_s[at] * clock
+    moved = program.bytes_total[at] / program.target.hbm_bandwidth * clock
+    bound = (computed > _SHORT) & (computed > moved / 2)
+    if not bound.any():
+        return 1.0
+    least = np.minimum.reduceat(table.pair_cycles, table.row_start[:-1])[table.row[at[bound]]]
+    share, weight = least / computed[bound], computed[bound] * program.weight[at[bound]]
+    order = np.argsort(share, kind="stable")
+    reached = np.searchsorted(np.cumsum(weight[order]), _QUARTER * weight.sum())
+    return min(1.0, float(share[order[min(reached, len(order) - 1)]]))
+
+
 def _build(program: Program, table: CycleTable) -> CycleModel:
     starts, rows = program.access_start, table.num_rows
     access_key = _mix(np.arange(program.num_accesses) - starts[program.access_instruction])
@@ -205,6 +255,8 @@ def _build(program: Program, table: CycleTable) -> CycleModel:
     start_key[costs] = row_key[table.row[costs]]
 
     base, low, high = np.zeros(rows), np.zeros(rows), np.zeros(rows)
+    clock = program.target.clock_hz
+    shortest = computation_share(program, table) if table.completion == BY_TIME else 1.0
     saving = np.zeros(program.num_accesses)
     keys: list[np.uint64] = []
     values: list[np.float64] = []
@@ -221,7 +273,13 @@ def _build(program: Program, table: CycleTable) -> CycleModel:
         keys += [np.bitwise_xor.reduce(access_key[begin:end][fast], initial=row_key[row]) for fast in placements]
         values += list(cycles)
         low[row], high[row] = cycles.min(), cycles.max()
-        base[row], savings = fit_savings(program.access_bytes[begin:end], placements, cycles)
+        moved = program.access_bytes[begin:end]
+        if table.completion == BY_TIME:
+            base[row], savings = fit_savings_by_time(moved / program.target.hbm_bandwidth * clock, placements, cycles)
+            low[row] = min(low[row], float(program.compute_s[instructions[0]]) * clock * shortest)
+            high[row] = max(high[row], base[row] - float(np.minimum(savings, 0.0).sum()))
+        else:
+            base[row], savings = fit_savings(moved, placements, cycles)
         for t in instructions:
             saving[starts[t] : starts[t + 1]] = savings
     signed = np.array(keys, np.uint64).view(np.int64)

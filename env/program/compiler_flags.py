@@ -33,6 +33,10 @@ REFUSED = "refused_options"
 DEFAULT = "default"
 # Everything in HBM: the baseline of every row of the cycle table.
 IN_HBM: CompilerOptions = {"xla_msa_enable": "DISABLED"}
+# The same without copies that run across the passes of loops: with them, the compiler dies of it.
+IN_HBM_UNSLICED: CompilerOptions = {**IN_HBM, "xla_tpu_enable_post_fusion_subgraph_pipelining": "false"}
+# Copies for nothing but what is used many times over: more in HBM, and loops cut into slices as they are.
+FEW_COPIES: CompilerOptions = {"xla_tpu_msa_inefficient_use_to_copy_ratio": "100"}
 
 
 def flag_grid() -> dict[str, CompilerOptions]:

@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 from .document import Document
 
 _HEXADECIMAL = re.compile("[0-9a-f]{1,4096}")
+# How placements that no compilation showed are completed: within the range seen of the row, or by the time that bytes
+# take. Files of earlier captures are judged as they were.
+WITHIN_SEEN, BY_TIME = "within seen", "by time"
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +35,7 @@ class CycleTable:
       pair_cycles: `[P]` cycles.
       compilations: number of compilations that filled the table.
       ambiguous: number of pairs seen with more than one value; the smallest is kept.
+      completion: `WITHIN_SEEN` or `BY_TIME`.
     """
 
     row: NDArray[np.int32]
@@ -40,6 +44,7 @@ class CycleTable:
     pair_cycles: NDArray[np.int64]
     compilations: int = 0
     ambiguous: int = 0
+    completion: str = WITHIN_SEEN
 
     @property
     def num_rows(self) -> int:
@@ -58,7 +63,11 @@ class CycleTable:
 
 
 def build_table(
-    row: NDArray[np.int32], pairs: dict[tuple[int, int], int], compilations: int = 0, ambiguous: int = 0
+    row: NDArray[np.int32],
+    pairs: dict[tuple[int, int], int],
+    compilations: int = 0,
+    ambiguous: int = 0,
+    completion: str = WITHIN_SEEN,
 ) -> CycleTable:
     """Returns the table of `{(row, placement): cycles}`."""
     ordered = sorted(pairs)
@@ -69,6 +78,7 @@ def build_table(
         pair_cycles=np.array([pairs[key] for key in ordered], np.int64),
         compilations=compilations,
         ambiguous=ambiguous,
+        completion=completion,
     )
 
 
@@ -83,6 +93,7 @@ def table_fields(table: CycleTable) -> dict[str, Any]:
         },
         "compilations": table.compilations,
         "ambiguous": table.ambiguous,
+        **({} if table.completion == WITHIN_SEEN else {"completion": table.completion}),
     }
 
 
@@ -127,7 +138,10 @@ def parse_table(document: Document, accesses: NDArray[np.integer[Any]]) -> Cycle
         if not 0 <= document.get(name, int) < 2**31:
             raise document.error(name, "is out of range")
     compilations, ambiguous = document.get("compilations", int), document.get("ambiguous", int)
-    return CycleTable(row, pair_row, tuple(placements), cycles, compilations, ambiguous)
+    completion = document.fields.get("completion", WITHIN_SEEN)
+    if completion not in (WITHIN_SEEN, BY_TIME):
+        raise document.error("completion", f"is {completion!r:.40}, neither {WITHIN_SEEN!r} nor {BY_TIME!r}")
+    return CycleTable(row, pair_row, tuple(placements), cycles, compilations, ambiguous, completion)
 
 
 def _accesses_of_rows(

@@ -14,6 +14,8 @@ from .program import Program
 
 # The key in `Program.compiler`.
 KERNEL_COLORS = "kernel_colors"
+# The key of the accesses that other instructions must have in fast memory: results that loops cut into slices.
+COLORED_FAST = "colored_fast"
 # Colors, and the lack of one.
 HBM, FAST, FREE = 0, 1, -1
 
@@ -57,9 +59,23 @@ def kernel_colors(program: Program) -> list[KernelColors]:
 
 
 def own_colors(program: Program) -> NDArray[np.int8]:
-    """Returns `[A]` the color that the compiler has given to each access: `FAST`, `HBM` or `FREE`."""
+    """Returns `[A]` the color that the compiler has given to each access: `FAST`, `HBM` or `FREE`.
+
+    Raises:
+      FormatError: the program's entries are not what `capture` writes.
+    """
     found = np.full(program.num_accesses, FREE, np.int8)
     for kernel in kernel_colors(program):
         access = np.array(kernel.access, np.int64)
         found[access[access >= 0]] = np.array(kernel.color, np.int8)[access >= 0]
+    found[_colored_fast(program)] = FAST
+    return found
+
+
+def _colored_fast(program: Program) -> list[int]:
+    found = program.compiler.get(COLORED_FAST, [])
+    if not isinstance(found, list) or not all(type(a) is int and 0 <= a < program.num_accesses for a in found):
+        raise FormatError(
+            f"program {program.name!r}: `compiler.{COLORED_FAST}` is no list of its accesses; capture it again"
+        )
     return found

@@ -64,8 +64,8 @@ class Program:
         runs beside other instructions.
       hbm_accesses: `[A]` the instruction always has this operand or result in HBM, though its buffer may be in fast
         memory (XLA: `is_use_allowed_in_alternate_mem_fn`, `is_position_allowed_in_alternate_mem_fn`). So have most
-        results on v5p, where two cores act as one, and all that a SparseCore reads and writes. None if that is not
-        known; then none is.
+        results on v5p, where two cores act as one, and all that a SparseCore or a loop's copies of slices read and
+        write. None if that is not known; then none is.
       conditional: `[L]` the loop is all branches of a conditional, and those directly inside it are its branches, of
         which one runs. Each begins with an instruction that does nothing, and all count as one pass. None: no
         conditional.

@@ -25,7 +25,7 @@ from typing import Any
 
 from ..physics.cost import MSA
 from ..physics.objective import Judge, make_judge
-from ..program.cycle_table import table_fields
+from ..program.cycle_table import WITHIN_SEEN, table_fields
 from ..program.program import Program
 
 FORMAT = "mallocmuzero-bounds"
@@ -74,5 +74,5 @@ def judged_by(judge: Judge) -> str:
     table = judge.program.cycles
     what: list[Any] = [{model: f"{seconds:.9e}" for model, seconds in sorted(judge.baseline.items())}]
     if table is not None and judge.objective != MSA:
-        what.append(table_fields(table)["pairs"])
+        what += [table_fields(table)["pairs"], *([] if table.completion == WITHIN_SEEN else [table.completion])]
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]

@@ -11,7 +11,7 @@ from random_mappings import random_mapping
 from mallocmuzero.env.game.game import MallocGame
 from mallocmuzero.env.physics.cost import MSA
 from mallocmuzero.env.physics.objective import ROBUST
-from mallocmuzero.env.program.cycle_table import CycleTable, build_table
+from mallocmuzero.env.program.cycle_table import BY_TIME, WITHIN_SEEN, CycleTable, build_table
 from mallocmuzero.env.program.mapping import COPY_FIELDS, PREFETCH, RESIDENCY_FIELDS, Mapping
 from mallocmuzero.env.program.program import Program, all_hbm, replaced_pair
 from mallocmuzero.env.verifier.verify import verify
@@ -62,7 +62,7 @@ def with_cycles(program: Program, rng: random.Random) -> Program:
             continue
         for placement in {0, *(rng.randrange(2**count) for _ in range(rng.randint(0, 5)))}:
             pairs[t, placement] = rng.choice([0, 10, 50, 100, 300])
-    table: CycleTable = build_table(row, pairs)
+    table: CycleTable = build_table(row, pairs, completion=rng.choice([WITHIN_SEEN, BY_TIME]))
     target = dataclasses.replace(program.target, clock_hz=100.0)
     return dataclasses.replace(program, cycles=table, target=target)
 

@@ -66,8 +66,8 @@ def interpreter(folder: Path, script: str) -> Path:
     return path
 
 
-def recorded(folder: Path, change: str = "") -> Path:
-    """Returns an executable that answers every request of the worker's protocol with the recorded compilation.
+def recorded(folder: Path, change: str = "", compilation: Path = SMALL) -> Path:
+    """Returns an executable that answers every request of the worker's protocol with a recorded compilation.
 
     It dumps the options of a request as the compiler does.
 
@@ -75,6 +75,7 @@ def recorded(folder: Path, change: str = "") -> Path:
       folder: takes the executable, and `requests.txt`; see `requests`.
       change: Python that runs before each answer. It sees `request`, `options`, and `made`, the folder with the files
         of the compilation; it may set `error`.
+      compilation: the recorded one.
     """
     (folder / "recorded.py").write_text(
         f"""
@@ -90,7 +91,7 @@ for line in sys.stdin:
     if request["through"] == "lowering":
         (made / "module.stablehlo").write_bytes(b"a module")
     else:
-        shutil.copytree({str(SMALL)!r}, made, dirs_exist_ok=True)
+        shutil.copytree({str(compilation)!r}, made, dirs_exist_ok=True)
         dump = [f"{{k}} {{{{ {{v}} }}}}" if "{{" in v else f"{{k}}: {{v}}" for k, v in options.items()]
         (made / "module.tpu_comp_env.txt").write_text("\\n".join(dump))
 {textwrap.indent(change, "    ")}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from mallocmuzero.env.program.cycle_table import CycleTable, build_table
+from mallocmuzero.env.program.cycle_table import BY_TIME, WITHIN_SEEN, CycleTable, build_table
 from mallocmuzero.env.program.mapping import COPY_FIELDS, PREFETCH, RESIDENCY_FIELDS, Mapping
 from mallocmuzero.env.program.program import OPERAND, RESULT, Program, all_hbm
 from mallocmuzero.env.program.target import Target
@@ -271,5 +271,6 @@ def programs_with_cycles(draw: st.DrawFn, max_instructions: int = 10, loops: boo
         for placement in draw(st.sets(st.integers(0, 2**count - 1), min_size=1, max_size=6)):
             pairs[r, placement] = draw(st.integers(0, 500))
     target = dataclasses.replace(program.target, clock_hz=100.0)
-    program = dataclasses.replace(program, target=target, cycles=make_cycles(program, pairs, row))
+    table = make_cycles(program, pairs, row, completion=draw(st.sampled_from([WITHIN_SEEN, BY_TIME])))
+    program = dataclasses.replace(program, target=target, cycles=table)
     return dataclasses.replace(program, production=all_hbm(program)) if draw(st.booleans()) else program

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from compiler_cases import real_python, recorded
+from compiler_cases import SMALL, real_python, recorded, unpacked
 from launch_cases import call
 
 from mallocmuzero.env.capture.capture import capture
@@ -21,6 +21,7 @@ from mallocmuzero.env.program.mapping_file import write_mapping
 from mallocmuzero.env.program.program_file import read_program
 from mallocmuzero.env.workloads import load
 from mallocmuzero.roundtrip import real_compiler as real_compiler_module
+from mallocmuzero.roundtrip.options import TRIPS
 from mallocmuzero.roundtrip.real_compiler import Compiled, merge_tables, real_compiler
 from mallocmuzero.roundtrip.source import find_source, program_path
 
@@ -110,6 +111,26 @@ def test_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "options.json: cannot be written (No space left on device)" in errors
     assert json.loads(options.read_text(encoding="utf-8")) == {"mine": "1"}
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize("option", [TRIPS, BANDWIDTH])
+def test_only_the_option_of_trips_makes_loops_count_otherwise(tmp_path: Path, option: str) -> None:
+    loops = unpacked(SMALL.parent / "loop-end" / "sums-v6e.tar.xz", tmp_path / "sums")
+    change = """
+if options:
+    log = made / "log.txt"
+    log.write_text(log.read_text().replace("trip count: 4", "trip count: 8"))
+"""
+    python, output = recorded(tmp_path, change, loops), tmp_path / "sums.json.gz"
+    capture("models:my_step", "v6e", output, python=python)
+    program = read_program(output)
+    with real_compiler(find_source(program, output), python, progress=lambda line: None) as compiler:
+        if option == TRIPS:
+            compiled = compiler.compile(program, {option: "8"})
+            assert compiled.program.loop_trips.tolist() == program.loop_trips.tolist() == [4]
+        else:
+            with pytest.raises(UserError, match="compiles to another program"):
+                compiler.compile(program, {option: "8"})
 
 
 def test_tables_are_joined_by_instruction() -> None:

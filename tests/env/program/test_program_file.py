@@ -16,7 +16,7 @@ from programs import make_program, programs
 
 from mallocmuzero.env.errors import FormatError, UserError
 from mallocmuzero.env.program import document
-from mallocmuzero.env.program.cycle_table import build_table
+from mallocmuzero.env.program.cycle_table import BY_TIME, WITHIN_SEEN, build_table
 from mallocmuzero.env.program.program import PROBLEM_FIELDS, RESULT, Program, all_hbm
 from mallocmuzero.env.program.program_file import read_program, write_program
 from mallocmuzero.env.program.variant import Variant
@@ -155,6 +155,16 @@ def test_cycles_and_variants_are_read_back(tmp_path: Path) -> None:
     assert second.mapping is not None
 
 
+@pytest.mark.parametrize("completion", [WITHIN_SEEN, BY_TIME])
+def test_how_a_table_is_completed_is_read_back(tmp_path: Path, completion: str) -> None:
+    program = priced()
+    assert program.cycles is not None
+    write_program(replace(program, cycles=replace(program.cycles, completion=completion)), tmp_path / "p.json.gz")
+    again = read_program(tmp_path / "p.json.gz")
+    assert again.cycles is not None
+    assert again.cycles.completion == completion
+
+
 def test_a_file_of_version_1_is_read(tmp_path: Path) -> None:
     path = tmp_path / "p.json.gz"
     write_program(small_program(), path)
@@ -170,6 +180,7 @@ def test_a_file_of_version_1_is_read(tmp_path: Path) -> None:
     ("edit", "field"),
     [
         (setting("cycles", value=[1]), "`cycles` is not a dict"),
+        (setting("cycles", "completion", value="best"), "`cycles.completion` is 'best', neither 'within seen' nor"),
         (setting("cycles", "row", value=[0, 0]), "`cycles.row` has 2 entries where 3 are expected"),
         (setting("cycles", "row", 1, value=-2), "`cycles.row[1]` is -2, outside"),
         (setting("cycles", "row", value=[0, 0, 2]), "`cycles.pairs.row[2]` is 1, which no instruction has"),
