@@ -106,7 +106,7 @@ class RealCompiler:
             raise UserError(f"{error}, or --folder with the folder that the program was captured in") from error
         check_taken(made, options)
         cut_down(made, dumps=True, costs=True)
-        assembly = Assembly(made, program.target, program.name, program.family, like=program)
+        assembly = Assembly(made, program.target, program.name, program.family, like=program, pack_overlaps=True)
         compiled = assembly.program()
         if TRIPS in options and compiled.loop_trips.shape == program.loop_trips.shape:
             compiled = replace(

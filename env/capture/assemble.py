@@ -59,6 +59,8 @@ class Assembly:
         without.
       like: a program of the same function, which says what the compilation does not: the instructions to keep although
         they move nothing, what shares memory, what may be fast, and how its cycle table is completed.
+      pack_overlaps: of a mapping whose stays overlap, all buffers are packed anew, which costs no time in any model.
+        Without, it is taken for misread.
 
     Raises:
       FormatError: a file of the default compilation is missing, truncated or not what it should be.
@@ -75,7 +77,9 @@ class Assembly:
         provenance: dict[str, Any] | None = None,
         loop_ends: bool | None = None,
         like: Program | None = None,
+        pack_overlaps: bool = False,
     ) -> None:
+        self._packed_anew = {Kind.SCOPED.value, *([Kind.OVERLAP.value] if pack_overlaps else [])}
         uncolored = without_hints(read_module(only_file(folder, SCHEDULED_MODULE)))
         module = uncolored.module
         sizes = read_sizes(only_file(folder, BUFFER_SIZES))
@@ -148,7 +152,7 @@ class Assembly:
     def _verified(self, production: Production) -> tuple[Mapping | None, dict[str, int]]:
         program, mapping = self._extraction.program, production.mapping
         violations = Counter(v.kind.value for v in verify(program, program.target, mapping))
-        if set(violations) == {Kind.SCOPED.value}:
+        if violations and set(violations) <= self._packed_anew:
             for moved in moved_mappings(program, mapping):
                 if not verify(program, program.target, moved):
                     mapping, violations = moved, Counter()

@@ -5,14 +5,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from compiler_cases import BEFORE, SMALL, assembled
+from compiler_cases import BEFORE, SMALL, assembled, unpacked
 from printed_estimate import with_copies, without_copies
 
+from mallocmuzero.env.capture.assemble import Assembly
 from mallocmuzero.env.capture.log import read_log
 from mallocmuzero.env.errors import FormatError
 from mallocmuzero.env.program.mapping import CROSS_PROGRAM, WRITE_BACK
 from mallocmuzero.env.program.program import RESULT
 from mallocmuzero.env.program.residencies import fit_to_loops
+from mallocmuzero.env.program.target import GENERATIONS
 from mallocmuzero.env.verifier.verify import verify
 
 LOOP = Path(__file__).parent / "data" / "loop"
@@ -155,3 +157,21 @@ def test_a_residency_that_a_loop_cuts():
     assert not found
     fit_to_loops(np.array([carried[0], between]), program, found, {(0, first)})
     assert found["residency that a loop's border cuts"] > 0
+
+
+def test_stays_that_overlap_may_be_packed_anew(tmp_path: Path) -> None:
+    folder = unpacked(SMALL.parent / "carried" / "attention-v6e.tar.xz", tmp_path)
+    told = assembled(folder, "v6e").production
+    log = folder / "log.txt"
+    text = log.read_text(encoding="utf-8")
+    assert "in alt (off: 3670016, size: 8388608) defined at fusion.50 {1}" in text
+    # To where another buffer lies.
+    log.write_text(text.replace("(off: 3670016,", "(off: 12058624,"), encoding="utf-8")
+    assert assembled(folder, "v6e").production is None
+    program = Assembly(folder, GENERATIONS["v6e"], "small", "small", pack_overlaps=True).program()
+    assert told is not None
+    assert program.production is not None
+    assert program.compiler["inexpressible"] == {}
+    assert verify(program, program.target, program.production) == []
+    assert np.array_equal(program.production.access_fast, told.access_fast)
+    assert np.array_equal(program.production.copies, told.copies)
