@@ -108,10 +108,9 @@ class RealCompiler:
         cut_down(made, dumps=True, costs=True)
         assembly = Assembly(made, program.target, program.name, program.family, like=program, pack_overlaps=True)
         compiled = assembly.program()
+        # The option has loops of unknown length count otherwise, in this compilation alone.
         if TRIPS in options and compiled.loop_trips.shape == program.loop_trips.shape:
-            compiled = replace(
-                compiled, loop_trips=program.loop_trips
-            )  # They count otherwise in this compilation alone.
+            compiled = replace(compiled, loop_trips=program.loop_trips)
         if not same_problem(program, compiled):
             raise UserError(
                 f"{self.source.function}: compiles to another program than {program.name!r} (other code, other "

@@ -15,6 +15,7 @@ from programs import make_program
 from mallocmuzero.env.capture.assemble import Assembly
 from mallocmuzero.env.program.program import Program
 from mallocmuzero.env.program.target import GENERATIONS
+from mallocmuzero.env.verifier.verify import verify
 
 # A real compilation of nine instructions: slices, a cross-program prefetch, a slice replaced by a copy.
 SMALL = Path(__file__).parents[1] / "env" / "capture" / "data" / "small"
@@ -42,6 +43,14 @@ UNCOLORED = "module.before_tpu-custom-call-memory-space-policy.txt"
 def assembled(folder: Path, target: str = "v5e") -> Program:
     """Returns the program of a compilation."""
     return Assembly(folder, GENERATIONS[target], "small", "small").program()
+
+
+def assert_read_back(program: Program) -> None:
+    """Asserts that all of XLA's mapping has been read, and that both estimates of the compiler come out of it."""
+    assert program.production is not None
+    assert program.compiler["inexpressible"] == {}
+    assert verify(program, program.target, program.production) == []
+    assert program.compiler["estimates_off"] == pytest.approx({"without_copies": 0.0, "with_copies": 0.0}, abs=1e-5)
 
 
 def unpacked(packed: Path, folder: Path) -> Path:
