@@ -6,7 +6,6 @@ give sizes too: the compiler compares sizes before it compiles the expression th
 (docs/decisions/0039-what-options-can-say.md).
 """
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -133,28 +132,6 @@ def keep_option(program: Program, buffers: Sequence[int], reads: Sequence[int]) 
     kept += [_use(program, access) for access in reads]
     overrides = [f"overrides {{ {what} keep_in_default_memory {{ }} }}" for what in kept]
     return {KEEPS: " ".join(overrides)} if overrides else {}
-
-
-def read_options(path: Path) -> CompilerOptions:
-    """Returns the options of a file that `tune` or `impose` wrote.
-
-    Raises:
-      UserError: the file cannot be read, or is no JSON object of texts.
-    """
-    try:
-        options = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror or error})") from error
-    except ValueError as error:
-        raise UserError(f"{path}: is no JSON ({error}); give the file that `tune -o` wrote") from error
-    if not isinstance(options, dict):
-        raise UserError(f"{path}: is no JSON object; give the file that `tune -o` wrote")
-    for name, value in options.items():
-        if not isinstance(value, str):
-            raise UserError(
-                f"{path}: `{name}` is {type(value).__name__}, not a text; give the file that `tune -o` wrote"
-            )
-    return options
 
 
 def check_taken(folder: Path, options: Mapping[str, str]) -> None:

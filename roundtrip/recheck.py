@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..env.errors import UserError
@@ -45,6 +45,7 @@ def recheck(
     options: Mapping[str, str],
     python: Path,
     *,
+    module: bytes | None = None,
     quick: bool = False,
     progress: Callable[[str], None] = print,
 ) -> Rechecked:
@@ -55,6 +56,7 @@ def recheck(
       target: a generation, or a topology of one; see `capture`.
       options: compiler options.
       python: interpreter with jax, libtpu and the packages that the function needs.
+      module: the function, lowered already; see `capture`.
       quick: end both compilations once memory is assigned, in a tenth of the time; they then tell no cycles.
       progress: takes one line at a time.
 
@@ -63,13 +65,19 @@ def recheck(
         read back.
       FormatError: capture does not understand the compiler's output.
     """
-    with captured(function, target, progress, python=python, options=base_of(options), quick=quick) as (program, path):
+    base = base_of(options)
+    with captured(function, target, progress, python=python, module=module, options=base, quick=quick) as (
+        program,
+        path,
+    ):
         missing = why_missing(program)
         if missing is not None:
             raise UserError(f"{function}: {missing}, so that there is nothing to compare the options with")
         assert program.production is not None
         progress("compiling it with the options")
         source = find_source(program, path)
+        if module is not None:  # also one that is too large for the program file
+            source = replace(source, module=module)
         with real_compiler(source, python, progress=progress) as compiler:
             compiled = _compiled(compiler, program, options, quick)
             versions = compiler.versions()

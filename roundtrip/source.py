@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..env.capture.capture import UNNAMED
+from ..env.capture.module_file import UNNAMED as NO_NAMES
 from ..env.errors import UserError
 from ..env.program.program import Program
 from ..env.program.program_file import read_module
@@ -31,6 +33,14 @@ class Source:
     options: Mapping[str, str]
     versions: Mapping[str, str]
     module: bytes | None = None
+
+
+def check_named(program: Program) -> None:
+    """Checks that options may name instructions of a program. Raises UserError if its module had no names."""
+    if program.provenance.get(UNNAMED):
+        raise UserError(
+            f"program {program.name!r}, of {program.provenance.get('function')}: {NO_NAMES}; capture it again"
+        )
 
 
 def program_path(name_or_path: str | Path) -> Path:

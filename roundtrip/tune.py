@@ -85,6 +85,7 @@ def tune(
     search: Search | None = None,
     program_output: Path | None = None,
     module: bytes | None = None,
+    named: bool = True,
     base: Mapping[str, str] | None = None,
     progress: Callable[[str], None] = print,
     clock: Callable[[], float] = time.monotonic,
@@ -112,7 +113,7 @@ def tune(
         that is wanted is the best that our decoder foresees.
       search: maps the program in the solver's place; None for the solver, in this process.
       program_output: path for the program file, with the cycles that all compilations showed; None for no file.
-      module: the function, lowered already; see `capture`.
+      module, named: the function, lowered already; see `capture`. One without names takes flags alone.
       base: compiler options of every compilation, which are among those that are returned; None for none.
       progress: takes one line at a time.
       clock: returns seconds.
@@ -143,6 +144,7 @@ def tune(
         variants_s=CAPTURE_SHARE * (until - clock()),
         time_limit_s=max(1.0, until - clock()),
         module=module,
+        named=named,
         options=base or {},
         longest_s=longest_s,
     ) as (program, path):

@@ -26,6 +26,8 @@ from .variants import Variants
 # The module that the caller lowered.
 LOWERED_FILE = "lowered.stablehlo"
 _QUICK = "default-until-assignment"
+# A field of `provenance`: no options name instructions of this program as the program that it comes from has them.
+UNNAMED = "unnamed"
 _NO_OPTIONS: Mapping[str, str] = {}
 
 
@@ -47,6 +49,7 @@ def capture(
     grid: bool = True,
     archive: Archive | None = None,
     module: bytes | None = None,
+    named: bool = True,
     quick: bool = False,
     with_module: bool = True,
     own_cycles: bool = False,
@@ -80,6 +83,7 @@ def capture(
       archive: finished compilations are taken from it and added to it; None for no archive.
       module: the function, lowered already: a portable artifact of StableHLO. It is compiled instead, and `function`
         only names it. None to trace the function.
+      named: operations of `module` have names; see `LoweredModule`. Where not, the file says so.
       quick: compile only until memory is assigned, in seconds instead of minutes. The program has all that the
         cost model `msa` needs, and no figure of the code generator, which does not run. Not with `passes`.
       with_module: the file gets the lowered module too, so that `impose` needs no source.
@@ -148,6 +152,7 @@ def capture(
             "topology": topology,
             "compiler_options": dict(options),
             **versions,
+            **({} if named else {UNNAMED: True}),
         }
         assembly = Assembly(
             made, generation, name, family or name, provenance=provenance, loop_ends=loop_ends, like=like

@@ -52,6 +52,8 @@ COMPILED_FILE = "compiled.txt"
 VERSIONS_FILE = "versions.json"
 MODULE_FILE = "module.stablehlo"
 REFUSED_FILE = "refused.json"
+# How a file holds a lowered module (`module_reader.py`).
+MLIR_TEXT, MLIR_BYTECODE, ARTIFACT, EXPORTED = "MLIR text", "MLIR bytecode", "StableHLO artifact", "jax.export"
 # The dump from after code generation, which has the cycles of each instruction.
 GENERATED = ".after_codegen.txt"
 # The programs of other cores have dumps of their own: a gather on a SparseCore, for one.
@@ -234,11 +236,19 @@ def device_ids(lowered: Any) -> list[int]:
 
 
 def serialise(lowered: Any) -> bytes:
-    """Returns a lowered module as a portable artifact of StableHLO, which later versions can read."""
+    """Returns a lowered module as a portable artifact of StableHLO."""
+    return portable(lowered.compiler_ir("stablehlo"), device_ids(lowered))
+
+
+def portable(module: Any, ids: list[int]) -> bytes:
+    """Returns a module as a portable artifact of StableHLO, which later versions can read.
+
+    Args:
+      module: as MLIR has it; stays as it is.
+      ids: numbers of the devices of its partitions, in their order.
+    """
     ir: Any = importlib.import_module("jaxlib.mlir.ir")
     stablehlo: Any = importlib.import_module("jaxlib.mlir.dialects.stablehlo")
-    module = lowered.compiler_ir("stablehlo")
-    ids = device_ids(lowered)
     with module.context:
         copied = io.BytesIO()  # Serialising changes a module, and it is still to be compiled.
         module.operation.write_bytecode(copied)
@@ -271,12 +281,15 @@ class Stored:
             self._context = mlir.make_ir_context()
             self._module = stablehlo.deserialize_portable_artifact(self._context, data)
         except Exception as error:  # noqa: BLE001 -- jaxlib raises several kinds
-            fail(f"the stored module cannot be read by this jax: {_first_line(error)}")
+            fail(f"the module cannot be read by this jax: {_first_line(error)}")
         attributes = self._module.operation.attributes
         by_id = {device.id: device for device in devices}
         ids = list(attributes[DEVICES]) if DEVICES in attributes else [devices[0].id]
         if not set(ids) <= by_id.keys():
-            fail(f"the stored module is for the devices {ids}, and the topology has {sorted(by_id)}")
+            fail(
+                f"the module is for {len(ids)} devices, and the target has {len(by_id)}; give one of as many, such as "
+                "--target v5e:2x2"
+            )
         self.devices = [by_id[number] for number in ids]
 
     def compiler_ir(self, dialect: str) -> Any:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def capture(
-    function: "Callable[..., Any] | str",
+    function: "Callable[..., Any] | str | Path",
     arguments: Sequence[Any] | None = None,
     *,
     target: str = "v5e",
@@ -32,9 +32,9 @@ def capture(
     Args:
       function: what `jax.jit` takes, with its `arguments`; it is traced by the JAX of this process. Or
         `PKG.MODULE:FUNCTION`, a function without arguments that returns such a function and its arguments, which is
-        imported and traced by the compiler's interpreter.
+        imported and traced by the compiler's interpreter. Or the file of a lowered module (docs/modules.md).
       arguments: of the function: a tuple of arrays, of `jax.ShapeDtypeStruct`, or of trees of them. None with
-        `PKG.MODULE:FUNCTION`.
+        `PKG.MODULE:FUNCTION` and with a file.
       target: TPU generation, or several chips of one, such as `v5e:2x2`.
       output: the program file, .json.gz; None for none.
       python: interpreter with jax and libtpu; None for this one, if it has libtpu, or one that is made once, and kept.
@@ -57,44 +57,35 @@ def capture(
       FormatError: the compiler's output is not understood.
     """
     from ...env.capture.capture import capture as run
+    from ...env.capture.environment import check_interpreter, find_interpreter
     from ...env.capture.variants import PASSES
-    from ...env.storage.destination import check_destination
+    from ...env.program.target import find_target
+    from ...env.storage.destination import check_destination, check_new_folder
+    from .function import check_function, read_function
 
     check_destination(output, "-o")
-    reference, module = described(function, arguments)
+    check_new_folder(keep, "--keep")
+    find_target(target)
+    given = None if python is None else Path(python)
+    check_interpreter(given, jax)
+    check_function(function, arguments, given)
+    interpreter = find_interpreter(given, jax, progress)
+    read = read_function(function, arguments, interpreter)
     with tempfile.TemporaryDirectory(prefix="mallocmuzero-") as folder:
         path = Path(folder) / "program.json.gz"
         return run(
-            reference,
+            read.reference,
             target,
             path if output is None else Path(output),
-            python=None if python is None else Path(python),
-            jax=jax,
+            python=interpreter,
             options=compiler_options or {},
             name=name,
             family=family,
             keep=None if keep is None else Path(keep),
             passes=PASSES if variants else 0,
             quick=quick,
-            module=module,
+            module=read.module,
+            named=read.named,
             # A temporary file is nobody's concern.
             progress=lambda line: progress(line.removeprefix(f"wrote {path}: ")),
         )
-
-
-def described(function: "Callable[..., Any] | str", arguments: Sequence[Any] | None) -> tuple[str, bytes | None]:
-    """Returns `PKG.MODULE:FUNCTION`, and the lowered module of a function of this process; None for a name.
-
-    Raises:
-      UserError: the arguments are missing, or there are some for a name.
-    """
-    from ...env.errors import UserError
-    from .lowering import lower, name_of
-
-    if isinstance(function, str):
-        if arguments is not None:
-            raise UserError(f"arguments: {function} returns its own; leave them out")
-        return function, None
-    if arguments is None:
-        raise UserError("arguments is missing; give a tuple of the function's arguments, abstract ones will do")
-    return name_of(function), lower(function, arguments)

@@ -47,12 +47,10 @@ class Tuned(Shown):
     report: dict[str, Any]
 
     def save(self, path: str | Path) -> None:
-        """Writes the options as JSON. Raises UserError if they cannot be written."""
-        import json
+        """Writes the options, see `write_options`. Raises UserError if they cannot be written."""
+        from ...roundtrip.options_file import write_options
 
-        from ...env.storage.atomic import write_atomically
-
-        write_atomically(Path(path), (json.dumps(self.options, indent=1) + "\n").encode())
+        write_options(self.options, Path(path))
 
     def tables(self) -> "Iterator[Table]":
         """Yields the latencies."""
@@ -80,7 +78,7 @@ class Tuned(Shown):
 
 
 def tune(
-    function: "Callable[..., Any] | str",
+    function: "Callable[..., Any] | str | Path",
     arguments: Sequence[Any] | None = None,
     *,
     target: str = "v5e",
@@ -117,7 +115,7 @@ def tune(
       jax: version of jax in the interpreter that is made, with the libtpu that pip takes for it; None for those that
         this package was tested with.
       compiler_options: options that the function is compiled with anyway; they are among those returned. None for none.
-      output: file for the options, .json; None for none.
+      output: file for the options, .json, or .flags for `LIBTPU_INIT_ARGS=--flagfile=FILE`; None for none.
       program_output: file for the program, .json.gz; None for none.
       progress: takes one line at a time; on standard error by default.
 
@@ -130,7 +128,7 @@ def tune(
       FormatError: the compiler's output is not understood.
     """
     from ...env.capture.environment import check_interpreter, find_interpreter
-    from ...env.capture.reference import check_reference
+    from ...env.capture.module_file import UNNAMED
     from ...env.errors import UserError
     from ...env.physics.objective import check_objective
     from ...env.program.target import find_target
@@ -139,7 +137,7 @@ def tune(
     from ...roundtrip.tune import tune as run
     from ..start.solving import DECODES, compile_solvers, known
     from ..terminal.compiling import Compiling
-    from .capture import described
+    from .function import check_function, read_function
 
     if seed < 0:
         raise UserError(f"--seed {seed}: give 0 or more")
@@ -157,16 +155,18 @@ def tune(
     known(solver, solvers)
     interpreter = None if python is None else Path(python)
     check_interpreter(interpreter, jax)
-    if python is None and isinstance(function, str):
-        check_reference(function)
-    reference, module = described(function, arguments)
+    check_function(function, arguments, interpreter)
+    interpreter = find_interpreter(interpreter, jax, progress)
+    read = read_function(function, arguments, interpreter)
+    if not (read.named or flags_only):
+        raise UserError(f"{function}: {UNNAMED}, or flags that name nothing (--flags-only)")
     with Compiling() as compiling:
         compile_solvers(compiling, solvers, *([] if flags_only else [solver]), DECODES)
     outcome = run(
-        reference,
+        read.reference,
         target,
         minutes,
-        find_interpreter(interpreter, jax, progress),
+        interpreter,
         solver=solver,
         solvers=solvers,
         objective=objective,
@@ -175,12 +175,13 @@ def tune(
         flags_only=flags_only,
         search=None if workers == 1 else _search(solver, workers),
         program_output=None if program_output is None else Path(program_output),
-        module=module,
+        module=read.module,
+        named=read.named,
         base=compiler_options,
         progress=progress,
     )
     given = {
-        "function": reference,
+        "function": str(function) if isinstance(function, str | Path) else read.reference,
         "target": target,
         "solver": solver,
         "seed": seed,

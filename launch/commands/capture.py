@@ -17,9 +17,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     parser.add_argument(
         "function",
-        metavar="PKG.MODULE:FUNCTION",
+        metavar="PKG.MODULE:FUNCTION|MODULE",
         help="a function without arguments that returns (function to compile, its example arguments); one that takes "
-        "an argument is given the devices of the target, to make its mesh of",
+        "an argument is given the devices of the target, to make its mesh of. Or the file of a lowered "
+        "module: docs/modules.md",
     )
     parser.add_argument(
         "--target",
@@ -83,10 +84,16 @@ def _complete(arguments: argparse.Namespace) -> int:
     """Adds to a program file of an earlier capture what it lacks."""
     from ...env.capture.complete import complete
     from ...env.capture.environment import check_interpreter, find_interpreter
+    from ...env.capture.module_file import is_module_file
+    from ...env.errors import UserError
     from ...env.program.program_file import read_program
     from ...env.program.target import find_target
 
     _, topology = find_target(arguments.target)
+    if is_module_file(arguments.function):
+        raise UserError(
+            f"--complete: {arguments.function} is a file, and only PKG.MODULE:FUNCTION can; capture it again"
+        )
     read_program(arguments.output)  # raises before an environment is made
     check_interpreter(arguments.python, arguments.jax)
     python = find_interpreter(arguments.python, arguments.jax, print)

@@ -26,7 +26,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "your function, its shapes, jax or libtpu have changed. The exit status is 1 if a cost model calls the options "
         "worse than none, or if a name in them matches nothing: docs/round-trip.md.",
     )
-    parser.add_argument("function", metavar="PKG.MODULE:FUNCTION", help="the function, as for `tune`")
+    parser.add_argument("function", metavar="PKG.MODULE:FUNCTION|MODULE", help="function or module, as for `tune`")
     parser.add_argument("options", type=Path, metavar="OPTIONS", help="the file that `tune -o` or `impose -o` wrote")
     parser.add_argument("--target", required=True, metavar="GENERATION", help="TPU generation, e.g. v5e")
     add_python_option(parser)
@@ -42,19 +42,25 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command; the status is 1 if the options are worth less than none, or name what is not there."""
     from ...env.capture.environment import check_interpreter, find_interpreter
-    from ...env.capture.reference import check_reference
+    from ...env.capture.module_file import UNNAMED
+    from ...env.errors import UserError
     from ...env.program.target import find_target
-    from ...roundtrip.options import read_options
-    from ...roundtrip.recheck import recheck
+    from ...roundtrip.options_file import read_options
+    from ...roundtrip.recheck import named_instructions, recheck
+    from ..api.function import check_function, read_function
 
     check_json(arguments)
     find_target(arguments.target)
     options = read_options(arguments.options)
     check_interpreter(arguments.python, arguments.jax)
-    if arguments.python is None:
-        check_reference(arguments.function)
+    check_function(arguments.function, None, arguments.python)
     python = find_interpreter(arguments.python, arguments.jax, say)
-    found = recheck(arguments.function, arguments.target, options, python, quick=arguments.quick, progress=say)
+    read = read_function(arguments.function, None, python)
+    if not read.named and named_instructions(options):
+        raise UserError(f"{arguments.function}: {UNNAMED}")
+    found = recheck(
+        read.reference, arguments.target, options, python, module=read.module, quick=arguments.quick, progress=say
+    )
     result = _result(found, arguments)
     if arguments.json != "-":
         _show(result)

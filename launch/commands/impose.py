@@ -77,8 +77,6 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command; the status is 0 also if the compiler's own mapping is better, which is then kept."""
-    import json
-
     from ...env import workloads
     from ...env.capture.compiler import TIME_LIMIT_S
     from ...env.capture.environment import check_interpreter, find_interpreter
@@ -86,14 +84,14 @@ def run(arguments: argparse.Namespace) -> int:
     from ...env.physics.objective import make_judge, resolve
     from ...env.program.mapping_file import read_mapping
     from ...env.program.program_file import write_program
-    from ...env.storage.atomic import write_atomically
     from ...env.storage.destination import check_destination, check_new_folder
     from ...env.verifier.verify import verify
     from ...roundtrip.candidates import translated_candidates
     from ...roundtrip.comparison import flags_us
     from ...roundtrip.confirm import confirm
+    from ...roundtrip.options_file import write_options
     from ...roundtrip.real_compiler import real_compiler
-    from ...roundtrip.source import find_source, program_path
+    from ...roundtrip.source import check_named, find_source, program_path
     from ...roundtrip.translate_workers import translate_with_workers
     from ...solvers.solve import SOLVERS
     from ..start.solving import DECODES, compile_solvers
@@ -117,6 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(f"--folder {arguments.folder}: there is no such folder")
     check_interpreter(arguments.python, arguments.jax)
     program = workloads.load(arguments.program)
+    check_named(program)
     resolve(program, arguments.objective)
     mapping = read_mapping(arguments.mapping, program)
     source = find_source(program, program_path(arguments.program), arguments.folder)
@@ -156,7 +155,7 @@ def run(arguments: argparse.Namespace) -> int:
         "versions": versions,
         "options": {**source.options, **confirmation.options},
     }
-    write_atomically(arguments.output, (json.dumps(result["options"], indent=1) + "\n").encode())
+    write_options(result["options"], arguments.output)
     if arguments.program_output is not None:
         write_program(confirmation.program, arguments.program_output, source.module)
     if arguments.json != "-":

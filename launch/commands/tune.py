@@ -19,8 +19,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     parser.add_argument(
         "function",
-        metavar="PKG.MODULE:FUNCTION",
-        help="a function without arguments that returns (function to compile, its example arguments)",
+        metavar="PKG.MODULE:FUNCTION|MODULE",
+        help="a function without arguments that returns (function to compile, its example arguments), or the file of a "
+        "lowered module: docs/modules.md",
     )
     parser.add_argument("--target", required=True, metavar="GENERATION", help="TPU generation, e.g. v5e")
     parser.add_argument(

@@ -13,7 +13,8 @@ def add_options_output(parser: argparse.ArgumentParser) -> None:
         required=True,
         type=Path,
         metavar="OPTIONS",
-        help="file for the options, .json, to give to `jax.jit(f).lower(...).compile(compiler_options=...)`",
+        help="file for the options: .json for `jax.jit(f).lower(...).compile(compiler_options=...)`, or .flags for "
+        "LIBTPU_INIT_ARGS=--flagfile=OPTIONS",
     )
 
 

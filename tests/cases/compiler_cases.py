@@ -78,7 +78,7 @@ def interpreter(folder: Path, script: str) -> Path:
 def recorded(folder: Path, change: str = "", compilation: Path = SMALL) -> Path:
     """Returns an executable that answers every request of the worker's protocol with a recorded compilation.
 
-    It dumps the options of a request as the compiler does.
+    It dumps the options of a request as the compiler does. A module has names unless the name of its file denies it.
 
     Args:
       folder: takes the executable, and `requests.txt`; see `requests`.
@@ -90,6 +90,10 @@ def recorded(folder: Path, change: str = "", compilation: Path = SMALL) -> Path:
         f"""
 import json, os, shutil, sys, time
 from pathlib import Path
+if sys.argv[1].endswith("module_reader.py"):
+    Path(sys.argv[4]).write_bytes(b"a module")
+    print(json.dumps({{"name": "step", "partitions": 1, "named": "unnamed" not in sys.argv[3]}}))
+    sys.exit()
 Path(sys.argv[4], "versions.json").write_text('{{"jax": "1", "libtpu": "2"}}')
 for line in sys.stdin:
     request = json.loads(line)
@@ -109,7 +113,7 @@ for line in sys.stdin:
 """,
         encoding="utf-8",
     )
-    return interpreter(folder, f"exec {sys.executable} {folder}/recorded.py $@")
+    return interpreter(folder, f'exec {sys.executable} {folder}/recorded.py "$@"')
 
 
 def requests(folder: Path) -> list[dict[str, Any]]:

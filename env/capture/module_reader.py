@@ -1,0 +1,125 @@
+"""Reads a lowered module that another program wrote, and makes a portable artifact of StableHLO of it.
+
+Runs stand-alone, as a file, in an interpreter with jax:
+
+    python module_reader.py FORM FILE ARTIFACT
+
+FORM is how FILE holds the module, as `worker.py` names it. What the rest of the capture needs to know of the
+module is one line of JSON on standard output: `name`, `partitions`, `named` (whether its operations have the names that
+the compiler names instructions after). A failure that the user can mend is one line `capture-error: ...` and exit
+status 3. The artifact names no source files.
+"""
+
+import importlib
+import json
+import re
+import sys
+from typing import Any
+
+import worker
+from worker import ARTIFACT, EXPORTED
+
+_PLATFORM = "tpu"
+# A place in a source file, among the aliases of locations that end a printed module: `"FILE":LINE:COLUMN to :COLUMN`.
+_PLACE = re.compile(r'"(?:[^"\\]|\\.)*":\d+:\d+(?: to \d*:\d+)?')
+_ALIAS = "#loc"
+# The name of an operation in its printed location, which a place does not have.
+_NAME = re.compile(r'"(?:[^"\\]|\\.)*"(?!:\d)')
+
+
+def parsed(form: str, data: bytes) -> Any:
+    """Returns the module; a failure ends the process."""
+    from jax.interpreters import mlir
+
+    context = mlir.make_ir_context()
+    if form == EXPORTED:
+        form, data = ARTIFACT, _exported(data)
+    if form == ARTIFACT:
+        stablehlo: Any = importlib.import_module("jaxlib.mlir.dialects.stablehlo")
+        return stablehlo.deserialize_portable_artifact(context, data)
+    ir: Any = importlib.import_module("jaxlib.mlir.ir")
+    with context:
+        return ir.Module.parse(data)
+
+
+def _exported(data: bytes) -> bytes:
+    """Returns the artifact in a serialised `jax.export.Exported`."""
+    try:
+        from jax import export
+
+        exported = export.deserialize(bytearray(data))
+    except ImportError as error:
+        worker.fail(f"{error}; or write its `mlir_module_serialized` to the file")
+    if tuple(exported.platforms) != (_PLATFORM,):
+        worker.fail(f"it was exported for {', '.join(exported.platforms)}; export it with platforms=('tpu',)")
+    return bytes(exported.mlir_module_serialized)
+
+
+def facts(module: Any) -> dict[str, Any]:
+    """Returns what the capture needs to know of a module; one that it cannot compile ends the process."""
+    attributes = module.operation.attributes
+    replicas, partitions = (
+        int(attributes[name].value) if name in attributes else 1
+        for name in ("mhlo.num_replicas", "mhlo.num_partitions")
+    )
+    functions: list[Any] = [
+        operation for operation in module.body.operations if operation.OPERATION_NAME == "func.func"
+    ]
+    main: Any = next((function for function in functions if function.name.value == "main"), None)
+    if main is None:
+        worker.fail("it has no function `main`; give a module that was lowered for the compiler")
+    if replicas > 1:
+        worker.fail(f"it runs as {replicas} replicas (pmap); use jax.jit with shardings instead")
+    if any("?" in str(kind) for kind in (*main.type.inputs, *main.type.results)):
+        worker.fail("it has arguments or results of unknown shape; lower it for one shape")
+    name = str(attributes["sym_name"].value) if "sym_name" in attributes else "main"
+    named = any(
+        _NAME.search(str(operation.location))
+        for function in functions
+        for block in function.regions[0].blocks
+        for operation in block.operations
+    )
+    return {"name": name.removeprefix("jit_"), "partitions": partitions, "named": named}
+
+
+def without_places(module: Any) -> Any:
+    """Returns a module whose locations name operations, as before, and no source files."""
+    ir: Any = importlib.import_module("jaxlib.mlir.ir")
+    text = module.operation.get_asm(enable_debug_info=True)
+    lines = (_PLACE.sub("unknown", line) if line.startswith(_ALIAS) else line for line in text.split("\n"))
+    with module.context:
+        return ir.Module.parse("\n".join(lines))
+
+
+def _reason(error: Exception) -> str:
+    """Returns the line of an error that says what is wrong, or its first."""
+    lines = [line.strip() for line in str(error.__cause__ or error).splitlines() if line.strip()]
+    telling = [line for line in lines if "error:" in line]
+    return next(iter([*telling, *lines, type(error).__name__]))[:300]
+
+
+def main(form: str, path: str, output: str) -> None:
+    """Reads the module, writes the artifact, and prints the facts."""
+    try:
+        import jax
+    except ImportError as error:
+        worker.fail(f"{sys.executable} cannot import {error.name}: install jax and libtpu there, or leave out --python")
+    with open(path, "rb") as file:
+        data = file.read()
+    try:
+        module = parsed(form, data)
+        found = facts(module)
+        # Modules that a capture has kept name their devices; of others nobody knows in which order they take them.
+        if worker.DEVICES not in module.operation.attributes:
+            data = worker.portable(without_places(module), list(range(found["partitions"])))
+    except Exception as error:  # noqa: BLE001 -- jaxlib raises several kinds
+        reason = _reason(error)
+        worker.fail(f"jax {jax.__version__} cannot read it ({form}): {reason}; give the jax that wrote it (--jax)")
+    with open(output, "wb") as file:
+        file.write(data)
+    print(f"\n{json.dumps(found)}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.path.pop(0)  # Modules of this folder must not take the place of others.
+    main(*sys.argv[1:])

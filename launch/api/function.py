@@ -1,0 +1,74 @@
+"""What is to be compiled: a function of this process, the name of one, or a lowered module in a file."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """What the capture takes.
+
+    Attributes:
+      reference: `PKG.MODULE:FUNCTION`, or what stands for it.
+      module: the lowered module; None where the compiler's process traces the function.
+      named: whether options may name instructions of it; see `LoweredModule`.
+    """
+
+    reference: str
+    module: bytes | None = None
+    named: bool = True
+
+
+def check_function(
+    function: "Callable[..., Any] | str | Path", arguments: Sequence[Any] | None, python: Path | None
+) -> None:
+    """Checks what is to be compiled, before an interpreter is made; reads the beginning of a file, and runs nothing.
+
+    Args:
+      function: what `jax.jit` takes, `PKG.MODULE:FUNCTION`, or the file of a lowered module.
+      arguments: those of a function of this process.
+      python: the interpreter that the user gave, which may know other folders; None for none.
+
+    Raises:
+      UserError: there is no such function or file, or the arguments are missing, or given where there are none.
+    """
+    from ...env.capture.module_file import form_of, is_module_file
+    from ...env.capture.reference import check_reference
+    from ...env.errors import UserError
+
+    if not isinstance(function, str | Path):
+        if arguments is None:
+            raise UserError("arguments is missing; give a tuple of the function's arguments, abstract ones will do")
+        return
+    if arguments is not None:
+        raise UserError(f"arguments: {function} returns its own; leave them out")
+    if is_module_file(function):
+        form_of(Path(function))
+    elif python is None:
+        check_reference(str(function))
+
+
+def read_function(
+    function: "Callable[..., Any] | str | Path", arguments: Sequence[Any] | None, python: Path
+) -> Function:
+    """Returns what `check_function` has passed, as the capture takes it.
+
+    Args:
+      function, arguments: as there.
+      python: the interpreter that compiles.
+
+    Raises:
+      UserError: the function or the module cannot be used; the message says how to mend it.
+    """
+    from ...env.capture.module_file import is_module_file, read_module_file
+    from .lowering import lower, name_of
+
+    if isinstance(function, str | Path):
+        if not is_module_file(function):
+            return Function(str(function))
+        read = read_module_file(Path(function), python)
+        return Function(read.reference, read.data, read.named)
+    assert arguments is not None
+    return Function(name_of(function), lower(function, arguments))
