@@ -5,6 +5,7 @@ A copy of its algorithm cannot derive these facts from the program. Nothing in a
 
 from dataclasses import dataclass, replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,8 @@ from .program import Program
 ASSIGNMENT = "assignment"
 # Columns of `AssignmentFacts.loop_times`.
 LOOP_TIMES = ("begins", "enters", "returns", "ends")
+# Those read before, which every decoder of a program asks for again.
+_read: "WeakKeyDictionary[Program, AssignmentFacts | None]" = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -57,9 +60,14 @@ def assignment_facts(program: Program) -> AssignmentFacts | None:
     Raises:
       FormatError: the program's entry is not what `capture` writes.
     """
-    entry = program.compiler.get(ASSIGNMENT)
-    if entry is None:
-        return None
+    if program not in _read:
+        entry = program.compiler.get(ASSIGNMENT)
+        _read[program] = None if entry is None else _facts(program, entry)
+    return _read[program]
+
+
+def _facts(program: Program, entry: Any) -> AssignmentFacts:
+    """Returns the facts of an entry. Raises FormatError if it is not what `capture` writes."""
     try:
         typical, slices = entry["typical_copy_s"], entry["slices"]
         facts = AssignmentFacts(

@@ -32,15 +32,12 @@ def make_problem(program: Program, target: Target, options: Options) -> tuple[Pr
     typical = typical_bytes(program) if options.typical_bytes is None else options.typical_bytes
     sizes = slice_sizes(program, options)
     rows = _rows(program, target)
-    buffer = np.zeros(program.num_buffers, BUFFER)
-    buffer["first_value"], buffer["end_value"] = rows.spans.T
-    buffer["first_moment"], buffer["end_moment"] = rows.moments.T
-    buffer["bytes"] = program.size
+    alike, copies = _buffers(program, target)
+    buffer = alike.copy()
     buffer["copy"] = copy_s.astype(np.float32).astype(np.float64) * SCALE
     buffer["slices"] = [len(row) for row in sizes]
     buffer["first_slice"] = np.cumsum(buffer["slices"]) - buffer["slices"]
     buffer["typical_s"] = typical / bandwidth
-    copies = _copies(program, rows, buffer)
     limit = new_record(
         LIMIT,
         fast_bytes=target.fast_bytes,
@@ -77,6 +74,17 @@ def make_problem(program: Program, target: Target, options: Options) -> tuple[Pr
         limit=limit,
     )
     return problem, rows.accesses
+
+
+@lru_cache(maxsize=KEPT)
+def _buffers(program: Program, target: Target) -> tuple[NDArray[np.void], NDArray[np.int64]]:
+    """Returns the rows of buffers, with what does not depend on options, and `Problem.copies`."""
+    rows = _rows(program, target)
+    buffer = np.zeros(program.num_buffers, BUFFER)
+    buffer["first_value"], buffer["end_value"] = rows.spans.T
+    buffer["first_moment"], buffer["end_moment"] = rows.moments.T
+    buffer["bytes"] = program.size
+    return buffer, _copies(program, rows, buffer)
 
 
 def _copies(program: Program, rows: Rows, buffer: NDArray[np.void]) -> NDArray[np.int64]:

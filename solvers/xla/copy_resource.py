@@ -18,16 +18,22 @@ COPY = np.dtype(
         ("start", np.int64),
         ("end", np.int64),
         ("need", np.int64),  # scaled seconds
+        ("before", np.int64),  # the copy before it in their order, or -1
+        ("after", np.int64),  # the copy after it, or -1; of a row that is free, the next one
     ],
     align=True,
 )
+_BLOCK = 64  # times that share a count of copies
 # A window in which a copy counts as in flight: its last time, and the next window with the same first time, or -1.
 WINDOW = np.dtype([("last", np.int64), ("next", np.int64)], align=True)
 # A delay before a change.
 CHANGE = np.dtype([("time", np.int64), ("delay", np.int64)], align=True)
 RESOURCE_NOW = np.dtype(
     [
-        ("copies", np.int64),  # rows of `copy` in use
+        ("copies", np.int64),  # that count
+        ("rows", np.int64),  # rows of `copy` that were ever in use
+        ("first", np.int64),  # of the copies in their order, or -1
+        ("free", np.int64),  # the first row of `copy` that is free again, or -1
         ("changes", np.int64),  # rows of `change` in use
         ("windows", np.int64),  # rows of `window` that were ever in use
         ("spare", np.int64),  # the first of these rows that is free, or -1
@@ -43,7 +49,9 @@ class CopyResource(Struct):
     Attributes:
       supply: `[S]` seconds that each instruction supplies.
       before: `[S + 1]` seconds that all instructions before a time supply.
-      copy: of `COPY`, in the order of start; equal ones in the order in which they were added.
+      copy: of `COPY`; a linked list in the order of start, equal ones in the order in which they were added.
+      newest: `[S + 4]` for each start, plus 1, the copy that was added last, or -1.
+      begin: copies that start in each block of times.
       delay: `[S + 2]` at each time, seconds that copies which started before still need.
       change: of `CHANGE`, changes of delays, which `take_back` undoes.
       window: of `WINDOW`, all that count.
@@ -55,6 +63,8 @@ class CopyResource(Struct):
     supply: Rows = rows(np.int64)
     before: Rows = rows(np.int64)
     copy: Rows = rows(COPY)
+    newest: Rows = rows(np.int64)
+    begin: Rows = rows(np.int64)
     delay: Rows = rows(np.int64)
     change: Rows = rows(CHANGE)
     window: Rows = rows(WINDOW)
@@ -71,6 +81,8 @@ def make_resource(supply: NDArray[np.int64], copies: int, windows: int) -> CopyR
         supply=supply,
         before=np.concatenate([np.zeros(1, np.int64), np.cumsum(supply)]),
         copy=np.zeros(copies, COPY),
+        newest=np.full(times + 4, -1, np.int64),
+        begin=np.zeros((times + 4) // _BLOCK + 1, np.int64),
         delay=np.zeros(times + 2, np.int64),
         change=np.zeros(16 * times + 4096, CHANGE),
         window=np.zeros(windows, WINDOW),
@@ -85,27 +97,36 @@ def make_resource(supply: NDArray[np.int64], copies: int, windows: int) -> CopyR
 def clear(resource: CopyResource) -> None:
     """Removes all copies."""
     now = resource.now
-    now.copies = now.changes = now.is_full = now.windows = 0
-    now.spare = -1
+    now.copies = now.rows = now.changes = now.is_full = now.windows = 0
+    now.first = now.free = now.spare = -1
     for t in range(len(resource.delay)):
         resource.delay[t] = 0
     for at in range(len(resource.begun)):
         resource.begun[at] = 0
         resource.ended[at] = 0
-        resource.first_window[at] = -1
+        resource.first_window[at] = resource.newest[at] = -1
+    for block in range(len(resource.begin)):
+        resource.begin[block] = 0
 
 
 @routine
-def _upper(resource: CopyResource, start: int) -> int:
-    """Returns how many copies start at `start` or before."""
-    low, high = 0, resource.now.copies
-    while low < high:
-        middle = (low + high) >> 1
-        if resource.copy[middle].start <= start:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+def _last(resource: CopyResource, start: int) -> int:
+    """Returns the last of the copies that start at `start` or before, or -1."""
+    newest, begin = resource.newest, resource.begin
+    at = start + 1
+    while at >= 0:
+        if newest[at] >= 0:
+            return newest[at]
+        at -= 1
+        while at % _BLOCK == _BLOCK - 1 and at >= 0 and begin[at // _BLOCK] == 0:
+            at -= _BLOCK
+    return -1
+
+
+@routine
+def _following(resource: CopyResource, copy: int) -> int:
+    """Returns the copy after one, the first after -1; -1 if there is none."""
+    return resource.now.first if copy < 0 else resource.copy[copy].after
 
 
 @routine
@@ -135,12 +156,12 @@ def consume(resource: CopyResource, start: int, end: int, need: int) -> bool:
     if need == 0:
         return True
     now = resource.now
-    following = _upper(resource, start)
+    following = _following(resource, _last(resource, start))
     if start + 1 < end:
         need += resource.delay[start + 1]
     while True:
         pushed = -1
-        next_start = resource.copy[following].start if following < now.copies else 1 << 60
+        next_start = resource.copy[following].start if following >= 0 else 1 << 60
         t = start + 1
         if t < end and need > resource.before[end] - resource.before[t]:
             return False
@@ -164,7 +185,7 @@ def consume(resource: CopyResource, start: int, end: int, need: int) -> bool:
         copy = resource.copy[following]
         start, end = copy.start, copy.end
         need = pushed + copy.need
-        following += 1
+        following = copy.after
 
 
 @routine
@@ -242,16 +263,25 @@ def outstanding(resource: CopyResource, first: int, last: int) -> int:
 def add(resource: CopyResource, start: int, end: int, need: int, counted_from: int) -> None:
     """Adds a copy that `has_enough` accepts (XLA: `AddCopy`); it is in flight from `counted_from` through `end`."""
     consume(resource, start, end, need)
-    if resource.now.copies >= len(resource.copy):
-        resource.now.is_full = 1
+    now, number = resource.now, resource.now.free
+    if number >= 0:
+        now.free = resource.copy[number].after
+    elif now.rows < len(resource.copy):
+        number = now.rows
+        now.rows += 1
+    else:
+        now.is_full = 1
         return
-    at = _upper(resource, start)
-    for index in range(resource.now.copies, at, -1):
-        copy, before = resource.copy[index], resource.copy[index - 1]
-        copy.start, copy.end, copy.need = before.start, before.end, before.need
-    copy = resource.copy[at]
-    copy.start, copy.end, copy.need = start, end, need
-    resource.now.copies += 1
+    before = _last(resource, start)
+    after = _following(resource, before)
+    copy = resource.copy[number]
+    copy.start, copy.end, copy.need, copy.before, copy.after = start, end, need, before, after
+    _link(resource, before, number)
+    if after >= 0:
+        resource.copy[after].before = number
+    resource.newest[start + 1] = number
+    resource.begin[(start + 1) // _BLOCK] += 1
+    now.copies += 1
     _open_window(resource, counted_from, end)
 
 
@@ -262,9 +292,24 @@ def remove(resource: CopyResource, start: int, end: int) -> None:
     Any copy that counts as in flight from `start + 1` through `end` ceases to. A slice counts from `start` on, so one
     that is removed mostly goes on to count: libtpu 0.0.51 does so.
     """
-    at = _upper(resource, start) - 1
-    resource.now.copies -= 1
-    for index in range(at, resource.now.copies):
-        copy, after = resource.copy[index], resource.copy[index + 1]
-        copy.start, copy.end, copy.need = after.start, after.end, after.need
+    now, number = resource.now, _last(resource, start)
+    copy = resource.copy[number]
+    before, at = copy.before, copy.start + 1
+    _link(resource, before, copy.after)
+    if copy.after >= 0:
+        resource.copy[copy.after].before = before
+    is_alone = before < 0 or resource.copy[before].start + 1 < at
+    resource.newest[at] = -1 if is_alone else before
+    resource.begin[at // _BLOCK] -= 1
+    copy.after, now.free = now.free, number
+    now.copies -= 1
     _close_window(resource, start + 1, end)
+
+
+@routine
+def _link(resource: CopyResource, before: int, copy: int) -> None:
+    """Makes a copy the one after another, or the first after -1."""
+    if before < 0:
+        resource.now.first = copy
+    else:
+        resource.copy[before].after = copy

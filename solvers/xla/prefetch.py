@@ -3,7 +3,7 @@
 from ...env.compiled.kernel import routine
 from .chunk_candidates import longest_fit
 from .copy_resource import consume, has_enough, outstanding, take_back
-from .heap import NO_OFFSET, commit, fit
+from .heap import NO_OFFSET, bytes_since, commit, fit
 from .interval_picker import begin, is_done, next_start, slice_starts
 from .problem import NEVER, Problem
 from .state import (
@@ -53,9 +53,7 @@ def prefetch(problem: Problem, state: State, source: int) -> int:
     before = now.use - 1
     if before >= problem.value[now.value].first_use and problem.use[before].resumes > problem.use[before].time:
         earliest = max(earliest, problem.use[before].resumes)
-    fits_from = end
-    while fits_from - 1 > earliest and state.heap.used[fits_from - 1] + size <= problem.limit.fast_bytes:
-        fits_from -= 1
+    fits_from = bytes_since(problem, state.heap, earliest, end, size)
     if fits_from >= end or end <= earliest:
         return NO_MEMORY
     if slices == 0:

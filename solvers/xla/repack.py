@@ -2,7 +2,7 @@
 
 from ...env.compiled.kernel import routine
 from ...env.compiled.struct import Rows
-from .heap import NO_OFFSET, Heap, best_gap, commit, gather, latest_free, start_over
+from .heap import NO_OFFSET, Heap, best_gap, commit, gather, latest_free, start_over, use
 from .problem import Problem
 from .sliced_allocation import find_gaps, find_order, next_gap
 from .sorting import sort
@@ -111,7 +111,7 @@ def _commit(problem: Problem, state: State, heap: Heap, number: int) -> None:
     size = _bytes(problem, state, number)
     commit(heap, full_from, stay.end, offset, size)
     if stay.group != number and not stay.is_copied:  # a value in place meets the one before it in one time
-        heap.used[max(stay.start, 0)] -= size
+        use(heap, max(stay.start, 0), max(stay.start, 0), -size)
 
 
 @routine

@@ -113,6 +113,37 @@ def test_an_addition_can_be_undone() -> None:
     assert queue.now.windows == 2
 
 
+def in_order(queue: CopyResource) -> list[Copy]:
+    """Returns the copies in their order."""
+    found, at = [], int(queue.now.first)
+    while at >= 0:
+        row = queue.copy[at]
+        found.append((int(row["start"]), int(row["end"]), int(row["need"])))
+        at = int(row["after"])
+    return found
+
+
+def test_copies_keep_their_order_however_they_come_and_go() -> None:
+    generator = np.random.default_rng(0)
+    queue = make_resource(np.full(300, 100, np.int64), 64, 4096)
+    clear(queue)
+    expected: list[Copy] = []
+    for step in range(2000):
+        if expected and (len(expected) == 60 or generator.random() < 0.45):
+            start, end, _ = expected[int(generator.integers(len(expected)))]
+            take_out(queue, start, end, int(queue.now.changes))
+            last = max(index for index, copy in enumerate(expected) if copy[0] == start)
+            del expected[last]
+        else:
+            start = int(generator.integers(-1, 290)) if generator.random() < 0.5 else int(generator.integers(130, 134))
+            copy = (start, start + 9, step)
+            add(queue, *copy, start + 1)
+            expected.insert(next((k for k, other in enumerate(expected) if other[0] > start), len(expected)), copy)
+        assert in_order(queue) == expected
+    assert queue.now.copies == len(expected)
+    assert not queue.now.is_full
+
+
 def test_copies_in_flight_are_counted_where_windows_meet() -> None:
     queue = a_queue(*[2] * 10)
     put(queue, (1, 4, 1))

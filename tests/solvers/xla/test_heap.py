@@ -11,7 +11,7 @@ from mallocmuzero.solvers.xla.build_problem import make_problem
 from mallocmuzero.solvers.xla.heap import NO_OFFSET, Heap, make_heap
 from mallocmuzero.solvers.xla.options import Options
 from mallocmuzero.solvers.xla.problem import Problem
-from mallocmuzero.solvers.xla.sorting import sort
+from mallocmuzero.solvers.xla.sorting import sort, sort_by_digits
 from mallocmuzero.solvers.xla.state import CUT, State, make_state
 
 STEPS = 40
@@ -41,6 +41,16 @@ def latest_free(heap: Heap, first: int, last: int, offset: int, size: int) -> in
 @kernel(Problem, Heap, State, int, int, int, returns=int)
 def fit_slices(problem: Problem, heap: Heap, state: State, count: int, last: int, preferred_offset: int) -> int:
     return sliced_allocation.fit_slices(problem, heap, state, count, last, preferred_offset)
+
+
+@kernel(Problem, Heap, int, int, int, returns=int)
+def bytes_since(problem: Problem, heap: Heap, earliest: int, end: int, size: int) -> int:
+    return heaps.bytes_since(problem, heap, earliest, end, size)
+
+
+@kernel(Heap, int, int)
+def sort_starts(heap: Heap, count: int, largest: int) -> None:
+    sort_by_digits(heap.taken, heap.other, heap.bins, count, 32, largest)
 
 
 @kernel(Heap, int)
@@ -123,6 +133,51 @@ def test_best_fit_agrees_with_a_plain_search(problem: Problem) -> None:
             if expected != NO_OFFSET:
                 commit(heap, first, last, expected, size * 8)
                 taken[first : last + 1, expected // 8 : expected // 8 + size] = True
+
+
+def test_long_intervals_are_looked_at_by_blocks(problem: Problem) -> None:
+    generator, times = np.random.default_rng(1), 500
+    heap = make_heap(times, 400, 40000)
+    taken: list[np.ndarray] = []
+    deepest = 0
+    for _ in range(300):
+        if taken and generator.random() < 0.15:
+            left = len(taken) - 1 - int(generator.integers(min(len(taken), 3)))
+            undo(heap, left)
+            taken = taken[:left]
+        first, last = sorted(generator.integers(0, times, 2).tolist())
+        bits = np.zeros((times, 16), bool)
+        for other in taken:
+            bits |= other
+        size = int(generator.integers(1, 9))
+        used = bits[first : last + 1].any(axis=0)
+        free = [place for place in range(17 - size) if not used[place : place + size].any()]
+        offset = fit(problem, heap, first, last, size * 8, -1)
+        assert (offset // 8 in free) if free else offset == NO_OFFSET
+        most = bits.sum(axis=1) <= 16 - size
+        since = next((t for t in range(last, first, -1) if not most[t - 1]), first + 1)
+        assert bytes_since(problem, heap, first, last, size * 8) == min(since, last)
+        place = int(generator.integers(0, 17 - size))
+        until = next((t - 1 for t in range(first, last + 1) if bits[t, place : place + size].any()), last)
+        assert latest_free(heap, first, last, place * 8, size * 8) == until
+        if free:
+            commit(heap, first, last, offset, size * 8)
+            chunk = np.zeros((times, 16), bool)
+            chunk[first : last + 1, offset // 8 : offset // 8 + size] = True
+            taken.append(chunk)
+        deepest = max(deepest, len(taken))
+    assert deepest > 10
+
+
+@pytest.mark.parametrize("count", [0, 1, 24, 25, 399])
+def test_digits_sort_by_the_start_of_what_is_taken(count: int) -> None:
+    heap = make_heap(STEPS, 400, 400)
+    starts = np.random.default_rng(count).integers(0, 262145, count)
+    heap.taken[:count] = starts << 32 | np.arange(count)
+    sort_starts(heap, count, 262144)
+    found = heap.taken[:count]
+    assert (found >> 32).tolist() == sorted(starts.tolist())
+    assert sorted((found & 0xFFFFFFFF).tolist()) == list(range(count))
 
 
 @pytest.fixture(scope="module")
