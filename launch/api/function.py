@@ -1,5 +1,6 @@
 """What is to be compiled: a function of this process, the name of one, or a lowered module in a file."""
 
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,4 +72,11 @@ def read_function(
         read = read_module_file(Path(function), python)
         return Function(read.reference, read.data, read.named)
     assert arguments is not None
-    return Function(name_of(function), lower(function, arguments))
+    name, lowered = name_of(function), lower(function, arguments)
+    if lowered.devices == 1:
+        return Function(name, lowered.data)
+    with tempfile.TemporaryDirectory(prefix="mallocmuzero-") as folder:
+        path = Path(folder) / "sharded.stablehlo"
+        path.write_bytes(lowered.data)
+        read = read_module_file(path, python)  # which gives its partitions the devices of a topology
+    return Function(name, read.data)

@@ -1,16 +1,23 @@
 """Lowers a function of this process for a TPU: the compiler's process needs neither its source nor its packages."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...env.errors import UserError
 
 
-def lower(function: Callable[..., Any], arguments: Sequence[Any]) -> bytes:
+class Lowered(NamedTuple):
+    """A lowered module, and for how many devices it is."""
+
+    data: bytes
+    devices: int
+
+
+def lower(function: Callable[..., Any], arguments: Sequence[Any]) -> Lowered:
     """Traces a function with the JAX of this process; returns the lowered module, a portable artifact of StableHLO.
 
-    Nothing runs, so arguments may be abstract, and no TPU need be there. An exception of the function itself passes
-    through, with its traceback.
+    Nothing runs, so arguments may be abstract, and no TPU need be there. Its shardings may name any devices of this
+    process. An exception of the function itself passes through, with its traceback.
 
     Args:
       function: what `jax.jit` takes, or the result of `jax.jit`.
@@ -18,7 +25,7 @@ def lower(function: Callable[..., Any], arguments: Sequence[Any]) -> bytes:
         they are: numbers have the weak types that they have in a call, and static arguments are what they are.
 
     Raises:
-      UserError: the function takes no such arguments, or is for several devices.
+      UserError: the function takes no such arguments.
     """
     import jax
     from jax import export
@@ -31,16 +38,15 @@ def lower(function: Callable[..., Any], arguments: Sequence[Any]) -> bytes:
     def abstract(leaf: Any) -> Any:
         if not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")):
             return leaf
-        weak = {"weak_type": True} if getattr(leaf, "weak_type", False) else {}
-        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, **weak)
+        more: dict[str, Any] = {"weak_type": True} if getattr(leaf, "weak_type", False) else {}
+        sharding = getattr(leaf, "sharding", None)
+        if sharding is not None and sharding.num_devices > 1:
+            more["sharding"] = sharding
+        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, **more)
 
     jitted: Any = function if hasattr(function, "lower") else jax.jit(function)
     exported = export.export(jitted, platforms=("tpu",))(*jax.tree.map(abstract, tuple(arguments)))
-    if exported.nr_devices > 1:
-        raise UserError(
-            f"function is for {exported.nr_devices} devices; give 'PKG.MODULE:FUNCTION', which takes them (capture)"
-        )
-    return exported.mlir_module_serialized
+    return Lowered(exported.mlir_module_serialized, exported.nr_devices)
 
 
 def name_of(function: Callable[..., Any]) -> str:

@@ -1,6 +1,9 @@
 """Lowering a function of this process: arguments are what they are in a call."""
 
 import functools
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -44,3 +47,38 @@ def test_numbers_are_weakly_typed_and_static_arguments_stay(
     monkeypatch.setattr(export, "export", noting)
     assert lower(function, arguments)
     assert results == [[jnp.bfloat16]]
+
+
+SHARDED = """
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
+from mallocmuzero.env.capture.worker import DEVICES
+from mallocmuzero.launch.api.function import read_function
+from mallocmuzero.launch.api.lowering import lower
+
+rows = NamedSharding(Mesh(jax.devices(), ("data",)), P("data"))
+x = jax.device_put(jnp.ones((8, 128)), rows)
+
+
+def total(x):
+    return jnp.sum(x)
+
+
+print(lower(total, (x,)).devices, lower(total, (jax.ShapeDtypeStruct(x.shape, x.dtype),)).devices)
+found = read_function(total, (x,), Path(sys.executable))
+print(found.reference, DEVICES.encode() in found.module)
+"""
+
+
+def test_a_function_is_sharded_as_its_arguments_are() -> None:
+    settings = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
+    done = subprocess.run(
+        [sys.executable, "-c", SHARDED], env={**os.environ, **settings}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["4 1", "__main__:total True"]
