@@ -26,6 +26,7 @@ COMMANDS = (
     "report",
     "impose",
     "confirm",
+    "measure",
     "train",
     "status",
     "evaluate",

@@ -59,7 +59,7 @@ ROOMS = sorted({place.split("/")[0] for place in HOUSE})
 SHARED = ("version",)
 OUTSIDE = ("benchmarks", "tests", "docs")
 # These run in the interpreter that captures programs, which has JAX and not this package.
-STANDALONE = ("env/capture/worker", "env/capture/module_reader", "env/workloads/models")
+STANDALONE = ("env/capture/worker", "env/capture/module_reader", "env/capture/timer", "env/workloads/models")
 # These import, or look for, modules whose names they are given: the user's own, those that declare the kernels of a
 # command, and those of the names that the package offers.
 BY_NAME = ("env/capture/worker", "env/capture/reference", "env/compiled/prepare", "__init__")

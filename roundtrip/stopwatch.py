@@ -1,0 +1,99 @@
+"""What options are worth by the clock, on a machine that has the accelerator."""
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..env.capture import worker
+from ..env.errors import UserError
+from .options import base_of
+
+# Runs in the interpreter that has the accelerator.
+_TIMER = Path(worker.__file__).with_name("timer.py")
+_TIMES = "times: "
+_RESAMPLES = 2000
+
+
+@dataclass(frozen=True)
+class Timed:
+    """The times of a function, without options and with them.
+
+    Attributes:
+      device: the kind of device, as JAX names it.
+      platform: `tpu`, `gpu` or `cpu`.
+      jax: version.
+      calls: number of calls that were timed together.
+      same: whether both gave the same results, bit for bit.
+      default_s, options_s: seconds of a call, in each round.
+      gain: by how much a call takes less time with the options, as a share.
+      interval: of `gain`, with 95 % confidence.
+    """
+
+    device: str
+    platform: str
+    jax: str
+    calls: int
+    same: bool
+    default_s: tuple[float, ...]
+    options_s: tuple[float, ...]
+    gain: float
+    interval: tuple[float, float]
+
+
+def time_options(function: str, options: Mapping[str, str], python: Path, rounds: int) -> Timed:
+    """Runs a function with options and without, by turns, on the devices of this machine.
+
+    Those of the options that no search sets are given both times.
+
+    Args:
+      function: `PKG.MODULE:FUNCTION`; see `capture`.
+      options: compiler options.
+      python: interpreter with jax for these devices, and the packages that the function needs.
+      rounds: how often each is timed.
+
+    Raises:
+      UserError: the function cannot be run, or the compiler refuses an option.
+    """
+    command = [str(python), str(_TIMER), function, json.dumps(base_of(options)), json.dumps(dict(options)), str(rounds)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, env=os.environ)
+    except OSError as error:
+        raise UserError(f"{python}: cannot be run ({error.strerror}); give --python an interpreter") from error
+    lines = done.stdout.splitlines()
+    said = next((line for line in lines if line.startswith(worker.MARK)), None)
+    if said is not None:
+        raise UserError(f"{function}: {said.removeprefix(worker.MARK)}")
+    told = next((line for line in lines if line.startswith(_TIMES)), None)
+    if told is None:
+        last = next(iter(reversed(done.stderr.strip().splitlines())), f"status {done.returncode}")
+        raise UserError(f"{function}: {python} cannot run it: {last}")
+    found = json.loads(told.removeprefix(_TIMES))
+    default_s, options_s = tuple(found["default_s"]), tuple(found["options_s"])
+    gain, interval = gain_of(default_s, options_s)
+    return Timed(
+        found["device"],
+        found["platform"],
+        found["jax"],
+        found["calls"],
+        found["same"],
+        default_s,
+        options_s,
+        gain,
+        interval,
+    )
+
+
+def gain_of(default_s: tuple[float, ...], options_s: tuple[float, ...]) -> tuple[float, tuple[float, float]]:
+    """Returns by how much less time the second takes, as a share, and the 95 % interval of that.
+
+    Rounds are pairs: the median of the ratios of each, with intervals bootstrapped over the rounds.
+    """
+    ratios = np.array(options_s) / np.array(default_s)
+    drawn = np.random.default_rng(0).choice(ratios, (_RESAMPLES, len(ratios)))
+    high, low = np.quantile(np.median(drawn, axis=1), [0.025, 0.975])
+    return float(1.0 - np.median(ratios)), (float(1.0 - low), float(1.0 - high))
