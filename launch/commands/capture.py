@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from ..terminal.compiler_arguments import add_base_options, add_python_option, base_options
+from ..terminal.compiler_arguments import add_base_options, add_python_option, add_target, base_options
 from ..terminal.mode import is_quiet, say
 
 
@@ -22,12 +22,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "an argument is given the devices of the target, to make its mesh of. Or the file of a lowered "
         "module: docs/modules.md",
     )
-    parser.add_argument(
-        "--target",
-        required=True,
-        metavar="GENERATION[:TOPOLOGY]",
-        help="TPU generation, e.g. v5e, or several chips of one, e.g. v5e:2x2",
-    )
+    add_target(parser)
     parser.add_argument("-o", "--output", required=True, type=Path, metavar="FILE", help="the program file, .json.gz")
     add_python_option(parser)
     add_base_options(parser)

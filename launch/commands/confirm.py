@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..terminal.compiler_arguments import add_python_option
+from ..terminal.compiler_arguments import add_python_option, add_target
 from ..terminal.json_output import add_json_option, check_json, write_json
 from ..terminal.mode import say
 
@@ -28,7 +28,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     parser.add_argument("function", metavar="PKG.MODULE:FUNCTION|MODULE", help="function or module, as for `tune`")
     parser.add_argument("options", type=Path, metavar="OPTIONS", help="the file that `tune -o` or `impose -o` wrote")
-    parser.add_argument("--target", required=True, metavar="GENERATION", help="TPU generation, e.g. v5e")
+    add_target(parser)
     add_python_option(parser)
     parser.add_argument(
         "--quick",

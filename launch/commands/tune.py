@@ -4,7 +4,13 @@ import argparse
 from pathlib import Path
 
 from ..api.tune import MINUTES, SOLVER
-from ..terminal.compiler_arguments import add_base_options, add_options_output, add_python_option, base_options
+from ..terminal.compiler_arguments import (
+    add_base_options,
+    add_options_output,
+    add_python_option,
+    add_target,
+    base_options,
+)
 from ..terminal.json_output import add_json_option, check_json, write_json
 
 
@@ -20,10 +26,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument(
         "function",
         metavar="PKG.MODULE:FUNCTION|MODULE",
-        help="a function without arguments that returns (function to compile, its example arguments), or the file of a "
-        "lowered module: docs/modules.md",
+        help="a function without arguments that returns (function to compile, its example arguments); one that takes "
+        "an argument is given the devices of the target. Or the file of a lowered module: docs/modules.md",
     )
-    parser.add_argument("--target", required=True, metavar="GENERATION", help="TPU generation, e.g. v5e")
+    add_target(parser)
     parser.add_argument(
         "--minutes", type=float, default=MINUTES, metavar="M", help=f"time for all steps; by default {MINUTES:.0f}"
     )

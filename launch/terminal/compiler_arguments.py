@@ -5,6 +5,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 
+def add_target(parser: argparse.ArgumentParser) -> None:
+    """Adds `--target GENERATION[:TOPOLOGY]`."""
+    parser.add_argument(
+        "--target",
+        required=True,
+        metavar="GENERATION[:TOPOLOGY]",
+        help="TPU generation, e.g. v5e, or several chips of one, e.g. v5e:2x2",
+    )
+
+
 def add_options_output(parser: argparse.ArgumentParser) -> None:
     """Adds `-o OPTIONS`."""
     parser.add_argument(
