@@ -2,20 +2,15 @@
 
 import json
 import os
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from ..env.capture import worker
-from ..env.errors import UserError
+from ..env.capture.standalone import run_alone
 from .options import base_of
 
-# Runs in the interpreter that has the accelerator.
-_TIMER = Path(worker.__file__).with_name("timer.py")
-_TIMES = "times: "
 _RESAMPLES = 2000
 
 
@@ -59,20 +54,14 @@ def time_options(function: str, options: Mapping[str, str], python: Path, rounds
     Raises:
       UserError: the function cannot be run, or the compiler refuses an option.
     """
-    command = [str(python), str(_TIMER), function, json.dumps(base_of(options)), json.dumps(dict(options)), str(rounds)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, env=os.environ)
-    except OSError as error:
-        raise UserError(f"{python}: cannot be run ({error.strerror}); give --python an interpreter") from error
-    lines = done.stdout.splitlines()
-    said = next((line for line in lines if line.startswith(worker.MARK)), None)
-    if said is not None:
-        raise UserError(f"{function}: {said.removeprefix(worker.MARK)}")
-    told = next((line for line in lines if line.startswith(_TIMES)), None)
-    if told is None:
-        last = next(iter(reversed(done.stderr.strip().splitlines())), f"status {done.returncode}")
-        raise UserError(f"{function}: {python} cannot run it: {last}")
-    found = json.loads(told.removeprefix(_TIMES))
+    found = run_alone(
+        "timer.py",
+        python,
+        *(function, json.dumps(base_of(options)), json.dumps(dict(options)), str(rounds)),
+        environment=os.environ,
+        about=function,
+        task="run it",
+    )
     default_s, options_s = tuple(found["default_s"]), tuple(found["options_s"])
     gain, interval = gain_of(default_s, options_s)
     return Timed(

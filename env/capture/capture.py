@@ -37,7 +37,6 @@ def capture(
     output: Path,
     *,
     python: Path | None = None,
-    jax: str | None = None,
     name: str | None = None,
     family: str | None = None,
     options: Mapping[str, str] = _NO_OPTIONS,
@@ -66,7 +65,6 @@ def capture(
       target: a generation, or a topology of one; see `find_target`.
       output: the program file.
       python: interpreter with jax, libtpu and the packages that the function needs; None: see `find_interpreter`.
-      jax: version of jax in the managed environment; None for the one of `packages.json`.
       name: name of the workload; None for the function's, with dashes.
       family: model family of the workload; None for the name.
       options: compiler options of every compilation.
@@ -108,12 +106,12 @@ def capture(
     generation, topology = find_target(target)
     check_destination(output)
     check_new_folder(keep)
-    check_interpreter(python, jax)
+    check_interpreter(python)
     if python is None and module is None:
         check_reference(function, working_folder)
     name = name or attribute.rpartition(".")[2].strip("<>").replace("_", "-")
     until = time.monotonic() + variants_s
-    interpreter = find_interpreter(python, jax, progress)
+    interpreter = find_interpreter(python, None, progress)
 
     def new_compiler(folder: Path) -> Compiler:
         compiled = function

@@ -1,19 +1,16 @@
 """A lowered module in a file, as other programs write it: JAX's dumps, `jax.export`, StableHLO of any kind."""
 
-import json
 import os
 import re
-import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import UserError
 from . import worker
+from .standalone import run_alone
 from .worker import ARTIFACT, EXPORTED, MLIR_BYTECODE, MLIR_TEXT
 
-# Runs in the interpreter that compiles.
-_READER = Path(worker.__file__).with_name("module_reader.py")
 # A word without a colon that ends so is meant as a file, also where there is none.
 SUFFIXES = (".mlir", ".mlirbc", ".bc", ".stablehlo")
 _BYTECODE_MAGIC = b"ML\xefR"
@@ -119,25 +116,14 @@ def read_module_file(path: Path, python: Path) -> LoweredModule:
     form = form_of(path)
     with tempfile.TemporaryDirectory(prefix="mallocmuzero-") as folder:
         made = Path(folder) / worker.MODULE_FILE
-        command = [str(python), str(_READER), form, str(path.resolve()), str(made)]
-        try:
-            done = subprocess.run(
-                command,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                check=False,
-                env={**os.environ, **worker.compiler_settings()},
-            )
-        except OSError as error:
-            raise UserError(f"{python}: cannot be run ({error.strerror}); give --python an interpreter") from error
-        said = next((line for line in done.stdout.splitlines() if line.startswith(worker.MARK)), None)
-        if said is not None:
-            raise UserError(f"{path}: {said.removeprefix(worker.MARK)}")
-        if done.returncode:
-            last = next(iter(reversed(done.stderr.strip().splitlines())), f"status {done.returncode}")
-            raise UserError(f"{path}: {python} cannot read it as {form}: {last}")
-        found = json.loads(done.stdout.strip().splitlines()[-1])
+        found = run_alone(
+            "module_reader.py",
+            python,
+            *(form, str(path.resolve()), str(made)),
+            environment={**os.environ, **worker.compiler_settings()},
+            about=str(path),
+            task=f"read it as {form}",
+        )
         return LoweredModule(
             reference=f"{path.name.replace(':', '_')}:{found['name']}",
             data=made.read_bytes(),

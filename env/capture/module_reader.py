@@ -4,9 +4,9 @@ Runs stand-alone, as a file, in an interpreter with jax:
 
     python module_reader.py FORM FILE ARTIFACT
 
-FORM is how FILE holds the module, as `worker.py` names it. What the rest of the capture needs to know of the
-module is one line of JSON on standard output: `name`, `partitions`, `named` (whether its operations have the names that
-the compiler names instructions after). A failure that the user can mend is one line `capture-error: ...` and exit
+FORM is how FILE holds the module, as `worker.py` names it. What the rest of the capture needs to know of the module is
+one line `capture-done: {...}` on standard output: `name`, `partitions`, `named` (whether its operations have the names
+that the compiler names instructions after). A failure that the user can mend is one line `capture-error: ...` and exit
 status 3. The artifact names no source files.
 """
 
@@ -117,7 +117,7 @@ def main(form: str, path: str, output: str) -> None:
         worker.fail(f"jax {jax.__version__} cannot read it ({form}): {reason}; give the jax that wrote it (--jax)")
     with open(output, "wb") as file:
         file.write(data)
-    print(f"\n{json.dumps(found)}", flush=True)
+    print(f"\n{worker.DONE}{json.dumps(found)}", flush=True)
 
 
 if __name__ == "__main__":

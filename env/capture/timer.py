@@ -7,9 +7,9 @@ Runs stand-alone, as a file, in an interpreter with jax:
 FUNCTION is what the capture takes (`worker.py`), and is given the devices of this machine if it takes devices. DEFAULT
 and OPTIONS are JSON, the options of the two compilations. Abstract arguments get values: numbers drawn at random, and
 zeros where they are integers. A round times a batch of calls of each, one after the other; which comes first
-alternates. One line `times: {...}` on standard output tells `device`, `platform`, `jax`, `calls` in a batch, `same`
-(whether the results are equal bit for bit), `default_s` and `options_s`, seconds a call by round. A failure that the
-user can mend is one line `capture-error: ...` and exit status 3.
+alternates. One line `capture-done: {...}` on standard output tells `device`, `platform`, `jax`, `calls` in a batch,
+`same` (whether the results are equal bit for bit), `default_s` and `options_s`, seconds a call by round. A failure that
+the user can mend is one line `capture-error: ...` and exit status 3.
 """
 
 import json
@@ -22,7 +22,6 @@ from typing import Any
 
 import worker
 
-TIMES = "times: "
 # A batch takes about so long, that what starting it takes does not count; and not more calls.
 _BATCH_S, _MOST_CALLS = 0.05, 200
 # Copies of arguments that calls use up, all of a batch together.
@@ -135,9 +134,11 @@ def main(reference: str, default: str, options: str, rounds: str) -> None:
         "default_s": seconds[0],
         "options_s": seconds[1],
     }
-    print(f"\n{TIMES}{json.dumps(told)}", flush=True)
+    print(f"\n{worker.DONE}{json.dumps(told)}", flush=True)
 
 
 if __name__ == "__main__":
-    sys.path[0] = os.getcwd()  # Modules of this folder must not take the place of the user's.
+    # Modules of this folder must not take the place of the user's.
+    sys.path[0] = os.getcwd()
+    del sys.modules["worker"]
     main(*sys.argv[1:])

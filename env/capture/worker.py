@@ -64,9 +64,9 @@ DEVICES = f"{_DIALECT}.devices"
 # Where true, as in newer versions by default, dumps leave out `get-tuple-element`. Older versions refuse the option.
 COMPACT = "xla_dump_compact_gte"
 _SHARDINGS = ("sdy.sharding", "mhlo.sharding")
-# The dump from after memory space assignment, right before code generation.
 # The compiler's pass that colors kernels (`kernel_colors.py`).
 COLORING = "tpu-custom-call-memory-space-policy"
+# The dump from after memory space assignment, right before code generation.
 ASSIGNED = ".after_optimizations_after_buffer_assignment.txt"
 
 

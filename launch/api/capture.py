@@ -68,9 +68,9 @@ def capture(
     find_target(target)
     given = None if python is None else Path(python)
     check_interpreter(given, jax)
-    check_function(function, arguments, given)
+    lowered = check_function(function, arguments, given)
     interpreter = find_interpreter(given, jax, progress)
-    read = read_function(function, arguments, interpreter)
+    read = read_function(function, lowered, interpreter)
     with tempfile.TemporaryDirectory(prefix="mallocmuzero-") as folder:
         path = Path(folder) / "program.json.gz"
         return run(

@@ -4,7 +4,10 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .lowering import Lowered
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,13 +27,18 @@ class Function:
 
 def check_function(
     function: "Callable[..., Any] | str | Path", arguments: Sequence[Any] | None, python: Path | None
-) -> None:
-    """Checks what is to be compiled, before an interpreter is made; reads the beginning of a file, and runs nothing.
+) -> "Lowered | None":
+    """Checks what is to be compiled, before an interpreter is made, which can take minutes.
+
+    Traces a function of this process, reads the beginning of a file, and looks for a name.
 
     Args:
       function: what `jax.jit` takes, `PKG.MODULE:FUNCTION`, or the file of a lowered module.
       arguments: those of a function of this process.
       python: the interpreter that the user gave, which may know other folders; None for none.
+
+    Returns:
+      The function of this process, lowered; None for a name or a file.
 
     Raises:
       UserError: there is no such function or file, or the arguments are missing, or given where there are none.
@@ -38,41 +46,42 @@ def check_function(
     from ...env.capture.module_file import form_of, is_module_file
     from ...env.capture.reference import check_reference
     from ...env.errors import UserError
+    from .lowering import lower
 
     if not isinstance(function, str | Path):
         if arguments is None:
             raise UserError("arguments is missing; give a tuple of the function's arguments, abstract ones will do")
-        return
+        return lower(function, arguments)
     if arguments is not None:
         raise UserError(f"arguments: {function} returns its own; leave them out")
     if is_module_file(function):
         form_of(Path(function))
     elif python is None:
         check_reference(str(function))
+    return None
 
 
-def read_function(
-    function: "Callable[..., Any] | str | Path", arguments: Sequence[Any] | None, python: Path
-) -> Function:
+def read_function(function: "Callable[..., Any] | str | Path", lowered: "Lowered | None", python: Path) -> Function:
     """Returns what `check_function` has passed, as the capture takes it.
 
     Args:
-      function, arguments: as there.
+      function: as there.
+      lowered: what it returned.
       python: the interpreter that compiles.
 
     Raises:
       UserError: the function or the module cannot be used; the message says how to mend it.
     """
     from ...env.capture.module_file import is_module_file, read_module_file
-    from .lowering import lower, name_of
+    from .lowering import name_of
 
     if isinstance(function, str | Path):
         if not is_module_file(function):
             return Function(str(function))
         read = read_module_file(Path(function), python)
         return Function(read.reference, read.data, read.named)
-    assert arguments is not None
-    name, lowered = name_of(function), lower(function, arguments)
+    assert lowered is not None
+    name = name_of(function)
     if lowered.devices == 1:
         return Function(name, lowered.data)
     with tempfile.TemporaryDirectory(prefix="mallocmuzero-") as folder:

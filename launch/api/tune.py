@@ -155,9 +155,9 @@ def tune(
     known(solver, solvers)
     interpreter = None if python is None else Path(python)
     check_interpreter(interpreter, jax)
-    check_function(function, arguments, interpreter)
+    lowered = check_function(function, arguments, interpreter)
     interpreter = find_interpreter(interpreter, jax, progress)
-    read = read_function(function, arguments, interpreter)
+    read = read_function(function, lowered, interpreter)
     if not (read.named or flags_only):
         raise UserError(f"{function}: {UNNAMED}, or flags that name nothing (--flags-only)")
     with Compiling() as compiling:

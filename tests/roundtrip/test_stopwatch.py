@@ -17,8 +17,9 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
+from worker import SHAPE
 
-ARRAY = jax.ShapeDtypeStruct((64, 64), jnp.float32)
+ARRAY = jax.ShapeDtypeStruct(SHAPE, jnp.float32)
 
 def plain():
     return lambda x, n, key: (x @ x, n + 1, jax.random.bits(key)), (ARRAY, jnp.int32(3), jax.random.key(1))
@@ -47,6 +48,8 @@ def broken():
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "timed_model.py").write_text(MODEL, encoding="utf-8")
+    # The user's, though a module of ours is called so.
+    (tmp_path / "worker.py").write_text("SHAPE = (64, 64)", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -55,7 +55,7 @@ def written(folder: Path, data: str | bytes, name: str = "step.mlir") -> Path:
 
 
 def operations(read: LoweredModule) -> list[str]:
-    """Returns the operations of a module that was read, without the order of what is said of them."""
+    """Returns the names of the operations in the function `main` of a module that was read."""
     context = mlir.make_ir_context()
     module = stablehlo.deserialize_portable_artifact(context, read.data)
     with context:
@@ -76,9 +76,9 @@ def test_every_form_is_the_same_module(tmp_path: Path, name: str, data: Callable
     read = read_module_file(written(tmp_path, data(), name), PYTHON)
     assert read.reference == f"{name}:step"
     assert (read.partitions, read.named) == (1, True)
-    operands = operations(read)
-    assert operands[0] == "stablehlo.dot_general"
-    assert operands[-1] == "func.return"
+    found = operations(read)
+    assert found[0] == "stablehlo.dot_general"
+    assert found[-1] == "func.return"
 
 
 def test_names_stay_and_source_files_do_not(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import pytest
 from jax import export
 
+import mallocmuzero
 from mallocmuzero.launch.api.lowering import lower
 
 ARRAY = jax.ShapeDtypeStruct((4, 4), jnp.bfloat16)
@@ -58,7 +59,8 @@ import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 from mallocmuzero.env.capture.worker import DEVICES
-from mallocmuzero.launch.api.function import read_function
+from mallocmuzero.launch.api.function import check_function, read_function
+import mallocmuzero
 from mallocmuzero.launch.api.lowering import lower
 
 rows = NamedSharding(Mesh(jax.devices(), ("data",)), P("data"))
@@ -70,7 +72,8 @@ def total(x):
 
 
 print(lower(total, (x,)).devices, lower(total, (jax.ShapeDtypeStruct(x.shape, x.dtype),)).devices)
-found = read_function(total, (x,), Path(sys.executable))
+python = Path(sys.executable)
+found = read_function(total, check_function(total, (x,), python), python)
 print(found.reference, DEVICES.encode() in found.module)
 """
 
@@ -82,3 +85,18 @@ def test_a_function_is_sharded_as_its_arguments_are() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["4 1", "__main__:total True"]
+
+
+@pytest.mark.parametrize("call", [mallocmuzero.capture, mallocmuzero.tune])
+def test_a_function_is_traced_before_an_interpreter_is_made(
+    monkeypatch: pytest.MonkeyPatch, call: Callable[..., Any]
+) -> None:
+    def unwanted(*arguments: Any) -> None:
+        raise AssertionError("an interpreter was looked for")
+
+    def wrong(x: Any) -> Any:
+        return x @ jnp.ones((3, 3))
+
+    monkeypatch.setattr("mallocmuzero.env.capture.environment.find_interpreter", unwanted)
+    with pytest.raises(TypeError, match="contracting dimensions"):
+        call(wrong, (ARRAY,))
