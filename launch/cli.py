@@ -41,10 +41,11 @@ USAGE_STATUS = 2
 INTERRUPT_STATUS = 130
 _EXIT_STATUSES = """exit status:
   0    done
-  1    `verify` found violations, `pack` no solution, or `confirm` that options do not hold
-  2    an argument or a file cannot be used; one line on standard error says why and how to mend it
-  130  stopped by Ctrl-C; what the command keeps until then has been written
-  143  the same by SIGTERM
+  1    `verify` found violations, `pack` found no solution, `confirm` found that options do not hold, or `measure` found
+       that they do harm
+  2    an argument or a file cannot be used; one line on standard error says why and how to fix it
+  130  stopped by Ctrl-C; the results so far have been written
+  143  stopped by SIGTERM; the results so far have been written
 """
 
 
