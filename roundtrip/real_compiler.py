@@ -24,14 +24,14 @@ class Compiled:
     """One compilation with options, read back.
 
     Attributes:
-      program: the program as it was given; its cycle table also has the pairs that this compilation showed.
+      program: the given program; its cycle table also has the pairs that this compilation reported.
       mapping: the mapping that the compiler chose.
-      printed_s: the compiler's own estimate of it, in seconds; it is no referee (docs/physics-of-extraction.md). None
-        if the compilation was that of the capture.
+      printed_s: the compiler's own estimate of the mapping, in seconds, which is no judge
+        (docs/physics-of-extraction.md). None if the capture made the compilation.
       new_pairs: number of pairs of instruction and placement that the table did not have.
       versions: of jax and libtpu.
       cpu_s: seconds of processor time.
-      inexpressible: count, by reason, of what of the compiler's mapping could not be read back.
+      inexpressible: how many parts of the compiler's mapping could not be read back, by reason.
     """
 
     program: Program
@@ -70,7 +70,7 @@ class RealCompiler:
         Args:
           program: the program, with the cycle table to add to.
           options: compiler options, beside those of the capture.
-          quick: end the compilation once memory is assigned; it then shows no cycles.
+          quick: end the compilation once memory is assigned; it then reports no cycles.
           time_limit_s: seconds after which the compilation is given up; None for the compiler's own limit.
 
         Raises:
@@ -108,7 +108,7 @@ class RealCompiler:
         cut_down(made, dumps=True, costs=True)
         assembly = Assembly(made, program.target, program.name, program.family, like=program, pack_overlaps=True)
         compiled = assembly.program()
-        # The option has loops of unknown length count otherwise, in this compilation alone.
+        # The option changes the trips of loops of unknown length, in this compilation alone.
         if TRIPS in options and compiled.loop_trips.shape == program.loop_trips.shape:
             compiled = replace(compiled, loop_trips=program.loop_trips)
         if not same_problem(program, compiled):
@@ -138,7 +138,7 @@ class RealCompiler:
         )
 
     def _told_versions(self) -> str:
-        """Returns the versions that compiled and that captured: other versions explain unknown output."""
+        """Returns the versions that compiled and those that captured: a difference explains unknown output."""
         try:
             found = self._compiler.versions()
         except FormatError:
@@ -205,9 +205,9 @@ def real_compiler(
 
 
 def merge_tables(known: CycleTable, seen: CycleTable) -> tuple[CycleTable, int]:
-    """Adds the pairs that another compilation of the same program showed to a cycle table.
+    """Adds to a cycle table the pairs that another compilation of the same program reported.
 
-    Rows of the two tables are the same if they share an instruction. Of two values for a pair the smaller is kept.
+    Rows of the two tables are the same if they share an instruction. Of two values for a pair, the smaller is kept.
 
     Returns:
       The table, and the number of new pairs.
@@ -225,4 +225,5 @@ def merge_tables(known: CycleTable, seen: CycleTable) -> tuple[CycleTable, int]:
             ambiguous += other != cycles
             pairs[row, fast] = min(other, cycles)
     compilations = known.compilations + (seen.num_pairs > 0)
-    return build_table(known.row, pairs, compilations, ambiguous, known.completion), len(pairs) - before
+    table = build_table(known.row, pairs, compilations, ambiguous, known.completion, known.kernel_rows)
+    return table, len(pairs) - before

@@ -10,12 +10,12 @@ from collections import Counter, defaultdict
 
 import numpy as np
 
+from ..physics.cycles import kernel_completion
 from ..program.cycle_table import BY_TIME, CycleTable, build_table
 from ..program.mapping import COPY_FIELDS, Mapping
 from ..program.program import RESULT, Program
 from .extract import Extraction
 from .hlo import Computation, Instruction, Module, Shape, ShapeIndex
-from .kernels import kernel_cycles
 from .loops import flatten
 
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
@@ -135,9 +135,10 @@ class CyclePairs:
         return sum(pair not in self._seen for pair in wanted)
 
     def table(self) -> CycleTable:
-        """Returns the table. Of several values for a pair it has the smallest, and counts the pair as ambiguous.
+        """Returns the table. A pair with several values gets the smallest, and counts as ambiguous.
 
-        Kernels of one's own, of which the code generator tells nothing, have the cycles of memory space assignment.
+        Kernels of one's own, for which the code generator reports nothing, have the cycles of memory space assignment
+        under every placement. Their rows have one pair, that of nothing fast.
         """
         # Rows are numbered by the first instruction that has them.
         order: dict[int, int] = {}
@@ -149,9 +150,12 @@ class CyclePairs:
         for t in self._kernels:
             if row[t] < 0 and self._seen:
                 row[t] = alike.setdefault(_priced(self._program, t) + self._signature[t], len(order) + len(alike))
-                pairs |= {(row[t], fast): cycles for fast, cycles in kernel_cycles(self._program, t).items()}
+                base, _, least, most = kernel_completion(self._program, t)
+                pairs[row[t], 0] = round(min(max(base, least), most))
+        kernel_rows = frozenset(alike.values())
         ambiguous = sum(len(values) > 1 for values in self._seen.values())
-        return build_table(np.array(row, np.int32), pairs, self.compilations, ambiguous, self._completion)
+        rows = np.array(row, np.int32)
+        return build_table(rows, pairs, self.compilations, ambiguous, self._completion, kernel_rows)
 
 
 def _signature(program: Program, t: int) -> str:
@@ -171,7 +175,7 @@ def _signature(program: Program, t: int) -> str:
 
 
 def _priced(program: Program, t: int) -> str:
-    """Returns a text that is equal for instructions that memory space assignment prices alike."""
+    """Returns a text that is equal for instructions that memory space assignment prices the same."""
     accesses = slice(program.access_start[t], program.access_start[t + 1])
     fast = program.fast_allowed[program.access_buffer[accesses]]
     known = program.compute_s[t], program.bytes_total[t], program.access_bytes[accesses].tolist(), fast.tolist()

@@ -4,7 +4,7 @@ A seen pair (instruction, set of fast accesses) is looked up by a key, the XOR o
 (Zobrist hashing), which a game updates access by access. An unseen pair is *completed*: the cycles with nothing fast
 less one saving per fast access. There are two ways (`CycleTable.completion`). By time, a saving is the time that the
 bytes of the access take in HBM, and the result is no less than the computation. Within seen, as for files of earlier
-captures, a saving is the share of the cycles that the access has of the bytes, and the result is clipped to the range
+captures, an access saves the same share of the cycles as it has of the bytes, and the result is clipped to the range
 seen for the instruction. Savings are corrected by as little as explains the pairs seen. Their errors, and the
 alternatives: docs/decisions/0006-cycles-and-robust.md and 0058-cycles-never-seen.md.
 """
@@ -21,7 +21,7 @@ from ..program.program import Program
 
 # Variance that additive savings cannot explain, relative to the variance that they can.
 _NOISE = 1e-3
-# Computations of fewer cycles do not tell how the compiler's two models compare.
+# Computations of fewer cycles do not show how the compiler's two models compare.
 _SHORT = 2000.0
 _QUARTER = 0.25
 # Variance of the cycles with nothing fast, relative to that of the largest saving: whatever the pairs say.
@@ -40,7 +40,8 @@ class CycleModel:
       cycles: `[P]` their cycles.
       base: `[R]` cycles with nothing fast.
       saving: `[A]` cycles that the completion saves for each fast access; may be negative.
-      low, high: `[R]` least and most cycles that a completion may come to.
+      low, high: `[R]` least and most cycles that a completion may give.
+      known: `[R]` the rows whose completion is exact.
     """
 
     row: NDArray[np.int32]
@@ -52,11 +53,12 @@ class CycleModel:
     saving: NDArray[np.float64]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
+    known: NDArray[np.bool_]
 
     def ask(
         self, row: NDArray[np.int32], keys: NDArray[np.int64], saved: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Returns cycles, and whether each was seen; arguments and results have one shape.
+        """Returns cycles, and whether each is exact; arguments and results have one shape.
 
         Args:
           row: rows, -1 for an instruction that costs nothing.
@@ -69,7 +71,7 @@ class CycleModel:
         place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         seen = self.keys[place] == keys
         completed = np.clip(self.base[row] - saved, self.low[row], self.high[row])
-        return np.where(costs, np.where(seen, self.cycles[place], completed), 0.0), seen | ~costs
+        return np.where(costs, np.where(seen, self.cycles[place], completed), 0.0), seen | ~costs | self.known[row]
 
 
 _models: "WeakKeyDictionary[Program, CycleModel]" = WeakKeyDictionary()
@@ -146,7 +148,7 @@ def _keys(
 
 
 def least_cycles(program: Program) -> NDArray[np.float64]:
-    """Returns `[T]` a lower bound on cycles: the least seen, or less where completion may come to less."""
+    """Returns `[T]` a lower bound on cycles: the least seen, or fewer where a completion may give fewer."""
     model = cycle_model(program)
     least = np.zeros(program.num_instructions)
     costs = model.row >= 0
@@ -208,7 +210,7 @@ def fit_savings_by_time(
 ) -> tuple[float, NDArray[np.float64]]:
     """Completes one row, where an access is expected to save the time that its bytes take from or to HBM.
 
-    Corrections are the smallest that explain the pairs, as in `fit_savings`. Of the base nothing is expected.
+    Corrections are the smallest that explain the pairs, as in `fit_savings`. Nothing is expected of the base.
 
     Args:
       hbm_cycles: `[K]` cycles that the bytes of each access take in HBM.
@@ -228,10 +230,29 @@ def fit_savings_by_time(
     return float(bases.mean() + _FREE_BASE * correction.sum()), hbm_cycles - prior * (fast.T @ correction)
 
 
-def computation_share(program: Program, table: CycleTable) -> float:
-    """Returns the share of the computation of `msa` that the code generator has; at most 1.
+def kernel_completion(program: Program, t: int) -> tuple[float, NDArray[np.float64], float, float]:
+    """Returns what completes the row of a kernel exactly: the seconds of memory space assignment, in cycles.
 
-    Of v5e and v4 it is 1, of v6e a third: of rows that are bound by computation, the quarter with the fewest cycles.
+    Args:
+      program: the program; its target's clock is known.
+      t: the kernel's instruction, with `K` accesses.
+
+    Returns:
+      The cycles with nothing fast, `[K]` the saving of each access, and the least and most cycles of any placement: the
+      base less savings is clipped to these.
+    """
+    target, clock = program.target, program.target.clock_hz
+    total, computation = float(program.bytes_total[t]), max(float(program.compute_s[t]) * clock, 1.0)
+    slow, fast = clock / target.hbm_bandwidth, clock / target.fast_bandwidth
+    moved = program.access_bytes[program.access_start[t] : program.access_start[t + 1]]
+    return total * slow, moved * (slow - fast), max(computation, total * fast), max(computation, total * slow)
+
+
+def computation_share(program: Program, table: CycleTable) -> float:
+    """Returns the computation of the code generator as a share of `msa`'s; at most 1.
+
+    It is 1 for v5e and v4, a third for v6e, as read from the rows that are bound by computation: the quarter with the
+    fewest cycles.
     """
     clock, at = program.target.clock_hz, np.flatnonzero(table.row >= 0)
     computed = program.compute_s[at] * clock
@@ -255,6 +276,8 @@ def _build(program: Program, table: CycleTable) -> CycleModel:
     start_key[costs] = row_key[table.row[costs]]
 
     base, low, high = np.zeros(rows), np.zeros(rows), np.zeros(rows)
+    known = np.zeros(rows, bool)
+    known[list(table.kernel_rows)] = True
     clock = program.target.clock_hz
     shortest = computation_share(program, table) if table.completion == BY_TIME else 1.0
     saving = np.zeros(program.num_accesses)
@@ -274,7 +297,10 @@ def _build(program: Program, table: CycleTable) -> CycleModel:
         values += list(cycles)
         low[row], high[row] = cycles.min(), cycles.max()
         moved = program.access_bytes[begin:end]
-        if table.completion == BY_TIME:
+        if known[row]:
+            base[row], savings, least, most = kernel_completion(program, instructions[0])
+            low[row], high[row] = min(low[row], least), max(high[row], most)  # pairs are rounded
+        elif table.completion == BY_TIME:
             base[row], savings = fit_savings_by_time(moved / program.target.hbm_bandwidth * clock, placements, cycles)
             low[row] = min(low[row], float(program.compute_s[instructions[0]]) * clock * shortest)
             high[row] = max(high[row], base[row] - float(np.minimum(savings, 0.0).sum()))
@@ -297,6 +323,7 @@ def _build(program: Program, table: CycleTable) -> CycleModel:
         saving=saving,
         low=low,
         high=high,
+        known=known,
     )
 
 

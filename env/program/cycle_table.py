@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from .document import Document
 
 _HEXADECIMAL = re.compile("[0-9a-f]{1,4096}")
-# How placements that no compilation showed are completed: within the range seen of the row, or by the time that bytes
-# take. Files of earlier captures are judged as they were.
+# How placements that no compilation showed are completed: within the range seen for the row, or by the time that bytes
+# take. Files of earlier captures are judged as before.
 WITHIN_SEEN, BY_TIME = "within seen", "by time"
 
 
@@ -24,8 +24,8 @@ WITHIN_SEEN, BY_TIME = "within seen", "by time"
 class CycleTable:
     """Cycles of instructions under the placements that compilations chose for their accesses.
 
-    Shapes: `T` instructions, `R` rows, `P` pairs. A row is a class of instructions: identical computations with alike
-    access lists. A placement is an integer whose bit `k` says that the instruction's access `k` (counted from its
+    Shapes: `T` instructions, `R` rows, `P` pairs. A row is a class of instructions: identical computations with equal
+    access lists. A placement is an integer whose bit `k` is set if the instruction's access `k` (counted from its
     first, in program order) is served from fast memory; instructions may have more than 64 accesses.
 
     Attributes:
@@ -36,6 +36,8 @@ class CycleTable:
       compilations: number of compilations that filled the table.
       ambiguous: number of pairs seen with more than one value; the smallest is kept.
       completion: `WITHIN_SEEN` or `BY_TIME`.
+      kernel_rows: rows of kernels of one's own, for which the code generator reports nothing. Under every placement
+        they have the cycles of memory space assignment, which are known without a pair.
     """
 
     row: NDArray[np.int32]
@@ -45,6 +47,7 @@ class CycleTable:
     compilations: int = 0
     ambiguous: int = 0
     completion: str = WITHIN_SEEN
+    kernel_rows: frozenset[int] = frozenset()
 
     @property
     def num_rows(self) -> int:
@@ -68,6 +71,7 @@ def build_table(
     compilations: int = 0,
     ambiguous: int = 0,
     completion: str = WITHIN_SEEN,
+    kernel_rows: frozenset[int] = frozenset(),
 ) -> CycleTable:
     """Returns the table of `{(row, placement): cycles}`."""
     ordered = sorted(pairs)
@@ -79,6 +83,7 @@ def build_table(
         compilations=compilations,
         ambiguous=ambiguous,
         completion=completion,
+        kernel_rows=kernel_rows,
     )
 
 
@@ -94,6 +99,7 @@ def table_fields(table: CycleTable) -> dict[str, Any]:
         "compilations": table.compilations,
         "ambiguous": table.ambiguous,
         **({} if table.completion == WITHIN_SEEN else {"completion": table.completion}),
+        **({"kernel_rows": sorted(table.kernel_rows)} if table.kernel_rows else {}),
     }
 
 
@@ -141,7 +147,12 @@ def parse_table(document: Document, accesses: NDArray[np.integer[Any]]) -> Cycle
     completion = document.fields.get("completion", WITHIN_SEEN)
     if completion not in (WITHIN_SEEN, BY_TIME):
         raise document.error("completion", f"is {completion!r:.40}, neither {WITHIN_SEEN!r} nor {BY_TIME!r}")
-    return CycleTable(row, pair_row, tuple(placements), cycles, compilations, ambiguous, completion)
+    kernel_rows = document.fields.get("kernel_rows", [])
+    if not isinstance(kernel_rows, list) or not all(type(of) is int and 0 <= of < rows for of in kernel_rows):
+        raise document.error("kernel_rows", f"is {kernel_rows!r:.40}, no list of rows, which are in 0..{rows - 1}")
+    return CycleTable(
+        row, pair_row, tuple(placements), cycles, compilations, ambiguous, completion, frozenset(kernel_rows)
+    )
 
 
 def _accesses_of_rows(

@@ -134,7 +134,10 @@ if options:
 
 
 def test_tables_are_joined_by_instruction() -> None:
-    known = build_table(np.array([0, 1, 0, -1]), {(0, 0): 10, (0, 1): 8, (1, 0): 5}, compilations=2)
+    kernels = frozenset({1})
+    known = build_table(
+        np.array([0, 1, 0, -1]), {(0, 0): 10, (0, 1): 8, (1, 0): 5}, compilations=2, kernel_rows=kernels
+    )
     seen = build_table(np.array([1, 0, 1, -1]), {(1, 2): 7, (1, 0): 9, (0, 0): 5}, compilations=1)
     table, new = merge_tables(known, seen)
     assert new == 1
@@ -145,6 +148,7 @@ def test_tables_are_joined_by_instruction() -> None:
         (1, 0): 5,
     }
     assert (table.compilations, table.ambiguous, table.row.tolist()) == (3, 1, known.row.tolist())
+    assert table.kernel_rows == kernels
 
 
 def at_once(jobs: Sequence[Callable[[], None]]) -> list[BaseException]:

@@ -165,6 +165,15 @@ def test_how_a_table_is_completed_is_read_back(tmp_path: Path, completion: str) 
     assert again.cycles.completion == completion
 
 
+def test_rows_of_kernels_are_read_back(tmp_path: Path) -> None:
+    program = priced()
+    assert program.cycles is not None
+    write_program(replace(program, cycles=replace(program.cycles, kernel_rows=frozenset({0}))), tmp_path / "p.json.gz")
+    again = read_program(tmp_path / "p.json.gz")
+    assert again.cycles is not None
+    assert again.cycles.kernel_rows == {0}
+
+
 def test_a_file_of_version_1_is_read(tmp_path: Path) -> None:
     path = tmp_path / "p.json.gz"
     write_program(small_program(), path)
@@ -181,6 +190,8 @@ def test_a_file_of_version_1_is_read(tmp_path: Path) -> None:
     [
         (setting("cycles", value=[1]), "`cycles` is not a dict"),
         (setting("cycles", "completion", value="best"), "`cycles.completion` is 'best', neither 'within seen' nor"),
+        (setting("cycles", "kernel_rows", value=[7]), "`cycles.kernel_rows` is [7], no list of rows"),
+        (setting("cycles", "kernel_rows", value=0), "`cycles.kernel_rows` is 0, no list of rows"),
         (setting("cycles", "row", value=[0, 0]), "`cycles.row` has 2 entries where 3 are expected"),
         (setting("cycles", "row", 1, value=-2), "`cycles.row[1]` is -2, outside"),
         (setting("cycles", "row", value=[0, 0, 2]), "`cycles.pairs.row[2]` is 1, which no instruction has"),
