@@ -1,8 +1,8 @@
 """Has the real compiler judge candidates, and keeps the best that it confirms.
 
-The compiler is asked about each candidate until memory is assigned, which takes seconds, and then about the best one to
-the end, which tells the cycles of its placement exactly. If time is short, the compilation to the end comes before
-further candidates. Where cycles count, nothing is kept whose cycles the compiler has not told. A candidate that is
+Each candidate is compiled until memory is assigned, which takes seconds. The best one is then compiled to the end,
+which yields the exact cycles of its placement. If time is short, the compilation to the end comes before further
+candidates. Where cycles count, no candidate is kept unless the compiler has reported its cycles. A candidate that is
 refused, dropped, too slow, or crashes the compiler is reported and left out. If none is better than the compiler's
 default, the default stays.
 """
@@ -22,9 +22,9 @@ from .candidates import Candidate
 from .comparison import cycles_are_told
 from .real_compiler import Compiled, RealCompiler
 
-# The least gain over the default, as a share, that counts; less is noise of rounded bytes.
+# The smallest gain over the default that counts, as a share; less is noise from rounded bytes.
 _LEAST_GAIN = 1e-6
-# Gains that differ by less, as a share, are alike: then the mean of both cost models decides.
+# Gains that differ by less, as a share, count as equal; the mean of both cost models then decides.
 _ALIKE = 1e-4
 # The error of a candidate that the compiler was not asked about.
 NO_TIME = "no time was left"
@@ -38,7 +38,7 @@ class Attempt:
       candidate: the candidate.
       compiled: the compilation; None if it failed.
       error: the failure in one line, or None.
-      exact: compiled to the end, so that all cycles are the compiler's own.
+      exact: whether it was compiled to the end, so that all cycles are the compiler's own.
     """
 
     candidate: Candidate
@@ -56,9 +56,9 @@ class Confirmation:
       default: the mapping that the compiler makes without options.
       attempts: in the order of the candidates.
       kept: the best attempt that is better than the default; None if there is none.
-      untold: the attempt that seemed best when time was up, and whose cycles the compiler had not told; None if there
-        was time.
-      candidates_s, to_the_end_s: wall seconds of the compilations until assignment, and of those to the end.
+      untold: the attempt that seemed best when time ran out, but whose cycles the compiler had not reported; None if
+        there was time.
+      candidates_s, to_the_end_s: wall seconds of the compilations until memory is assigned, and of those to the end.
     """
 
     program: Program
@@ -86,7 +86,6 @@ def confirm(
     candidates: Sequence[Candidate],
     compiler: RealCompiler,
     *,
-    ranking: str | None = None,
     quick: bool = False,
     just_captured: bool = False,
     time_left_s: Callable[[], float] = lambda: math.inf,
@@ -102,25 +101,23 @@ def confirm(
       program: the program, with its production mapping.
       objective: the objective that decides which is best; see `make_judge`.
       candidates: best foreseen first.
-      compiler: of the program.
-      ranking: the objective that tells which candidate is compiled to the end next; None for `objective`. A cycle table
-        of one compilation cannot price other placements: then `msa`.
+      compiler: the program's compiler.
       quick: compile no candidate to the end; cycles are then those of the program's table.
-      just_captured: the production mapping is this compiler's default, so that the default is not compiled again, nor
-        a candidate whose mapping was captured, until it is the best.
+      just_captured: the production mapping is this compiler's default, so the default is not compiled again, and a
+        candidate whose mapping was captured is compiled only once it is the best.
       time_left_s: returns the seconds that are left. A compilation that would probably take longer is not begun, and
         one that does take longer is ended.
-      reserve_s: seconds kept for the compilation to the end, once the compiler has answered for a first candidate.
-      candidate_s: seconds that a candidate will probably take until memory is assigned. If there is time for less than
+      reserve_s: seconds kept for the compilation to the end, once a first candidate has compiled.
+      candidate_s: seconds that a candidate will probably take until memory is assigned. If there is time for fewer than
         two beside `reserve_s`, the first is compiled to the end at once.
-      all_to_the_end: where cycles count, compile the other candidates to the end too while there is time: cycles that
-        no compilation has told are completed on the dear side, so that one of them may be better than it seems.
-      earlier: attempts of before, whose cycles `program` knows (`scout`). One is kept if no candidate is better, and a
-        candidate with the options of one is not asked about again.
+      all_to_the_end: where cycles count, compile the other candidates to the end too while there is time. Estimates of
+        cycles err on the pessimistic side, so one of these candidates may be better than it seems.
+      earlier: earlier attempts, whose cycles are in the table of `program` (`scout`). One is kept if no candidate is
+        better, and candidates with the same options are not compiled again.
       progress: takes one line at a time.
 
     Raises:
-      UserError: the compiler does not even compile the program as it was captured.
+      UserError: the compiler cannot compile even the program as captured.
       FormatError: capture does not understand the compiler's output.
     """
     assert program.production is not None
@@ -159,7 +156,7 @@ def confirm(
         if attempt.compiled is not None and not quick:
             kept_s = reserve_s
     result.candidates_s = time.monotonic() - begin
-    _keep_best(result, objective, compiler, ranking=ranking, quick=quick, time_left_s=time_left_s, progress=progress)
+    _keep_best(result, objective, compiler, quick=quick, time_left_s=time_left_s, progress=progress)
     if all_to_the_end and result.kept is not None and result.kept.exact:
         # No compilation to the end took longer.
         one_s = max(reserve_s, time.monotonic() - begin - result.candidates_s)
@@ -176,13 +173,13 @@ def scout(
     time_left_s: float = math.inf,
     progress: Callable[[str], None] = print,
 ) -> tuple[Program, list[Attempt]]:
-    """Compiles the first of some candidates to the end, for the cycles of a placement like those that a search wants.
+    """Compiles the first candidate to the end, for the cycles of a placement like those that a search prefers.
 
-    Cycles that no compilation has told are completed (`env/physics/cycles.py`), and a search finds what the completion
-    gets wrong.
+    Cycles that no compilation has reported are completed (`env/physics/cycles.py`), and a search finds the errors of
+    the completion.
 
     Returns:
-      The program with what the compiler told, and the attempt, for `earlier` of `confirm`; none without a candidate.
+      The program with the reported cycles, and the attempt, for `earlier` of `confirm`; no attempt without a candidate.
     """
     tried = [_to_the_end(program, candidate, compiler, time_left_s, progress) for candidate in candidates[:1]]
     told = [attempt.compiled.program for attempt in tried if attempt.compiled is not None]
@@ -208,7 +205,6 @@ def _keep_best(
     objective: str | None,
     compiler: RealCompiler,
     *,
-    ranking: str | None,
     quick: bool,
     time_left_s: Callable[[], float],
     progress: Callable[[str], None],
@@ -216,9 +212,8 @@ def _keep_best(
     """Keeps the best attempt, compiled to the end unless `quick`; the next best if its exact cycles make it worse."""
     while True:
         judge = make_judge(result.program, objective)
-        ranked = judge if ranking in (None, judge.objective) else make_judge(result.program, ranking)
-        gain = {id(one): _gain(judge if one.exact else ranked, result.default, one) for one in result.attempts}
-        best = _best(result.attempts, gain, ranked, result.default)
+        gain = {id(one): _gain(judge, result.default, one) for one in result.attempts}
+        best = _best(result.attempts, gain, judge, result.default)
         if best is None or gain[id(best)] <= _LEAST_GAIN:
             progress("no options are better than XLA's default, which stays")
             return
@@ -269,7 +264,7 @@ def _try_the_others(
 
 
 def _keep_what_is_told(result: Confirmation, judge: Judge, best: Attempt, progress: Callable[[str], None]) -> None:
-    """Keeps the best attempt that can be judged without a further compilation; `best` is the one without its own."""
+    """Keeps the best attempt that can be judged without another compilation; for `best` there was no time for one."""
     kind = best.candidate.kind
     gain = {id(one): _gain(judge, result.default, one) for one in result.attempts}
     told = [
@@ -287,7 +282,7 @@ def _keep_what_is_told(result: Confirmation, judge: Judge, best: Attempt, progre
 
 
 def _best(attempts: Sequence[Attempt], gain: dict[int, float], judge: Judge, default: Mapping) -> Attempt | None:
-    """Returns the attempt that gains most; of those that gain alike, the best by the mean of the cost models."""
+    """Returns the attempt that gains most; of attempts that gain equally, the best by the mean of the cost models."""
     most = max((gain[id(attempt)] for attempt in attempts), default=-1.0)
     before = judge.latencies(default)
 
@@ -302,7 +297,7 @@ def _best(attempts: Sequence[Attempt], gain: dict[int, float], judge: Judge, def
 
 
 def _is_told(program: Program, judge: Judge, attempt: Attempt) -> bool:
-    """Returns whether the compiler has told all cycles of an attempt, if they count at all."""
+    """Returns whether the compiler has reported all cycles of an attempt, if they count at all."""
     if attempt.exact or judge.objective == MSA:
         return True
     assert attempt.compiled is not None

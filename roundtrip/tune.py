@@ -1,4 +1,4 @@
-"""Makes compiler options for a JAX function: captures it, maps it, translates the mapping, has it confirmed."""
+"""Makes compiler options for a JAX function: captures it, maps it, translates the mapping, has options confirmed."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -45,14 +45,13 @@ class Tuned:
       confirmation: the compiler's answers; its program is the captured function.
       source: the source that it was compiled from.
       objective: the objective that decided.
-      search_objective: the objective that solver and translation worked by: `msa` where there was time for the cycles
-        of XLA's own mapping alone, which price no other.
-      thin: the cycle table has XLA's own mapping and what was compiled to the end, so that it prices nothing else.
+      told_only: whether cycles are shown only where compilations have reported them: `msa` decided, and there was time
+        only for the cycles of XLA's own mapping.
       wanted: the solver's mapping.
       versions: of jax and libtpu.
       decodes: number of sets of options that our own decoder tried, in the last search.
-      seconds: wall time by step: `capture`, `solve`, `translate`, `confirm`; and of `confirm`, `candidates`, the
-        compilations until memory is assigned, and `to_the_end`, those of what was best. If there were two searches,
+      seconds: wall time by step: `capture`, `solve`, `translate`, `confirm`; and within `confirm`, `candidates`
+        (compilations until memory is assigned) and `to_the_end` (compilations to the end). If there were two searches,
         `scout` is the time of the compilation between them.
       missing: why the compiler's default mapping could not be read back; None if it was. The default of the
         confirmation is then the mapping of XLA's algorithm.
@@ -61,8 +60,7 @@ class Tuned:
     confirmation: Confirmation
     source: Source
     objective: str
-    search_objective: str
-    thin: bool
+    told_only: bool
     wanted: ProgramMapping
     versions: dict[str, str]
     decodes: int
@@ -92,12 +90,13 @@ def tune(
 ) -> Tuned:
     """Captures a function, maps it, and keeps the best compiler options that the real compiler confirms.
 
-    No step is begun that would probably end after `minutes`. Time for the compiler's answers is kept: as long as the
-    capture's compilations took, for every candidate until memory is assigned, and for the best one to the end. If time
-    is short there are first fewer compilations for cycles and flags, or none beside the default, and the search goes by
-    `msa`; then less search; then fewer candidates. A line of progress says what was left out. Unless the objective is
-    `msa`, options are kept only if the compiler has told their cycles. Where the time allows it, it searches twice, the
-    second time with the cycles of the best options of the first, and compiles the other candidates to the end as well.
+    No step is begun that would probably end after `minutes`. Time is kept for the compiler's answers, based on how long
+    the capture's compilations took: for every candidate until memory is assigned, and for the best one to the end. If
+    time is short, there are first fewer compilations for cycles and flags, or none beside the default; then less
+    search; then fewer candidates. A line of progress reports what was left out. Unless the objective is `msa`, options
+    are kept only if the compiler has reported their cycles. If time allows, `tune`
+    searches twice, the second time with the cycles of the best options of the first, and compiles the other candidates
+    to the end as well.
 
     Args:
       function: `PKG.MODULE:FUNCTION`; see `capture`.
@@ -109,8 +108,8 @@ def tune(
       objective: the objective that decides, one of `OBJECTIVES`; None for `robust`.
       seed: of solver and translation.
       workers: processes that translate.
-      flags_only: make options of flags alone, which name nothing of the program; nothing is mapped, and the mapping
-        that is wanted is the best that our decoder foresees.
+      flags_only: make options of flags alone, which name nothing of the program; nothing is mapped, and `wanted` is the
+        best mapping that our decoder foresees.
       search: maps the program in the solver's place; None for the solver, in this process.
       program_output: path for the program file, with the cycles that all compilations showed; None for no file.
       module, named: the function, lowered already; see `capture`. One without names takes flags alone.
@@ -120,7 +119,7 @@ def tune(
 
     Raises:
       UserError: an argument cannot be used, the function cannot be compiled, or there is no time to learn the cycles of
-        any options although the objective is not `msa`; the message says how to mend it.
+        any options although the objective is not `msa`; the message says what to do.
       FormatError: capture does not understand the compiler's output.
     """
     if not minutes > 0:
@@ -156,26 +155,24 @@ def tune(
             )
             program = with_stand_in(program)
         seconds["capture"] = clock() - begin
-        # One compilation tells the cycles of its own placement alone.
-        thin = program.cycles is not None and not program.variants
         candidates_asked = _CANDIDATES + (0 if program.variants else len(flag_grid()) - 1)
         kept = answers(longest_s, candidates_asked, until - clock(), with_cycles=objective != MSA)
         short = None if objective == MSA else why_no_cycles(program, longest_s, kept, minutes, begin, until, clock())
         if short is not None:
             if program_output is not None:
-                _write(program_output, program, path, missing, thin)
+                _write(program_output, program, path, missing)
                 short += f"; wrote {program_output}"
             raise UserError(short)
-        search_objective = MSA if thin else objective
-        if search_objective != objective:
+        thin = program.cycles is not None and not program.variants
+        if thin and objective != MSA:
             progress(
-                "there was time for the cycles of XLA's own mapping alone: the search goes by msa, and the best "
-                "options are compiled to the end for their cycles"
+                "there was time for the cycles of XLA's own mapping alone: those of other placements are estimates, "
+                "and the best options are compiled to the end"
             )
         default = "XLA's default" if missing is None else "XLA's algorithm"
-        _say_judge(make_judge(program, search_objective), progress, default)
+        _say_judge(make_judge(program, objective), progress, default)
         searcher = Searcher(
-            objective=search_objective,
+            objective=objective,
             solver=solver,
             solvers=solvers,
             search=search,
@@ -191,7 +188,7 @@ def tune(
         with real_compiler(source, python, time_limit_s=max(1.0, until - clock()), progress=progress) as compiler:
             search_s = until - clock() - kept.all_s
             earlier: list[Attempt] = []
-            if objective != MSA and not thin and affords_scout(longest_s, search_s):
+            if objective != MSA and affords_scout(longest_s, search_s):
                 first = searcher.find(program, FIRST_SEARCH * (search_s - to_the_end_s(longest_s)), seed)
                 _add(seconds, first.seconds)
                 begun, seed = clock(), seed + 1
@@ -202,7 +199,7 @@ def tune(
                 seconds["scout"] = clock() - begun
             found = searcher.find(program, max(0.0, until - clock() - kept.all_s), seed)
             _add(seconds, found.seconds)
-            judge = make_judge(program, search_objective)
+            judge = make_judge(program, objective)
             candidates = [*translated_candidates(found.translations, _CANDIDATES), *grid_candidates(judge)]
             confirmed_at = clock()
             confirmation = confirm(
@@ -210,7 +207,6 @@ def tune(
                 objective,
                 candidates,
                 compiler,
-                ranking=search_objective,
                 # The capture's compilation did not end in time either.
                 quick=CODE not in longest_s,
                 just_captured=True,
@@ -225,13 +221,12 @@ def tune(
         seconds["confirm"] = clock() - confirmed_at
         seconds["candidates"], seconds["to_the_end"] = confirmation.candidates_s, confirmation.to_the_end_s
         if program_output is not None:
-            _write(program_output, confirmation.program, path, missing, thin)
+            _write(program_output, confirmation.program, path, missing)
     return Tuned(
         confirmation=confirmation,
         source=source,
         objective=objective,
-        search_objective=search_objective,
-        thin=thin,
+        told_only=thin and objective == MSA,
         wanted=found.wanted,
         versions=versions,
         decodes=found.translations[0].decodes,
@@ -245,11 +240,12 @@ def _add(seconds: dict[str, float], more: dict[str, float]) -> None:
         seconds[step] = seconds.get(step, 0.0) + spent_s
 
 
-def _write(output: Path, program: Program, made: Path, missing: str | None, thin: bool) -> None:
-    """Writes the program file, with the module of the file that the capture made, and without what is no part of it."""
+def _write(output: Path, program: Program, made: Path, missing: str | None) -> None:
+    """Writes the program file, with the module of the captured file, but without a stand-in, and without a cycle table
+    of one compilation, which would look like a full one."""
     if missing is not None:
         program = replace(program, production=None)
-    if thin:
+    if program.cycles is not None and program.cycles.compilations < 2:
         program = replace(program, cycles=None)
     write_program(program, output, read_module(made))
 

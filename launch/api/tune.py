@@ -24,15 +24,15 @@ SOLVER = "guided"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Tuned(Shown):
-    """Compiler options, and what the compiler confirmed of them. Latencies are microseconds, by cost model.
+    """Compiler options, and the latencies that the compiler confirmed, in microseconds by cost model.
 
     Attributes:
       options: for `jax.jit(f).lower(...).compile(compiler_options=options)`; empty where XLA's default is the best.
-      program: the function as it was captured.
+      program: the captured function.
       mapping: the mapping that the compiler makes with the options.
       default_us, promised_us, confirmed_us: latency of XLA's own mapping, of the solver's, and of `mapping`.
       flags_us: latency of the best of XLA's flags; None where there was no time to try them.
-      gain_percent: what the compiler confirmed over its default, in percent, by cost model; None where it has none.
+      gain_percent: the confirmed gain over the compiler's default, in percent, by cost model; None where there is none.
       report: the JSON object of docs/json.md.
     """
 
@@ -47,7 +47,7 @@ class Tuned(Shown):
     report: dict[str, Any]
 
     def save(self, path: str | Path) -> None:
-        """Writes the options, see `write_options`. Raises UserError if they cannot be written."""
+        """Writes the options (see `write_options`). Raises UserError if they cannot be written."""
         from ...roundtrip.options_file import write_options
 
         write_options(self.options, Path(path))
@@ -72,7 +72,7 @@ class Tuned(Shown):
         return self.report
 
     def __repr__(self) -> str:
-        """Returns a line."""
+        """Returns a one-line summary."""
         gains = ", ".join(f"{gain:+.2f} % {model}" for model, gain in self.gain_percent.items() if gain is not None)
         return f"Tuned({self.program.name!r}: {len(self.options)} options, confirmed {gains})"
 
@@ -95,36 +95,36 @@ def tune(
     program_output: str | Path | None = None,
     progress: Callable[[str], None] = say,
 ) -> Tuned:
-    """Makes compiler options that make a JAX function faster on a TPU, which need not be there.
+    """Finds compiler options that make a JAX function faster on a TPU, which need not be present.
 
     Captures the function, maps it, translates the mapping into options, and keeps the best options that the real
-    compiler confirms: never worse than its default.
+    compiler confirms. They are never worse than its default.
 
     Args:
       function, arguments: see `capture`.
-      target: TPU generation.
+      target: a TPU generation, or a topology of one, such as `v5e:2x2`.
       minutes: time for all steps.
       solver: a solver of docs/solvers.md.
       objective: `robust`, `msa` or `cycles`; None for `robust`. Unless it is `msa`, options are kept only if the
-        compiler has told their cycles.
-      seed: of solver and translation.
-      workers: processes that search and translate at once, each with a seed of its own.
-      flags_only: make options of flags alone, which name nothing of the program; they mostly gain less. Nothing is
-        mapped: `solver` and `workers` do nothing.
-      python: interpreter with jax and libtpu; None for this one, if it has libtpu, or one that is made once, and kept.
-      jax: version of jax in the interpreter that is made, with the libtpu that pip takes for it; None for those that
-        this package was tested with.
+        compiler has reported their cycles.
+      seed: seed of solver and translation.
+      workers: processes that search and translate in parallel, each with its own seed.
+      flags_only: use flags alone, which name nothing in the program; they mostly gain less. Nothing is mapped, so
+        `solver` and `workers` have no effect.
+      python: interpreter with jax and libtpu; None for this one if it has libtpu, else one that is made once and kept.
+      jax: version of jax in the interpreter that is made, with the libtpu that pip picks for it; None for the versions
+        that this package was tested with.
       compiler_options: options that the function is compiled with anyway; they are among those returned. None for none.
       output: file for the options, .json, or .flags for `LIBTPU_INIT_ARGS=--flagfile=FILE`; None for none.
       program_output: file for the program, .json.gz; None for none.
-      progress: takes one line at a time; on standard error by default.
+      progress: called with one line at a time; prints on standard error by default.
 
     Returns:
-      The options, and what the compiler confirmed of them.
+      The options, and the latencies that the compiler confirmed.
 
     Raises:
       UserError: an argument cannot be used, the function cannot be compiled, or there is no time to learn the cycles of
-        any options although the objective is not `msa`; the message says how to mend it.
+        any options although the objective is not `msa`; the message says how to fix it.
       FormatError: the compiler's output is not understood.
     """
     from ...env.capture.environment import check_interpreter, find_interpreter
@@ -205,7 +205,7 @@ def _solvers() -> "Solvers":
 
 
 def _search(solver: str, workers: int) -> "Search":
-    """Returns what maps a program in several processes."""
+    """Returns a search that maps a program in several processes."""
     from ..run.workers import Request, solve_with_workers
 
     def search(program: "Program", objective: str, budget: "Budget", seed: int) -> "Solution":
@@ -221,10 +221,10 @@ def _tuned(outcome: "Outcome", given: dict[str, Any]) -> Tuned:
 
     confirmation = outcome.confirmation
     options = {**outcome.source.options, **confirmation.options}
-    found = report(confirmation, outcome.wanted, outcome.missing, outcome.thin) | {
+    found = report(confirmation, outcome.wanted, outcome.missing, outcome.told_only) | {
         **given,
         "objective": outcome.objective,
-        "search_objective": outcome.search_objective,
+        "search_objective": outcome.objective,
         "flags_us": flags_us(confirmation.program, outcome.objective),
         "decodes": outcome.decodes,
         "seconds": outcome.seconds,

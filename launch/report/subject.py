@@ -8,6 +8,7 @@ from typing import Any
 
 from ...env import workloads
 from ...env.errors import FormatError, UserError
+from ...env.physics.cost import MSA
 from ...env.program.document import Document
 from ...env.program.mapping import Mapping
 from ...env.program.mapping_file import MAPPING_FORMAT, parse_mapping, read_mapping
@@ -37,7 +38,7 @@ class Subject:
       notes: what the page lacks, and why; what the command cannot promise.
       charts: learning curves of a run.
       best: of a run, by program, the best mapping's `latency_us` and `of_production`.
-      tuning: what the compiler said, of a tuning.
+      tuning: of a tuning, the compiler's answers.
     """
 
     kind: str
@@ -163,13 +164,12 @@ def _tuning(path: Path, document: dict[str, Any], given: str | None) -> Subject:
         program = _program(path, name, given)
         fields = Document(path, document["mapping"], mend="write the file again", prefix="mapping.")
         mapped = [(program, parse_mapping(fields, program))]
-        searched = document.get("search_objective", objective)
-        if searched != objective and program.cycles is None:
+        if objective != MSA and program.cycles is None:
             notes.append(
-                f"There was time for the cycles of XLA's own mapping alone, so the memory map is judged by {searched}; "
-                "with more --minutes, by both cost models."
+                "There was time for the cycles of XLA's own mapping alone, so the memory map is judged by msa; with "
+                "more --minutes, by both cost models."
             )
-            objective = searched
+            objective = MSA
     function = document.get("function")
     parts = ["mallocmuzero"]
     if function is not None:

@@ -9,7 +9,7 @@ import pytest
 
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.physics.objective import Judge, make_judge
-from mallocmuzero.env.program.cycle_table import CycleTable, build_table
+from mallocmuzero.env.program.cycle_table import BY_TIME, CycleTable, build_table
 from mallocmuzero.env.program.mapping import Mapping
 from mallocmuzero.env.program.program import Program, all_hbm
 from mallocmuzero.env.workloads import load
@@ -245,22 +245,24 @@ def test_cycles_that_the_capture_has_seen_need_no_compilation_to_the_end() -> No
     assert (told["best"]["cycles"], told["best"]["msa"] is None) == (None, False)
 
 
-def test_a_table_of_one_compilation_ranks_by_msa_and_the_end_decides() -> None:
+def test_a_table_of_one_compilation_is_completed_and_the_end_decides() -> None:
     tiny = load("tiny")
     made = mappings(tiny)
     thin = with_cycles_of(tiny, made["default"])
+    assert thin.cycles is not None
+    thin = replace(thin, cycles=replace(thin.cycles, completion=BY_TIME))
     for objective, options in (("robust", {"name": "best"}), ("msa", {"name": "best"})):
         stub = Stub(lambda name, quick: made[name], tiny)
         candidates = [Candidate(name, {"name": name}) for name in ("worst", "good", "best")]
-        found = confirm(thin, objective, candidates, stub, ranking="msa", just_captured=True, progress=str)  # type: ignore[arg-type]
+        found = confirm(thin, objective, candidates, stub, just_captured=True, progress=str)  # type: ignore[arg-type]
         assert found.options == options
         assert found.kept is not None
         assert found.kept.exact
-    # What msa calls best is no better under cycles: the compilation to the end finds out, and the next is tried.
+    # What seems best is no better: the compilation to the end finds out, and the next is tried.
     worse = replace(tiny, cycles=dearer(tiny, made["best"]))
     stub = Stub(lambda name, quick: made[name], worse)
     candidates = [Candidate(name, {"name": name}) for name in ("best", "default")]
-    found = confirm(thin, "robust", candidates, stub, ranking="msa", just_captured=True, progress=str)  # type: ignore[arg-type]
+    found = confirm(thin, "robust", candidates, stub, just_captured=True, progress=str)  # type: ignore[arg-type]
     assert stub.asked == [("best", True), ("default", True), ("best", False)]
     assert found.kept is None
 

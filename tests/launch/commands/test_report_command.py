@@ -140,7 +140,6 @@ def test_a_page_of_a_tuning(tmp_path: Path) -> None:
 
 def test_a_page_of_a_tuning_without_time_for_cycles_is_judged_as_its_search_was(tmp_path: Path) -> None:
     result = json.loads((DATA / "tuning.json").read_text(encoding="utf-8"))
-    result["search_objective"] = "msa"
     program = replace(workloads.load(str(DATA / "my_model.json.gz")), cycles=None, variants=())
     figures, file, page = (tmp_path / name for name in ("tuning.json", "program.json.gz", "report.html"))
     figures.write_text(json.dumps(result), encoding="utf-8")
