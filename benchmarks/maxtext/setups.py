@@ -1,0 +1,52 @@
+"""The training steps: models of MaxText, each on a topology that holds it."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A model of MaxText on some chips.
+
+    Attributes:
+      model: MaxText's name of the model, `model_name`.
+      chips: MaxText's name of the topology, `compile_topology`.
+      target: the same topology as `tune` names it.
+      batch: sequences per chip, `per_device_batch_size`.
+      length: tokens of a sequence, `max_target_length`.
+    """
+
+    model: str
+    chips: str
+    target: str
+    batch: int
+    length: int
+
+    @property
+    def name(self) -> str:
+        """The name of the setup, also of its files."""
+        return f"{self.model}-{self.chips}"
+
+    @property
+    def arguments(self) -> list[str]:
+        """MaxText's own arguments.
+
+        All else is as MaxText sets it, but for the attention: Tokamax's kernels state their costs, which both cost
+        models need. Those that MaxText takes by default count as one cycle each.
+        """
+        return [
+            f"model_name={self.model}",
+            f"compile_topology={self.chips}",
+            "compile_topology_num_slices=1",
+            f"per_device_batch_size={self.batch}",
+            f"max_target_length={self.length}",
+            "use_tokamax_splash=true",
+            "dataset_type=synthetic",
+        ]
+
+
+SETUPS = (
+    Setup("qwen3-0.6b", "v5e-4", "v5e:2x2", 4, 2048),
+    Setup("gemma2-2b", "v6e-4", "v6e:2x2", 2, 4096),
+    Setup("llama3.1-8b", "v5p-8", "v5p:2x2x1", 2, 4096),
+    Setup("deepseek2-16b", "v6e-16", "v6e:4x4", 2, 2048),
+)
