@@ -34,8 +34,8 @@ def commands_page() -> str:
         "",
         _MADE,
         "",
-        "`mallocmuzero COMMAND --help` prints the same. [Exit statuses](command-line.md#exit-status) are 0 for success, 1 for",
-        "a negative answer, 2 for unusable input, 130 after Ctrl-C and 143 after SIGTERM.",
+        "`mallocmuzero COMMAND --help` prints the same. [Exit statuses](command-line.md#exit-status) are 0 for",
+        "success, 1 for a negative answer, 2 for unusable input, 130 after Ctrl-C and 143 after SIGTERM.",
     ]
     for name, parser in _commands(make_parser()):
         lines += ["", f"## {name}", "", _sentences(parser.description or ""), "", "| argument | meaning |", "|---|---|"]
