@@ -1,9 +1,9 @@
 """mallocMuZero makes JAX programs faster on TPUs by deciding which tensors live in fast memory, and when.
 
-A TPU core has a small fast memory beside large, slow HBM. XLA decides with a greedy heuristic which tensor lives where;
-here solvers and a trained agent decide better, and the real compiler confirms it. No TPU is needed.
+A TPU core has a small fast memory beside large, slow HBM. XLA decides with a greedy heuristic which tensor lives where.
+Here solvers and a trained agent decide better, and the real compiler confirms the gain. No TPU is needed.
 
-Make options for your own function:
+Make compiler options for your own function:
 
     import jax, jax.numpy as jnp, mallocmuzero
 
@@ -17,7 +17,7 @@ Make options for your own function:
     tuned = mallocmuzero.tune(step, arguments, target="v5e", minutes=5)
     compiled = jax.jit(step).lower(*arguments).compile(compiler_options=tuned.options)  # where the TPU is
 
-Map a program of the benchmark, check the mapping, and see how much better another one could be:
+Map a benchmark program, check the mapping, and see how much better another one could be:
 
     solved = mallocmuzero.solve("resnet50-b128", seconds=30)
     mallocmuzero.verify("resnet50-b128", solved.mapping)
@@ -26,19 +26,19 @@ Map a program of the benchmark, check the mapping, and see how much better anoth
 | function | does |
 |---|---|
 | `load` | reads a program: a workload by its name, or a program file |
-| `capture` | makes a program of a JAX function, with XLA's own mapping of it |
+| `capture` | turns a JAX function into a program, with XLA's own mapping |
 | `solve` | maps a program |
 | `verify` | checks that a mapping is legal, and prices it |
-| `bound` | proves how fast no mapping can be |
-| `tune` | capture, solve and confirm in one: compiler options for a JAX function |
+| `bound` | proves a lower bound on the latency of every mapping |
+| `tune` | captures, solves and confirms in one call: compiler options for a JAX function |
 
-Results show themselves as tables: in a terminal by `print`, in a notebook as the last line of a cell. Latencies are
-simulated, steady, in microseconds, by the cost models of the compiler: `msa`, which its memory space assignment
-optimises, and `cycles`, of its code generator. The objective `robust` is the worse ratio to XLA's mapping of the two.
+Results display as tables: with `print` in a terminal, or as the last line of a notebook cell. Latencies are simulated
+microseconds of steady execution under the compiler's two cost models: `msa`, which its memory space assignment
+optimises, and `cycles`, its code generator's. The objective `robust` is the worse of the two ratios to XLA's mapping.
 
-What cannot be used raises `UserError`; its message names the mend. Training is a command: `mallocmuzero train`.
-The game is an environment of Gymnasium, imported before this: `gymnasium.make("mallocmuzero/MallocGame-v0",
-program="tiny")`.
+Input that cannot be used raises `UserError`, whose message says how to fix it. Training is a command:
+`mallocmuzero train`. The game is a Gymnasium environment, `gymnasium.make("mallocmuzero/MallocGame-v0",
+program="tiny")`; import gymnasium before this package.
 """
 
 import importlib
@@ -98,7 +98,7 @@ if "gymnasium" in sys.modules:
 
 
 def __getattr__(name: str) -> Any:
-    """Returns a name of the front door, and imports its module."""
+    """Returns a name of the front door, importing its module on first use."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(_MODULES[name], __name__), name)

@@ -1,1 +1,1 @@
-"""mallocGame and everything it stands on: programs, physics, rules, bounds. Imports no other room, and no JAX."""
+"""mallocGame and everything it is built on: programs, physics, rules, bounds. Imports no other room and no JAX."""

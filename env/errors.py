@@ -2,7 +2,7 @@
 
 
 class UserError(Exception):
-    """The user's input cannot be used. The message names the file, the field and the mend."""
+    """The user's input cannot be used. The message names the file and the field, and says how to mend it."""
 
 
 class FormatError(UserError):

@@ -4,7 +4,7 @@ from .errors import UserError
 
 
 class MissingExtra(UserError, ImportError):
-    """A library is missing that an extra of the package brings."""
+    """A library that an extra of the package brings is missing."""
 
     def __init__(self, library: str, extra: str) -> None:
         super().__init__(f"{library} is missing; `pip install 'mallocmuzero[{extra}]'` brings it")

@@ -3,9 +3,9 @@
 import difflib
 from collections.abc import Iterable
 
-# So many names fit on a line.
+# This many names fit on a line.
 _FEW = 16
-# Names that are less alike are no misspellings: `none` of `anneal`.
+# Names less similar than this are not misspellings, e.g. `none` of `anneal`.
 _ALIKE = 0.7
 
 

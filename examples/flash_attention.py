@@ -2,7 +2,7 @@
 
 mallocmuzero tune examples.flash_attention:step --target v5e --minutes 14 -o options.json
 
-What it prints is in docs/round-trip.md.
+The output is in docs/round-trip.md.
 """
 
 import jax

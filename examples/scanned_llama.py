@@ -2,7 +2,7 @@
 
 mallocmuzero tune examples.scanned_llama:step --target v5e --minutes 20 -o options.json
 
-What it prints is in docs/round-trip.md.
+The output is in docs/round-trip.md.
 """
 
 import jax

@@ -2,7 +2,7 @@
 
     cd examples && mallocmuzero tune sharded_llama:step --target v5e:2x2 --minutes 20 -o options.json
 
-A function that takes an argument is given the devices of the topology, and makes its mesh of them.
+A function that takes an argument receives the topology's devices, and builds its mesh from them.
 """
 
 import jax

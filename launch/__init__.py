@@ -1,1 +1,1 @@
-"""Command line, configuration, topologies, run directory: the only room that knows all the others."""
+"""Command line, configuration, topologies, run directory: the only room that imports all the others."""

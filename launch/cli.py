@@ -50,7 +50,7 @@ _EXIT_STATUSES = """exit status:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command; returns its exit status, see `_EXIT_STATUSES`."""
+    """Runs one command and returns its exit status (see `_EXIT_STATUSES`)."""
     forget_interrupts()
     try:
         return _run(arguments)
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("mallocmuzero: stopped", file=sys.stderr)
         return INTERRUPT_STATUS
     except Exception:
-        # What Ctrl-C broke off in the middle of a library may come out as another error.
+        # Ctrl-C in the middle of a library may surface as another error.
         if not was_interrupted():
             raise
         print("mallocmuzero: stopped", file=sys.stderr)
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    """Runs one command; returns its exit status. Errors of the user and a reader that has gone are handled."""
+    """Runs one command and returns its exit status. Handles user errors and a closed output pipe."""
     try:
         arguments = sys.argv[1:] if arguments is None else arguments
         if not arguments:
@@ -89,7 +89,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         print(f"mallocmuzero: error: {said}", file=sys.stderr)
         return USAGE_STATUS
     except BrokenPipeError:
-        # The reader of the output has gone, e.g. `| head`; without this the interpreter complains as it flushes.
+        # The output's reader is gone, e.g. `| head`; without this the interpreter complains as it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return USAGE_STATUS
 
@@ -101,7 +101,7 @@ def entry() -> None:
     try:
         status = main()
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # while it ends there is nothing left to say
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing is left to report while the process ends
     sys.exit(status)
 
 
@@ -116,7 +116,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser, and those of its commands, whose errors are one line like all others."""
+    """A parser whose errors, and those of its commands, are one line like all others."""
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message}; see `{self.prog} --help`")

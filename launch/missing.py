@@ -1,6 +1,6 @@
-"""The extra of the package that brings a library which is not installed."""
+"""Names the package extra that installs a missing library."""
 
-# By the module that is imported.
+# By imported module.
 _EXTRAS = {
     **dict.fromkeys(("chex", "flax", "jax", "jaxlib", "mctx", "optax", "orbax", "tensorboardX"), "train"),
     **dict.fromkeys(("ray", "reverb", "tensorflow"), "cluster"),
@@ -9,7 +9,7 @@ _EXTRAS = {
 
 
 def advice(error: ModuleNotFoundError) -> str | None:
-    """Returns the words for a library that an extra brings; None for any other module, whose absence is a fault."""
+    """Returns advice on a library that an extra installs; None for any other module, whose absence is a bug."""
     library = (error.name or "").split(".")[0]
     extra = _EXTRAS.get(library)
     return None if extra is None else f"{library} is missing; `pip install 'mallocmuzero[{extra}]'` brings it"

@@ -20,7 +20,7 @@ class TrainingBatch(NamedTuple):
     discount: `[B, S]` float32, 0 on the last step of an episode, else 1.
     policy: `[B, S, A]` float32, action weights of the search.
     value: `[B, S]` float32, root value of the search.
-    outcome: `[B, S, A]` float32, the reward of each action where the real game has told it, else NaN.
+    outcome: `[B, S, A]` float32, the reward of each action where the real game has reported it, else NaN.
     valid: `[B, S]` bool, False on the absorbing steps after an episode's end.
     weight: `[B]` float32, importance weights, at most 1.
     """

@@ -38,13 +38,13 @@ def unrolled_loss(
     action_key: jax.Array,
     config: LearnerConfig,
 ) -> tuple[jax.Array, LossOutput]:
-    """Returns the loss of a batch: the model is unrolled along the actions played, and every step meets its targets.
+    """Returns the loss of a batch: unrolls the model along the actions played; compares each step with its targets.
 
     Policy: cross-entropy against the action weights. Illegal moves are masked at step 0, as the search masks them at
-    its root. At later steps they are not: inside its tree the search knows no legality, so the prior itself has to
-    learn that illegal moves get no weight. Steps after an episode's end have no policy loss.
+    its root. At later steps they are not: inside its tree the search cannot tell which moves are legal, so the prior
+    itself has to learn that illegal moves get no weight. Steps after an episode's end have no policy loss.
     Value, reward: cross-entropy in the codec's classes. Steps after the end are absorbing: both are trained to zero
-    there, after random actions, because the search does not know that the episode is over.
+    there, after random actions, because the search cannot tell that the episode is over.
     Outcome (networks that choose among candidates): see `_outcome_loss`.
     Consistency: 1 - cosine between the projections of the unrolled latent and of the latent of the step's observation.
     Gradients halve at each input of the dynamics; steps after the first weigh `1 / K` (MuZero, appendix G).

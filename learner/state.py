@@ -9,7 +9,7 @@ from .networks.network import Network, Params
 
 
 class TrainingState(flax.struct.PyTreeNode):
-    """A pytree. Training that goes on from a restored state repeats bit for bit.
+    """A pytree. Training that continues from a restored state repeats bit for bit.
 
     Attributes:
       params: parameters of the network.

@@ -15,7 +15,7 @@ class ReplayTimeout(Exception):
 
 @dataclass(frozen=True)
 class ReplayStats:
-    """Sizes and counts of a replay at one moment.
+    """Sizes and counts of a replay at one point in time.
 
     Attributes:
       size: segments in the table.

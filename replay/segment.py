@@ -25,7 +25,7 @@ class Step(NamedTuple):
       discount: weight of the rewards that follow; 0 on the last step of an episode and only there.
       policy: `[A]` float32, action weights of the search; they sum to 1.
       value: the search's value of the root.
-      outcome: `[A]` float32, the reward of each move where the real game has told it, else NaN; None for none.
+      outcome: `[A]` float32, the reward of each move where the real game has reported it, else NaN; None for none.
     """
 
     observation: np.ndarray
@@ -161,10 +161,10 @@ class SegmentSpec:
 
 
 class SegmentClock:
-    """Counts the rows of an episode and tells which of them complete a segment.
+    """Counts the rows of an episode and reports which of them complete a segment.
 
-    A segment is complete as soon as its `S` rows exist, while the episode goes on. After its last step follow
-    `padding()` absorbing rows, which complete the segments that started in its last steps.
+    A segment is complete as soon as its `S` rows exist, while the episode goes on. The episode's last step is followed
+    by `padding()` absorbing rows, which complete the segments that started in its last steps.
 
     Attributes:
       rows: rows of the current episode so far, absorbing ones included.

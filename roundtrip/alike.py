@@ -1,4 +1,4 @@
-"""Buffers that are used alike, such as those of a network's layers."""
+"""Finds buffers that are used in the same way, such as one of every layer."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,9 +7,9 @@ from ..env.program.program import Program
 
 
 def alike_buffers(program: Program) -> NDArray[np.int64]:
-    """Returns `[N]` a number for each buffer, equal for buffers of one size that equal instructions write and read.
+    """Returns `[N]` a number for each buffer; buffers of one size that equal instructions write and read share it.
 
-    Instructions are equal if they have one opcode and, to three digits, take one time.
+    Instructions are equal if they have the same opcode and take the same time, to three digits.
     """
     uses: list[list[tuple[object, ...]]] = [[(int(size),)] for size in program.size]
     for access, buffer in enumerate(program.access_buffer.tolist()):

@@ -1,4 +1,4 @@
-"""Candidates: the sets of compiler options that are worth asking the real compiler about."""
+"""Chooses the candidates: the sets of compiler options that the real compiler is asked to judge."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from ..env.program.mapping import Mapping as ProgramMapping
 from .encoding import DEFAULT
 from .translate import Translation
 
-# Mappings that differ in a smaller share of the accesses are nearly alike.
+# Mappings that differ in a smaller share of the accesses count as nearly the same.
 _NEARLY = 0.005
 
 
@@ -23,7 +23,7 @@ class Candidate:
       kind: the options in a few words.
       options: compiler options beside those of the capture.
       foreseen: the mapping that our own decoder makes of them, or None.
-      captured: `foreseen` is not our decoder's: the compiler itself made it when the program was captured.
+      captured: whether the compiler itself, not our decoder, made `foreseen`, when the program was captured.
     """
 
     kind: str
@@ -36,11 +36,11 @@ def translated_candidates(translations: Sequence[Translation], most: int | None 
     """Returns the translations foreseen to be better than the compiler's default, best first, each mapping once.
 
     Args:
-      translations: those of `translate`.
-      most: how many to return at most; None for all. Those that serve nearly the same bytes as a better one come only
-        where there are no others: if the decoder errs in one, it errs in all. One of those returned keeps nothing in
-        HBM, if there is one: a compiler of another version may refuse to. One names nothing of the program: it
-        may still gain after the program has changed.
+      translations: what `translate` returned.
+      most: how many to return at most; None for all. A translation that serves nearly the same bytes as a better one is
+        returned only if no others are left: if the decoder errs in one, it errs in both. If possible, one candidate
+        keeps nothing in HBM, because another version of the compiler may refuse keeps, and one names nothing of the
+        program, because it may still gain after the program has changed.
     """
     (default_s,) = [found.judged_s for found in translations if found.kind == DEFAULT]
     candidates: list[Candidate] = []
@@ -67,7 +67,7 @@ def _names_nothing(candidate: Candidate) -> bool:
 
 
 def _diverse(candidates: Sequence[Candidate], most: int) -> list[Candidate]:
-    """Returns the candidates with `most` to the front that differ from each other, in their order; then the others."""
+    """Returns the candidates in order, but first up to `most` that differ from each other, then the others."""
     ahead: list[Candidate] = []
     for candidate in candidates:
         if len(ahead) < most and not any(_nearly_alike(candidate, other) for other in ahead):

@@ -1,4 +1,4 @@
-"""Captures a function into a file that lasts as long as it is needed."""
+"""Captures a function into a temporary file."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -10,12 +10,12 @@ from ..env.program.program import Program
 
 
 def realised(program: Program, wanted: Mapping, found: Mapping) -> dict[str, float]:
-    """Returns how much of mapping `wanted` mapping `found` has, as shares from 0 to 1.
+    """Returns how much of mapping `wanted` is in mapping `found`, as shares from 0 to 1.
 
     Returns:
       `bytes`, `uses`: the accesses that both serve from the same memory, by bytes (times trips) and by number.
-      `copies`: the copies that both have, of all that either has. Copies are the same if they move the same buffer in
-      the same direction and are done before the same instruction; the slices of a prefetch count as one.
+      `copies`: the copies that both have, among all that either has. Copies are the same if they move the same buffer
+      in the same direction and are done before the same instruction; the slices of a prefetch count as one.
     """
     alike = wanted.access_fast == found.access_fast
     moved = program.access_bytes * program.weight[program.access_instruction]
@@ -41,7 +41,8 @@ def gains(default: dict[str, Any], promised: dict[str, Any], confirmed: dict[str
 
     Returns:
       By cost model: `promised_percent` and `confirmed_percent`, the gains in percent of the default, and `share`, the
-      part of the promise that came true. None if a latency that it needs is None; `share` also if nothing was promised.
+      part of the promise that came true. A value is None if it needs a latency that is None; `share` is also None if no
+      gain was promised.
     """
     found: dict[str, Any] = {}
     for model, before in default.items():
@@ -57,7 +58,7 @@ def gains(default: dict[str, Any], promised: dict[str, Any], confirmed: dict[str
 
 
 def cycles_are_told(program: Program, mapping: Mapping) -> bool:
-    """Returns whether compilations have shown the cycles of all that runs under a mapping.
+    """Returns whether compilations have reported all cycles of a mapping.
 
     Raises:
       UserError: the program has no cycle table.
@@ -71,7 +72,7 @@ def in_us(program: Program, mapping: Mapping, told_only: bool = False) -> dict[s
     Args:
       program: the program.
       mapping: the mapping.
-      told_only: cycles count as unknown unless compilations have shown all of them.
+      told_only: cycles count as unknown unless compilations have reported all of them.
     """
     found = {model: None if s is None else s * 1e6 for model, s in latencies(program, mapping).items()}
     if told_only and found[CYCLES] is not None and not cycles_are_told(program, mapping):

@@ -1,4 +1,4 @@
-"""Encodings: what compiler options say of a mapping, decoded by our copy of the compiler's algorithm."""
+"""Encodings: compiler options in a form that our copy of the compiler's algorithm decodes into a mapping."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ DEFAULT = "default"
 
 @dataclass(frozen=True, eq=False)
 class Encoding:
-    """Options in a form that the decoder decodes. Shapes: `K` buffers that are placed, `N` buffers, `A` accesses.
+    """Options in the form that the decoder takes. Shapes: `K` buffers that are placed, `N` buffers, `A` accesses.
 
     Attributes:
       order: `[K]` buffers, first to last.
@@ -34,7 +34,7 @@ class Encoding:
       kept_buffers: `[N]` whether a buffer stays in HBM.
       kept_reads: `[A]` whether a read is served from HBM.
       flags: the settings of the flags.
-      own_order: `order` is the compiler's own, which takes no option.
+      own_order: whether `order` is the compiler's own, which needs no option.
       cross: inputs to prefetch across programs; none for the compiler's own choice.
       colors: `[A]` the memories of kernels' arrays (`kernel_arrays.py`); None for the compiler's own choice.
     """
@@ -50,7 +50,7 @@ class Encoding:
 
     @property
     def kind(self) -> str:
-        """The parts that take an option: `order`, `starts`, `keeps`, `cross`, `colors`, `flags`, joined by `+`;
+        """The parts that need an option: `order`, `starts`, `keeps`, `cross`, `colors`, `flags`, joined by `+`;
         `default` without any."""
         told = {
             "order": not self.own_order,
@@ -73,7 +73,7 @@ class Encoding:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> "Encoding":
-        """Returns the encoding whose `arrays` these are."""
+        """Returns the encoding that `arrays` came from."""
         return cls(
             order=arrays["order"],
             starts=arrays["starts"],
@@ -90,17 +90,17 @@ class Codec:
     """Decodes encodings of one program, and writes them as compiler options. Shapes: `N` buffers, `A` accesses.
 
     Attributes:
-      program, target: those of the judge.
-      major: `[N]` whether a buffer is worth an option. Naming the others takes the compiler's time and gains nothing.
-      keepable: `[N]` whether a buffer is worth keeping in HBM. Those of loops are not: no option names what a loop
-        carries from trip to trip.
+      program, target: the judge's.
+      major: `[N]` whether a buffer matters enough for an option. Naming others costs compile time and gains nothing.
+      keepable: `[N]` whether keeping a buffer in HBM can gain. Buffers of loops are left out: no option names what a
+        loop carries from trip to trip.
       may_keep: `[A]` whether a read may be kept in HBM while its buffer is not. The compiler also keeps the results
-        of the same instruction that are as large, and ends with an error if one is written in place.
-      crossable: inputs that may be prefetched across programs. Those as large as an output are not: it may be their new
-        value, which the previous execution has not written when it would prefetch it.
+        of the same instruction that are as large, and ends with an error if one of them is written in place.
+      crossable: inputs that may be prefetched across programs. Inputs as large as an output are left out: the output
+        may be the input's new value, and the previous execution would prefetch it before writing it.
       arrays: the arrays of kernels that the compiler colors.
       typical_bytes: see `Options`; fitted to the compiler's own mapping.
-      refused: the options that the version of the compiler does not take which the program was captured with.
+      refused: the options that the compiler of the capture does not accept.
     """
 
     def __init__(self, judge: Judge, seed: int) -> None:
@@ -128,7 +128,7 @@ class Codec:
         self.may_keep[self._read[in_place]] = False
 
     def default(self) -> Encoding:
-        """Returns the encoding that says nothing."""
+        """Returns the encoding without options."""
         program = self.program
         return Encoding(
             order=self.decoder(Flags()).order(),
@@ -163,20 +163,20 @@ class Codec:
         return encoding
 
     def told(self, order: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns those buffers of an order that are worth naming."""
+        """Returns the buffers of an order that matter enough to be named."""
         return order[self.major[order]]
 
     def across(self, inputs: Sequence[int]) -> tuple[int, ...]:
-        """Returns those of some inputs that an option can have prefetched across programs; none if they are what the
+        """Returns the `inputs` that an option can have prefetched across programs; none if they are the ones that the
         compiler prefetches anyway."""
         own = self.decoder(Flags()).cross.tolist()
         return () if list(inputs) == own else tuple(buffer for buffer in inputs if buffer in self.crossable)
 
     def keeps(self, mapping: Mapping) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
-        """Returns what a mapping has in HBM: `[N]` buffers, `[A]` reads, and those that entail no result in HBM.
+        """Returns what a mapping keeps in HBM: `[N]` buffers, `[A]` reads, and the reads that force no result into HBM.
 
-        The reads are of buffers that the mapping also has in fast memory. A result is entailed in HBM, though the
-        mapping has it in fast memory, by most of them.
+        The reads are of buffers that the mapping also has in fast memory. Most of these reads force a result into HBM
+        that the mapping has in fast memory.
         """
         program = self.program
         fast = np.zeros(program.num_buffers, bool)
@@ -218,7 +218,7 @@ class Codec:
         }
 
     def under(self, encoding: Encoding, flags: Flags) -> Encoding:
-        """Returns an encoding under other flags; the compiler's own order may be another then."""
+        """Returns an encoding under other flags, under which the compiler's own order may differ."""
         encoding = replace(encoding, flags=flags, cross=encoding.cross if flags.cross_program else ())
         return replace(encoding, order=self.decoder(flags).order()) if encoding.own_order else encoding
 
@@ -229,7 +229,7 @@ class Codec:
         return replace(encoding, colors=None if np.array_equal(colors, own) else colors)
 
     def _colors(self, encoding: Encoding) -> NDArray[np.int8]:
-        """Returns `[A]` the colors of an encoding; what stays in HBM has no other."""
+        """Returns `[A]` the colors of an encoding; what stays in HBM is colored HBM."""
         arrays = self.arrays
         colors = arrays.own if encoding.colors is None else encoding.colors
         kept = self._kept(encoding)[self.program.access_buffer] | encoding.kept_reads
@@ -241,7 +241,7 @@ class Codec:
         return [buffer for buffer in encoding.cross if not kept[buffer]]
 
     def _kept(self, encoding: Encoding) -> NDArray[np.bool_]:
-        """Returns `[N]` the buffers that stay in HBM, those that a kept read entails among them."""
+        """Returns `[N]` the buffers that stay in HBM, including those that a kept read forces there."""
         kept = encoding.kept_buffers.copy()
         entailed = encoding.kept_reads[self._read] & ~kept[self.program.access_buffer[self._read]]
         kept[self.program.access_buffer[self._result[entailed]]] = True
@@ -249,7 +249,7 @@ class Codec:
 
 
 def _alike(program: Program) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Returns pairs of a read and a result of the same instruction whose buffers have one size, as accesses."""
+    """Returns pairs of accesses, a read and a result of the same instruction, whose buffers have the same size."""
     results: dict[tuple[int, int], list[int]] = {}
     size = program.size[program.access_buffer]
     keys = list(zip(program.access_instruction.tolist(), size.tolist(), strict=True))

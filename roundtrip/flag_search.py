@@ -1,6 +1,6 @@
-"""A search over the compiler's flags: it changes the one that gains most, until none does.
+"""Searches the compiler's flags: changes the flag that gains most until no flag gains.
 
-Flags name nothing of a program, so a few dozen decodes try all that differ in one.
+Flags name nothing of a program, so a few dozen decodes try every setting that differs in one flag.
 """
 
 from collections.abc import Callable, Collection
@@ -12,7 +12,7 @@ from ..env.program.mapping import Mapping
 from ..solvers.order.flags import Flags, neighbours
 from .encoding import Codec, Encoding
 
-# Flags that are changed at random when no single one gains.
+# Number of flags that are changed at random when no single flag gains.
 _KICKED = 3
 # Settings that a search for flags alone returns, at most; each has a mapping.
 _MOST = 16
@@ -42,7 +42,7 @@ class FlagSearch:
         Args:
           current: where it begins.
           over: whether the time is up.
-          known: scores of this encoding under other flags, which is added to; None for none.
+          known: scores of this encoding under other flags, to which new ones are added; None for none.
         """
         known = {} if known is None else known
         known[current.encoding.flags] = current.score
@@ -60,9 +60,9 @@ class FlagSearch:
             current = best
 
     def alone(self, default: Tried, over: Callable[[], bool], kicks: int) -> list[Tried]:
-        """Climbs from the compiler's own order, and again from the best flags, some of which are changed at random.
+        """Climbs from the compiler's own order, then again and again from the best flags with some changed at random.
 
-        It ends when `kicks` climbs in a row have found nothing better. Returns the best of all climbs, and the default.
+        Ends when `kicks` climbs in a row have found nothing better. Returns the best of all climbs, and the default.
         """
         known: dict[Flags, Score] = {}
         best, idle = self.climb(default, over, known), 0
@@ -82,7 +82,7 @@ class FlagSearch:
 
 
 def shortest_of_each(tried: Collection[Tried]) -> list[Tried]:
-    """Returns, best first, of those that score alike the one that changes fewest flags."""
+    """Returns, best first, the one for each score that changes the fewest flags."""
     found: dict[Score, Tried] = {}
     for one in tried:
         known = found.get(one.score)

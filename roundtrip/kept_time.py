@@ -1,4 +1,4 @@
-"""The time that `tune` keeps for the compiler, by how long the compilations of the capture took."""
+"""The time that `tune` keeps for the compiler, based on how long the compilations of the capture took."""
 
 import math
 from dataclasses import dataclass
@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from ..env.capture.compiler import ASSIGNMENT, CODE
 from ..env.program.program import Program
 
-# Shares of the time: for capturing, of all; for the compiler's answers, at most, of what is left then. What remains
-# beside the answers is for searching.
+# The capture's share of all the time, and the largest share of what is left then for the compiler's answers. The rest
+# is for searching.
 CAPTURE_SHARE, _ANSWERS = 0.4, 0.5
-# ... and for the compiler's answers at most, if the best options would otherwise not be compiled to the end.
+# The latter share if the best options could otherwise not be compiled to the end.
 _ANSWERS_WITH_CYCLES = 0.9
-# Share of the time for searching that the first of two searches has, and that the compilation between them may take.
+# Shares of the time for searching: for the first of two searches, and for the compilation between them at most.
 FIRST_SEARCH, _SCOUT = 0.15, 0.2
-# A compilation may take so many times as long as the longest of the capture.
+# A compilation may take this many times as long as the longest of the capture.
 _LONGER = 1.3
-# Until memory is assigned a compilation takes at most about this share of the time to the end; often it is a tenth.
+# Until memory is assigned, a compilation takes at most about this share of the time to the end, and often a tenth.
 _ASSIGNMENT_SHARE = 0.25
 
 
@@ -33,10 +33,10 @@ class Answers:
 
 
 def answers(longest_s: dict[str, float], candidates: int, left_s: float, with_cycles: bool = False) -> Answers:
-    """Returns the seconds to keep of those that are left, by the longest compilations of the capture.
+    """Returns how many of the `left_s` seconds to keep, based on the longest compilations of the capture.
 
-    A compilation to the end is the first that is given up: what was best is then judged by the program's table. With
-    `with_cycles` it is the last, and candidates go first, but for one.
+    The compilation to the end is the first to be given up: the best candidate is then judged by the program's table.
+    With `with_cycles` it is the last to be given up, and all candidates but one go first.
     """
     most_s = _ANSWERS * max(0.0, left_s)
     one_s = until_assignment_s(longest_s)
@@ -58,7 +58,7 @@ def to_the_end_s(longest_s: dict[str, float]) -> float:
 
 
 def affords_scout(longest_s: dict[str, float], search_s: float) -> bool:
-    """Returns whether so many seconds for searching allow one more compilation to the end."""
+    """Returns whether `search_s` seconds for searching allow one more compilation to the end."""
     return to_the_end_s(longest_s) <= _SCOUT * search_s
 
 
@@ -71,7 +71,7 @@ def why_no_cycles(
     until: float,
     now: float,
 ) -> str | None:
-    """Returns why the compiler cannot tell the cycles of any options in time, and what to do; None if it can."""
+    """Returns why the compiler cannot report the cycles of any options in time, and what to do; None if it can."""
     instead = "or --objective msa, which lets the cost model msa decide alone"
     if program.cycles is None and CODE in longest_s:
         return f"the code generator tells no cycles of this function: give {instead.removeprefix('or ')}"

@@ -23,17 +23,17 @@ class KernelArrays:
     """
 
     def __init__(self, program: Program, target: Target, worth: NDArray[np.bool_]) -> None:
-        """Collects the arrays; `worth[N]` says which buffers are worth an option."""
+        """Collects the arrays; `worth[N]` is whether a buffer matters enough for an option."""
         self._program, self._kernels, self.own = program, kernel_colors(program), own_colors(program)
         self._room = target.fast_bytes - program.reserved
         self._bytes = -(-program.size[program.access_buffer] // target.alignment) * target.alignment
         buffer = program.access_buffer
         may = (self.own >= 0) & worth[buffer] & program.fast_allowed[buffer]
         may &= program.size[buffer] <= self._room[program.access_instruction]
-        # What the program returns has to be in HBM; told otherwise, the compiler dies.
+        # What the program returns must be in HBM; the compiler crashes if an option puts it elsewhere.
         may &= ~(program.is_output[buffer] & (program.access_kind == RESULT))
         self.access: NDArray[np.int64] = np.flatnonzero(may)
-        # Accesses of one kernel to one buffer: they have one color.
+        # Accesses of one kernel to one buffer share a color.
         self._pair = program.access_instruction.astype(np.int64) * (program.num_buffers + 1) + buffer
 
     def with_color(
@@ -41,7 +41,8 @@ class KernelArrays:
     ) -> NDArray[np.int8]:
         """Returns colors `[A]` with those of some `accesses[M]` set, fast where `color[M]` is true.
 
-        Others of the same kernel and buffer follow. Where a kernel then lacks the memory, nothing of it is set.
+        Other accesses of the same kernel to the same buffer follow. If a kernel's arrays then no longer fit, its colors
+        stay as they were.
         """
         changed = colors.copy()
         may = np.isin(accesses, self.access)

@@ -1,9 +1,9 @@
 """Moves from one encoding to another: towards a mapping, and at random.
 
-Towards a mapping by squeaky wheel optimization (Joslin and Clements 1999): a buffer that is in fast memory in the
-mapping and not in the decoding moves to the front, and the opposite to the back, or stays in HBM. One of them is moved,
-or many at once, up to all: a long program has thousands and decodes a few dozen times a second. Most moves of many take
-the buffers that are used alike, such as one of every layer.
+Moves towards a mapping follow squeaky wheel optimization (Joslin and Clements 1999): a buffer that only the mapping has
+in fast memory moves forward; a buffer that only the decoding has there moves back, or stays in HBM. A move takes one
+such buffer, or many, up to all: a long program has thousands and is decoded a few dozen times a second. Most moves of
+many take buffers that are used in the same way, such as one of every layer.
 """
 
 from dataclasses import replace
@@ -20,8 +20,8 @@ from .alike import alike_buffers
 from .encoding import Codec, Encoding
 from .wanted import Wanted
 
-# Share of random moves, which lead on when no move towards the mapping helps; and of those towards it, the share that
-# changes what is kept in HBM.
+# Share of random moves, which are needed when no move towards the mapping helps; and of the moves towards it, the share
+# that changes what is kept in HBM.
 _RANDOM, _KEEPS = 0.5, 0.4
 # Random moves and their shares.
 _MOVES = (
@@ -41,8 +41,8 @@ _NONE_ACROSS = 0.2
 _COLORS, _COLORED_AS_WANTED = 0.25, 0.5
 # Half of the random picks are from this share of the buffers, those that move most bytes.
 _TOP = 0.3
-# Share of moves of many that take, of a few kinds of buffers that are used alike, all: what suits one layer suits most.
-# So many kinds are a few.
+# Share of moves of many that take all buffers of a few kinds; buffers of a kind are used in the same way, and what
+# suits one layer suits most. And how many kinds are a few.
 _ALIKE, _FEW = 0.8, 4
 
 
@@ -193,7 +193,7 @@ class Moves:
     def _some_of(
         self, among: NDArray[np.int64], buffers: NDArray[np.integer], p: NDArray[np.float64] | None = None
     ) -> NDArray[np.int64]:
-        """Draws some of `among[M]`, by the chances `p[M]` if given; or a few, with all whose `buffers[M]` are alike."""
+        """Draws some of `among[M]`, weighted by `p[M]` if given; or a few, and all others of the same kinds."""
         if self._draw.random() >= _ALIKE:
             return self._draw.choice(among, self._some(len(among)), replace=False, p=p)
         drawn = self._draw.choice(len(among), self._some(min(len(among), _FEW)), replace=False, p=p)
@@ -210,5 +210,5 @@ class Moves:
         return self._codec.told(encoding.order) if encoding.own_order else encoding.order
 
     def _some(self, most: int) -> int:
-        """Returns a number from 1 to `most`, each order of magnitude alike."""
+        """Returns a number from 1 to `most`; all orders of magnitude are equally likely."""
         return int(most ** self._draw.random())

@@ -1,8 +1,8 @@
-"""Writes compiler options that bring a mapping about: an order of buffers, starts of prefetches, and flags.
+"""Writes compiler options that bring about a mapping: an order of buffers, starts of prefetches, and flags.
 
 The options are those of libtpu 0.0.51, found by experiment (docs/round-trip.md). Their values are text protos, which
 name a value by the instruction and the shape index that define it, and a use by instruction and operand number. They
-give sizes too: the compiler compares sizes before it compiles the expression that a name is
+also give sizes, because the compiler compares sizes before it compiles the regular expression of a name
 (docs/decisions/0039-what-options-can-say.md).
 """
 
@@ -30,7 +30,7 @@ from ..env.program.target import Target
 from ..solvers.order.flags import Flags
 from ..solvers.xla.options import NUMBERS, SLICES, production
 
-# How often loops count whose trips nobody knows.
+# How many trips the compiler assumes for a loop of unknown length.
 TRIPS = "xla_tpu_memory_space_assignment_while_execution_count"
 # The flag of each option.
 FLAG_NAMES = {
@@ -52,7 +52,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}]|[^\s{}":]+')
 
 
 def base_of(options: Mapping[str, str]) -> CompilerOptions:
-    """Returns those options that no search sets: a program is compiled with them anyway."""
+    """Returns the options that no search sets: a program is compiled with them anyway."""
     return {name: value for name, value in options.items() if name not in FLAG_NAMES and name not in NAMING}
 
 
@@ -63,9 +63,9 @@ def check_base(options: Mapping[str, str]) -> None:
 
 
 def flag_options(flags: Flags, target: Target) -> CompilerOptions:
-    """Returns the compiler options of those flags that differ from the default for a target.
+    """Returns the compiler options of the flags that differ from the default for a target.
 
-    Where copies are not cut into slices by default (v5p), the compiler dies of being told so.
+    Where copies are not cut into slices by default (v5p), the compiler crashes if an option says the same.
     """
     found: CompilerOptions = {}
     own, wanted = production(target), flags.options(target)
@@ -84,7 +84,7 @@ def flag_options(flags: Flags, target: Target) -> CompilerOptions:
 def order_option(program: Program, order: Sequence[int], cross: Sequence[int] = ()) -> CompilerOptions:
     """Returns the option that places buffers in an order; buffers that it does not name are placed after them.
 
-    All values of a buffer get its number, because the compiler places them together when it comes to the first.
+    All values of a buffer get its number, because the compiler places them together when it reaches the first.
 
     Args:
       program: the program.
@@ -125,7 +125,7 @@ def keep_option(program: Program, buffers: Sequence[int], reads: Sequence[int]) 
     Args:
       program: the program.
       buffers: buffers that stay in HBM.
-      reads: accesses that are served from HBM. The compiler keeps each result of the same instruction in HBM as well
+      reads: accesses that are served from HBM. The compiler then also keeps in HBM each result of the same instruction
         whose buffer is as large.
     """
     kept = [f"hlo_position_matcher {{ {value} }}" for values in _values(program, buffers).values() for value in values]
@@ -138,12 +138,12 @@ def check_taken(folder: Path, options: Mapping[str, str]) -> None:
     """Compares options with those that the compiler dumped, because it drops some without an error.
 
     Args:
-      folder: of a compilation with dumps.
+      folder: the folder of a compilation with dumps.
       options: the options that the compilation was asked for.
 
     Raises:
-      UserError: an option is not among those that it compiled with.
-      FormatError: the compiler did not dump them.
+      UserError: the compiler did not compile with one of the options.
+      FormatError: the compiler dumped no options.
     """
     found = sorted(folder.glob(ENVIRONMENT))
     if not found:
@@ -164,7 +164,7 @@ def check_taken(folder: Path, options: Mapping[str, str]) -> None:
 
 
 def _values(program: Program, buffers: Sequence[int]) -> dict[int, list[str]]:
-    """Returns what matches the values of each buffer: those that define it, and those written to it in place."""
+    """Returns the matchers of each buffer's values: the value that defines it, and those written to it in place."""
     sizes = program.size.tolist()
     values: dict[int, list[str]] = {}
     for buffer in buffers:

@@ -1,4 +1,4 @@
-"""Asks the compiler what options are worth for a function as it is now."""
+"""Asks the compiler what options gain for the present version of a function."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -19,16 +19,16 @@ _NAMED = re.compile(r'instruction_name_regex: *"((?:[^"\\]|\\.)*)"')
 
 @dataclass(frozen=True, eq=False)
 class Rechecked:
-    """The compiler's word on options.
+    """The compiler's verdict on options.
 
     Attributes:
-      program: the function as it compiles now; its cycle table has what both compilations told, None if neither was to
-        the end.
+      program: the function as it compiles now; its cycle table has the cycles that both compilations reported, and is
+        None if neither was to the end.
       default: the mapping that the compiler makes without the options.
-      compiled: the compilation with them.
+      compiled: the compilation with the options.
       versions: of jax and libtpu.
-      names: names of instructions that the options give.
-      unknown: those of `names` that match no instruction of the function.
+      names: names of instructions in the options.
+      unknown: the `names` that match no instruction of the function.
     """
 
     program: Program
@@ -49,7 +49,7 @@ def recheck(
     quick: bool = False,
     progress: Callable[[str], None] = print,
 ) -> Rechecked:
-    """Compiles a function without options and with them; those that no search sets are given both times.
+    """Compiles a function without options and with them; options that no search sets are given both times.
 
     Args:
       function: `PKG.MODULE:FUNCTION`; see `capture`.
@@ -57,7 +57,7 @@ def recheck(
       options: compiler options.
       python: interpreter with jax, libtpu and the packages that the function needs.
       module: the function, lowered already; see `capture`.
-      quick: end both compilations once memory is assigned, in a tenth of the time; they then tell no cycles.
+      quick: end both compilations once memory is assigned, in a tenth of the time; they then report no cycles.
       progress: takes one line at a time.
 
     Raises:
@@ -93,7 +93,7 @@ def recheck(
 
 
 def _compiled(compiler: RealCompiler, program: Program, options: Mapping[str, str], quick: bool) -> Compiled:
-    """Compiles with options; an error about one of them names the way out."""
+    """Compiles with options; an error about one of them also says what to do."""
     try:
         return compiler.compile(program, options, quick=quick)
     except UserError as error:
@@ -105,12 +105,12 @@ def _compiled(compiler: RealCompiler, program: Program, options: Mapping[str, st
 
 
 def named_instructions(options: Mapping[str, str]) -> tuple[str, ...]:
-    """Returns the names of instructions, regular expressions, that options give: each once, in order."""
+    """Returns the names of instructions in options, which are regular expressions: each once, in order."""
     return tuple(dict.fromkeys(name for value in options.values() for name in _NAMED.findall(value)))
 
 
 def unknown_names(program: Program, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns those of `names` that match neither an instruction of a program nor what defines one of its buffers.
+    """Returns the `names` that match neither an instruction of a program nor what defines one of its buffers.
 
     Raises:
       UserError: a name is no regular expression.

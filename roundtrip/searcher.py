@@ -13,8 +13,7 @@ from ..solvers.solve import Solution, Solvers, solve
 from .translate import Translation, translate
 from .translate_workers import translate_with_workers
 
-# Share of a search for the solver; the rest is for the translation, which gains from more time where solving hardly
-# does.
+# The solver's share of a search. The rest is for the translation, which gains from more time when solving hardly does.
 _SOLVE = 0.35
 
 # Maps a program under an objective within a budget, with a seed.
@@ -25,9 +24,9 @@ class Found(NamedTuple):
     """What a search has found.
 
     Attributes:
-      wanted: the solver's mapping; of flags alone, the best that our decoder foresees.
+      wanted: the solver's mapping; for flags alone, the best that our decoder foresees.
       translations: the options, as `translate` returns them.
-      seconds: wall time by step: `solve`, unless flags are all, and `translate`.
+      seconds: wall time by step: `solve`, except for flags alone, and `translate`.
     """
 
     wanted: ProgramMapping
@@ -39,13 +38,13 @@ class Searcher(NamedTuple):
     """How options are searched.
 
     Attributes:
-      objective: the objective that the search goes by.
+      objective: the objective of the search.
       solver: a name in `solvers`.
       solvers: the solvers by name.
       search: maps a program in the solver's place; None for the solver, in this process.
       workers: processes that translate.
       flags_only: search flags alone, which name nothing of the program; nothing is mapped.
-      default: the name of the mapping that ratios are to.
+      default: the name of the mapping that ratios refer to.
       progress: takes one line at a time.
       clock: returns seconds.
     """
@@ -61,7 +60,7 @@ class Searcher(NamedTuple):
     clock: Callable[[], float] = time.monotonic
 
     def find(self, program: Program, seconds: float, seed: int) -> Found:
-        """Searches for some seconds; flags alone end by themselves."""
+        """Searches for `seconds`; a search of flags alone ends by itself."""
         begin, judge = self.clock(), make_judge(program, self.objective)
         assert judge.production_s is not None
         assert program.production is not None

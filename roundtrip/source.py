@@ -23,8 +23,8 @@ class Source:
       folder: searched first for the function's module; None for the current folder.
       options: compiler options of the capture.
       versions: of jax and libtpu in the capture; empty if the program file does not give them.
-      module: the lowered module, a portable artifact of StableHLO, which serves instead of the function; None if the
-        program file has none.
+      module: the lowered module, a portable artifact of StableHLO, which is compiled instead of the function; None if
+        the program file has none.
     """
 
     function: str
@@ -54,7 +54,7 @@ def find_source(program: Program, path: Path | None = None, folder: Path | None 
 
     Args:
       program: the program.
-      path: its file, whose lowered module serves unless `folder` is given.
+      path: the program's file; its lowered module is compiled unless `folder` is given.
       folder: searched first for the function's module; None for the current folder.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What options are worth by the clock, on a machine that has the accelerator."""
+"""Measures what options gain by the clock, on a machine that has the accelerator."""
 
 import json
 import os
@@ -25,7 +25,7 @@ class Timed:
       calls: number of calls that were timed together.
       same: whether both gave the same results, bit for bit.
       default_s, options_s: seconds of a call, in each round.
-      gain: by how much a call takes less time with the options, as a share.
+      gain: how much less time a call takes with the options, as a share.
       interval: of `gain`, with 95 % confidence.
     """
 
@@ -41,9 +41,9 @@ class Timed:
 
 
 def time_options(function: str, options: Mapping[str, str], python: Path, rounds: int) -> Timed:
-    """Runs a function with options and without, by turns, on the devices of this machine.
+    """Runs a function alternately with options and without, on the devices of this machine.
 
-    Those of the options that no search sets are given both times.
+    Options that no search sets are given both times.
 
     Args:
       function: `PKG.MODULE:FUNCTION`; see `capture`.
@@ -78,9 +78,9 @@ def time_options(function: str, options: Mapping[str, str], python: Path, rounds
 
 
 def gain_of(default_s: tuple[float, ...], options_s: tuple[float, ...]) -> tuple[float, tuple[float, float]]:
-    """Returns by how much less time the second takes, as a share, and the 95 % interval of that.
+    """Returns how much less time the second takes, as a share, and the 95 % interval of this gain.
 
-    Rounds are pairs: the median of the ratios of each, with intervals bootstrapped over the rounds.
+    Rounds are pairs: the gain comes from the median of their ratios, its interval from a bootstrap over the rounds.
     """
     ratios = np.array(options_s) / np.array(default_s)
     drawn = np.random.default_rng(0).choice(ratios, (_RESAMPLES, len(ratios)))

@@ -31,19 +31,18 @@ from .flag_search import FlagSearch, Tried
 from .moves import Moves
 from .wanted import Wanted
 
-# Ends, as shares of the time, of the flags alone, of those with other orders, and of `order-search`; the rest is for
-# moves.
+# Ends of phases, as shares of the time: flags alone, flags with other orders, `order-search`. The rest is for moves.
 _FLAGS_END, _SETTINGS_END, _ORDERS_END = 0.1, 0.25, 0.5
-# Climbs over flags in vain that end the search for flags alone, beside other options and where flags are all.
+# Climbs in a row without a gain that end the search of flags alone: as a phase of a translation, and with `flags_only`.
 _KICKS, _KICKS_ALONE = 8, 40
-# What a placement counts more, as a share, where no compilation has told its cycles: a search finds the errors of a
-# model.
+# How much more a placement counts, as a share, where no compilation has reported its cycles: a search finds the errors
+# of a model.
 _DOUBT = 0.01
 # First and last temperature of the annealing, as shares of the latency.
 _HOT, _COLD = 1e-4, 1e-6
-# Shares of the annealing at which a process goes on from the best that any has found.
+# Shares of the annealing at which a process continues from the best that any process has found.
 _SHARED = (0.0, 0.4, 0.7, 0.9)
-# Shares of the annealing at which the flags are fitted to the best order: those that suit the first order may not suit
+# Shares of the annealing at which the flags are fitted to the best order: flags that suit the first order may not suit
 # a better one.
 _CLIMBS = (0.3, 0.6, 0.9)
 
@@ -57,7 +56,7 @@ class Translation:
       options: the encoding as compiler options.
       mapping: the mapping that our own decoder makes of it.
       judged_s: seconds of that mapping under the judge's objective.
-      score_s: the same, those with cycles in doubt more: less is better.
+      score_s: the same, but more if cycles are in doubt; less is better.
       decodes: number of encodings that the whole search tried.
     """
 
@@ -70,7 +69,7 @@ class Translation:
 
 
 def best_of_each_kind(translations: Iterable[Translation]) -> list[Translation]:
-    """Returns the best translation of each kind, best first; of equally good ones that with the fewest parts."""
+    """Returns the best translation of each kind, best first; of equally good ones, the one with fewer parts first."""
     best: dict[str, Translation] = {}
     for found in translations:
         if found.kind not in best or found.score_s < best[found.kind].score_s:
@@ -92,8 +91,8 @@ def translate(
     """Searches for the options that bring about most of the gain that a mapping promises.
 
     Args:
-      judge: judges the mappings, and knows the program.
-      mapping: a legal mapping of that program.
+      judge: the judge of the program's mappings.
+      mapping: a legal mapping of the same program.
       seconds: time limit.
       seed: of the random moves.
       clock: returns seconds.
@@ -102,8 +101,8 @@ def translate(
       flags_only: use flags alone, which name nothing of the program. The search then ends by itself.
 
     Returns:
-      The best of each kind, best first, those with cycles in doubt later; of flags alone, the best of every climb. The
-      kind `default` is among them.
+      The best of each kind, best first, with a penalty for cycles in doubt; for flags alone, the best of every climb.
+      The kind `default` is among them.
     """
     search = _Search(judge, mapping, clock() + seconds, seed, clock, decodes, exchange)
     return search.run_flags_only(seconds) if flags_only else search.run(seconds)
@@ -170,8 +169,8 @@ class _Search:
     def _try(self, encoding: Encoding) -> Tried:
         """Decodes an encoding, and keeps it if it is the best of its kind.
 
-        Latency decides first, more of it in doubt; then the bytes of accesses that the decoding and the mapping serve
-        differently.
+        Latency decides first, with a penalty for cycles in doubt; then the bytes of accesses that the decoding and the
+        mapping serve differently.
         """
         encoding = self._codec.sayable(encoding)
         mapping = self._codec.decode(encoding)
@@ -186,9 +185,9 @@ class _Search:
         return tried
 
     def _settings(self, over: Callable[[], bool]) -> None:
-        """Tries every order, with and without starts and keeps; from the best of these first it climbs over flags.
+        """Tries every order, with and without starts and keeps; then climbs over flags from each, the best first.
 
-        Several processes take turns at the climbs.
+        Several processes divide the climbs among them.
         """
         found = []
         for encoding in self._wanted.encodings(self._wanted.likely_flags()):
@@ -210,7 +209,7 @@ class _Search:
         return (allowed if self._limit is None else self._limit) > np.count_nonzero(self._codec.major)
 
     def _search_orders(self, share: float, seconds: float) -> None:
-        """Tries what `order-search` finds in a share of the search. It knows nothing of the mapping."""
+        """Tries what `order-search` finds in a share of the search, without knowing the mapping."""
         if self._limit is None:
             budget = Budget(share * seconds, clock=PROCESSOR if self._clock is time.process_time else WALL)
         else:
@@ -245,7 +244,7 @@ class _Search:
                 current = tried
 
     def _best_of_all(self, current: Tried) -> Tried:
-        """Shows the best to the other processes; returns the best of theirs if it is better, else `current`."""
+        """Offers the best to the other processes; returns the best of theirs if it is better, else `current`."""
         assert self._exchange is not None
         best = min(self._kinds.values(), key=lambda tried: tried.score)
         self._exchange.offer(best.score[0], **best.encoding.arrays())

@@ -26,12 +26,12 @@ def result_file(folder: Path, number: int) -> Path:
 
 
 def found_file(folder: Path, number: int, place: int) -> Path:
-    """Returns the file of the mapping of the translation at that place of the list of worker `number`."""
+    """Returns the file with the mapping of the translation at `place` in the list of worker `number`."""
     return folder / f"found-{number}-{place}.json.gz"
 
 
 def run(folder: Path, number: int) -> None:
-    """Translates the mapping as worker `number`, until the time that the request names."""
+    """Translates the mapping as worker `number`, until the time given in the request."""
     request = json.loads((folder / REQUEST).read_text(encoding="utf-8"))
     program = read_program(folder / PROGRAM)
     judge = make_judge(program, request["objective"])

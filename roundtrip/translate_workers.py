@@ -1,6 +1,6 @@
-"""Translates a mapping in several processes at once, each with a seed of its own, and keeps the best of each kind.
+"""Translates a mapping in several processes at once, each with its own seed, and keeps the best of each kind.
 
-They take turns at the settings of the flags, and go on from the best that any has found.
+The processes divide the climbs over the flags among them, and continue from the best that any process has found.
 """
 
 import json
@@ -26,7 +26,7 @@ from . import translate_worker
 from .translate import Translation, best_of_each_kind, translate
 from .translate_worker import MAPPING, PROGRAM, REQUEST, found_file, result_file
 
-# A worker that is not done so many seconds after the time is up is ended.
+# A worker that is not done this many seconds after the time is up is killed.
 _GRACE_S = 30.0
 
 
@@ -42,7 +42,7 @@ def translate_with_workers(
     """Translates a mapping in this process and `workers - 1` others; see `translate`.
 
     Returns:
-      The best of each kind of all processes, best first. Decodes are those of all.
+      The best of each kind from all processes, best first. Their `decodes` count all processes.
 
     Raises:
       UserError: a worker died, or did not end.

@@ -1,4 +1,4 @@
-"""What a mapping wants of the compiler, and the first encodings that ask for it."""
+"""What a mapping requires of the compiler, and the first encodings that ask for it."""
 
 import itertools
 from collections.abc import Iterator
@@ -12,15 +12,15 @@ from .encoding import Codec, Encoding, prefetch_starts
 
 
 class Wanted:
-    """A mapping, taken apart into what options can say. Shapes: `N` buffers, `A` accesses.
+    """A mapping, taken apart into what options can express. Shapes: `N` buffers, `A` accesses.
 
     Attributes:
       mapping: the mapping.
       starts: `[A]` the instruction after which the prefetch for an access starts, or -1.
       kept_buffers: `[N]` whether a buffer stays in HBM.
       kept_reads: `[A]` whether a read of another buffer is served from HBM.
-      cross: the input to prefetch across programs, if it may be, and is not the compiler's own choice.
-      reads_alone: `[A]` those of `kept_reads` that keep no result in HBM which the mapping has in fast memory.
+      cross: the input to prefetch across programs, if an option can, and if it is not the compiler's own choice.
+      reads_alone: `[A]` the `kept_reads` that force no result into HBM that the mapping has in fast memory.
     """
 
     def __init__(self, codec: Codec, mapping: Mapping) -> None:
@@ -33,13 +33,13 @@ class Wanted:
         self.cross = codec.across(across[:1].tolist())
 
     def likely_flags(self) -> Flags:
-        """Returns the flags to begin with: the compiler's own, but an input is prefetched across programs as in the
-        mapping."""
+        """Returns the flags to begin with: the compiler's own, but an input is prefetched across programs only if the
+        mapping prefetches one."""
         return Flags(cross_program=self._crossing)
 
     def encodings(self, flags: Flags) -> Iterator[Encoding]:
-        """Yields every order, with and without starts, with nothing, buffers, or reads too kept in HBM, with the inputs
-        prefetched across programs that the mapping has, or the compiler, and so the memories of kernels' arrays."""
+        """Yields encodings of every order: with and without starts; with nothing, buffers, or also reads kept in HBM;
+        with the inputs across programs, and the memories of kernels' arrays, of the mapping or of the compiler."""
         no_start = np.full(len(self.starts), -1)
         no_buffer, no_read = np.zeros_like(self.kept_buffers), np.zeros_like(self.kept_reads)
         keeps = (
@@ -58,7 +58,7 @@ class Wanted:
                     yield Encoding(order, starts, kept_buffers, kept_reads, flags, number == 0, cross, color)
 
     def _orders(self, own: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-        """Yields the compiler's own order, and three orders that put the buffers that the mapping keeps fast first.
+        """Yields the compiler's own order, and three orders that put first the buffers that the mapping keeps fast.
 
         The three sort these buffers by the compiler's order, by fast bytes per byte-second held, and by byte-seconds.
         """

@@ -22,7 +22,7 @@ _FIRST, _LAST = 0.3, 0.01
 _GAMES_PER_ACCESS = 30
 # Shares of the budget: the end of trying XLA's algorithm under more settings, and the end of looking for starts.
 _XLA_SHARE, _START_SHARE = 0.06, 0.15
-# Walks that race, at most, and fewer where the budget allows fewer games for each.
+# Most walks that race, and the games that the budget must allow each of them.
 WALKS, GAMES_PER_WALK = 4, 60.0
 
 
@@ -53,9 +53,9 @@ def first_temperature(
     """Returns the temperature to begin with, in units of `Walk.scale`.
 
     Args:
-      task: the task, which tells how many games are left.
+      task: the task, which counts the games that are left.
       first: the highest.
       last: half of the lowest.
-      games_per_access: the temperature falls in proportion below so many games per free access.
+      games_per_access: below this many games per free access, the temperature is lower in proportion.
     """
     return float(np.clip(first * task.games_left / (games_per_access * len(task.free)), 2 * last, first))

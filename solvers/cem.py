@@ -28,7 +28,7 @@ _PATIENCE = 12
 
 
 def cem(task: Task) -> None:
-    """Draws weights, plays a game by each and refits to the best, until the budget is spent.
+    """Draws weights, plays a game with each and refits to the best, until the budget is spent.
 
     Each new distribution plays by the next clock.
     """

@@ -1,9 +1,9 @@
 """The solver `greedy`: knapsacks of stays, greedy rules of the game, and look-ahead.
 
-- The *portfolio* (`solvers/starts/portfolio.py`): knapsacks and rounded prices that go well together.
-- *Knapsacks* fill fast memory stay by stay, in the order of the seconds that a stay saves over its bytes and length,
-  each to some power: benefit per byte, benefit per byte-second, and ratios between them. The game chooses the offsets.
-  Under `robust` they are repeated by several clocks.
+- The *portfolio* (`solvers/starts/portfolio.py`): knapsacks and rounded prices that complement each other.
+- *Knapsacks* fill fast memory stay by stay, in the order of the seconds that a stay saves, divided by powers of its
+  bytes and its length: benefit per byte, benefit per byte-second, and ratios between them. The game chooses the
+  offsets. Under `robust` they are repeated with several clocks.
 - *Rules* (`solvers/common/greedy_rules.py`) decide in program order, from the accesses ahead.
 - *Look-ahead* takes the stays in the same order as a knapsack, plays the whole game with and without each, and keeps
   the better plan.

@@ -6,7 +6,7 @@ from .common.task import Task
 from .common.walk import Walk
 from .starts.plans import good_starts, random_rule_plan
 
-# A climb ends after so many games per free access without improvement.
+# A climb ends after this many games per free access without improvement.
 _PATIENCE = 0.5
 _LEAST_PATIENCE = 200
 

@@ -67,7 +67,7 @@ SOLVERS: Solvers = {
     "order-search": _order_search,  # the compiler's own algorithm, its order of buffers and flags searched
 }
 DEFAULT_SOLVER = "anneal"
-# So many games take every solver through all of its code.
+# This many games take every solver through all of its code.
 _WARM_UP_GAMES = 600
 
 
@@ -78,7 +78,7 @@ class Solution:
     Attributes:
       solver: its name.
       seed: of its generator.
-      objective: by which mappings were judged.
+      objective: the objective that mappings were judged by.
       mapping: verified.
       judged_s: seconds of the mapping under the objective.
       evaluations: games that the solver finished.

@@ -19,11 +19,11 @@ def why_missing(program: Program) -> str | None:
 def with_stand_in(program: Program) -> Program:
     """Returns a program that has the mapping of XLA's algorithm (the solver `xla`) where production should be.
 
-    It is what the compiler's algorithm makes here, under production settings; the compiler itself may have made
-    another one. So whatever compares with it must name it. The hash of the program stays.
+    The stand-in is what our copy of the algorithm makes under production settings; the compiler itself may have made
+    another mapping. So every comparison with it must name it. The program's hash stays the same.
 
     Args:
-      program: a program without a production mapping; one that has it is returned as it is.
+      program: a program without a production mapping; a program with one is returned unchanged.
 
     Raises:
       VerificationError: the algorithm made no legal mapping.

@@ -20,7 +20,7 @@ from .trace import Trace
 
 # Gains below this share of the line's latency are rounding.
 NEUTRAL = 1e-9
-# Least random moves to compare with: the share of a handful says nothing.
+# Fewest random moves to compare with: the share of a handful means nothing.
 _LEAST_RANDOM = 256
 HELPS, NEITHER, HURTS = "helps", "neutral", "hurts"
 
@@ -98,7 +98,7 @@ class Changes:
       line_us: latency of that line.
       production_us: latency of XLA's mapping.
       agent: gains of the agent's changes.
-      random: gains of as many random other moves, of at least 256 if there are so many.
+      random: gains of as many random other moves, of at least 256 if there are that many.
       alternatives: number of all other legal moves, from which `random` is drawn.
       together_us: latency of the line with all changes of the agent at once.
       helping_together_us: latency of the line with all changes that help alone.

@@ -3,21 +3,21 @@
 from .diagnose import Diagnosis, LineFigures
 from .trace import PRODUCTION
 
-# An agent knows which changes help if the share of them that does is larger than that of random ones by more than
-# chance: by so many standard errors of the difference.
+# An agent's changes beat chance if the share of them that helps exceeds that of random changes by this many standard
+# errors of the difference.
 _STANDARD_ERRORS = 2.0
 # A value head that explains less of the returns than this is hardly better than their mean.
 _EXPLAINED = 0.2
 # A model that imagines rewards with more than this share of the error of the best constant has learnt little.
 _REWARD_ERROR = 0.9
-# The imagined policy likes the same move as the real one less often than this: it has forgotten where it is.
+# Imagined and real policy prefer the same move less often than this: the model has lost track of the position.
 _SAME_MOVE = 0.5
-# A policy as unsure as this share of the uniform one's entropy has not learnt to choose.
+# A policy with more than this share of the uniform policy's entropy has not learnt to choose.
 _UNIFORM = 0.9
 
 
 def verdict(diagnosis: Diagnosis) -> list[str]:
-    """Returns sentences: the changes, the values, the model, the policy, and the first of them to mend."""
+    """Returns sentences: on the changes, the values, the model and the policy, and on which of them to fix first."""
     line = _judged(diagnosis)
     parts = [
         ("changes", *_changes(diagnosis)),
@@ -31,7 +31,7 @@ def verdict(diagnosis: Diagnosis) -> list[str]:
 
 
 def _judged(diagnosis: Diagnosis) -> LineFigures:
-    """Returns the figures along XLA's line, which no agent plays by heart; without one, along the first line."""
+    """Returns the figures along XLA's line, which no agent has memorised; without one, along the first line."""
     return diagnosis.line(PRODUCTION) or diagnosis.lines[0]
 
 

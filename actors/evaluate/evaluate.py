@@ -32,7 +32,7 @@ class Evaluation:
 
     Attributes:
       program, family: the program.
-      solver: who made the mapping.
+      solver: what made the mapping.
       model: the objective: `msa` and `cycles` are cost models, `robust` is the worse of both.
       latency_us: simulated microseconds in the steady state, by the objective (`objective.Judge`): under `robust` the
         worse ratio to production, times production's `msa` latency.

@@ -32,7 +32,7 @@ def evaluate_residency(
     search_config: SearchConfig | None,
     seed: int = 0,
 ) -> list[Evaluation]:
-    """Plays each program once, from the best plan to begin with, without exploration.
+    """Plays each program once, from its best starting plan, without exploration.
 
     Args:
       network, params: the agent.

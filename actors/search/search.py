@@ -98,8 +98,8 @@ def search(
 ) -> SearchResult:
     """Searches from observations `[B, D]` with legal moves `[B, A]` (bool).
 
-    With `outcomes`, `[B, A]` float32, the rewards of moves at the root are the real game's, and the model looks on from
-    there. NaN stands for a move whose reward the model has to tell.
+    With `outcomes`, `[B, A]` float32, the rewards of moves at the root are the real game's, and the model continues
+    from there. NaN marks a move whose reward the model must predict.
 
     Raises `ValueError` if `legal` is a NumPy array with a row without legal moves. Inside `jax.jit` values cannot be
     checked, and such a row gets action 0.
@@ -175,9 +175,9 @@ def transform_q(tree: Any, node_index: Any, *, config: SearchConfig) -> jax.Arra
     A move whose Q-value is `d` below the best one loses `d / (d + q_epsilon)` of the scale: distances far below
     `q_epsilon` vanish, larger ones saturate.
 
-    mctx's own `qtransform_completed_by_mix_value` divides by the range of the Q-values at the node. In this game most
+    mctx's own `qtransform_completed_by_mix_value` divides by the range of the Q-values at the node. In this game, most
     moves hardly matter. Where all Q-values agree up to noise, that division turns the noise into a confident target;
-    beside one disastrous move it hides the difference between two good ones.
+    next to a disastrous move, it hides the difference between two good ones.
     """
     completed = _completed_q(tree, node_index)
     invalid = jnp.logical_and(tree.root_invalid_actions, node_index == tree.ROOT_INDEX)

@@ -1,6 +1,6 @@
 """A batch of games that compiled threads play: observations, moves, and what rewards need, without the interpreter.
 
-Python says what each game is to do (`Turn`), the threads do it for all games at once, and Python reads what came of it.
+Python specifies what each game is to do (`Turn`), threads do it for all games at once, and Python reads the results.
 """
 
 from collections.abc import Sequence

@@ -1,9 +1,9 @@
 """Branches: episodes that leave the best line of play at a random decision, search some moves, and return to the line.
 
-On long programs a whole game of searched moves takes seconds, ends far behind the best line, and tells little about a
-single decision of a thousand. A branch takes milliseconds, its outcome is exact, and it differs from the best line only
-by the searched moves. A better branch becomes the line, so the search climbs. The line serves as a demonstration too:
-some moves that follow it are recorded after the searched ones.
+On long programs, a whole game of searched moves takes seconds, ends far behind the best line, and reveals little about
+a single decision among a thousand. A branch takes milliseconds, its outcome is exact, and it differs from the best line
+only by the searched moves. A better branch becomes the line, so the search climbs. The line also serves as a
+demonstration: some moves that follow it are recorded after the searched ones.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Episodes of self-play: what a slot of the actor plays, one after another, and whole games as the plainest kind."""
+"""Episodes of self-play: what a slot of the actor plays, one after another, and whole games as the simplest kind."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -60,7 +60,7 @@ class Player(Protocol):
     compiled: Turn
 
     def ask(self, action: int) -> None:
-        """Says in `compiled` what compiled threads are to play before `move`; `action` is the search's choice."""
+        """Sets in `compiled` what compiled threads are to play before `move`; `action` is the search's choice."""
 
     def move(
         self, observation: NDArray[np.float32], policy: NDArray[np.float32], value: float, version: int

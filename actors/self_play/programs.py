@@ -26,7 +26,7 @@ FIRST, BEST = "first", "best"
 
 
 class ProgramContext:
-    """The common ground of all games on one program: rules, judge, scale of rewards, and the best line of play.
+    """What all games on one program share: rules, judge, scale of rewards, and the best line of play.
 
     Attributes:
       program: the program.

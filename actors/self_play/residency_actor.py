@@ -225,7 +225,7 @@ class ResidencyActor:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restores what `state` returned. The writers must be new, or of the same moment.
+        """Restores what `state` returned. The writers must be new, or restored to the same moment.
 
         Raises:
           UserError: the state belongs to an actor with other games or programs.

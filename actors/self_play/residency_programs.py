@@ -1,4 +1,4 @@
-"""The programs of an actor that plays the residency game: plans to begin with, and the best plan of each.
+"""The programs of an actor that plays the residency game: starting plans, and the best plan of each.
 
 Shapes: `A` accesses of a program.
 """
@@ -26,7 +26,7 @@ _MOST_MADE = 64
 
 
 class ResidencyProgram:
-    """The common ground of all games on one program.
+    """What all games on one program share.
 
     Attributes:
       task: the game that plans are played in; all its games take turns.
@@ -55,8 +55,8 @@ class ResidencyProgram:
 
     @cached_property
     def starts(self) -> list[tuple[float, Plan]]:
-        """Judged seconds and plans to begin with, the best first: the portfolio's rules, everything fast, and the plan
-        that follows the mapping of `ActorConfig.followed`, if there is one."""
+        """Judged seconds and starting plans, the best first: the portfolio's rules, everything fast, and the plan that
+        follows the mapping of `ActorConfig.followed`, if there is one."""
         task, program = self.task, self.program
         portfolio = Portfolio(task.tables, program.reserved)
         plans = [np.full(len(task.tables.access), COPY, np.int8)]
@@ -114,7 +114,7 @@ class ResidencyPool:
             self._offered[index] = saved[0], plan_of_digits(saved[1])
 
     def offer(self, name: str, seconds: float, plan: Sequence[int] | NDArray[np.int8]) -> None:
-        """Keeps a plan of another actor's; ignores programs that are not in the pool."""
+        """Keeps a plan of another actor; ignores programs that are not in the pool."""
         index = self._index.get(name)
         if index is None:
             return

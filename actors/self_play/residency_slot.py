@@ -16,8 +16,8 @@ from ...solvers.learned.score import Score
 from .residency_config import ResidencyConfig
 from .residency_programs import ResidencyPool
 
-# A change that has been offered counts for less: that adds so many tries, up to the largest digit, and each takes so
-# much of its logit. A move that gains halves them.
+# A change that has been offered counts for less: an offer adds this many tries, up to the largest digit, and each try
+# takes this much of the logit. A move that gains halves the tries.
 _TRY, _MOST_TRIES, _TRIED = 2, 9, 2.0
 
 
@@ -44,9 +44,9 @@ class Played:
 class ResidencySlot:
     """Plays games of rounds, of all programs in turn.
 
-    What takes long is left to threads, which play for many slots at once. A move of the batch goes: `look`, a turn of
-    the slots that say so, `propose` for these; `begin`, a turn of the slots that say so, `begun` for these;
-    `observe`, the search, `choose`, a turn, `take`. A turn is `env.residency.seat.play_turns` at `address`.
+    Slow work is left to threads, which play for many slots at once. A move of the batch takes these steps: `look`, a
+    turn of the slots that returned true, `propose` for these; `begin`, a turn of the slots that returned true, `begun`
+    for these; `observe`, the search, `choose`, a turn, `take`. A turn is `env.residency.seat.play_turns` at `address`.
 
     Attributes:
       context: the program at hand.
@@ -203,7 +203,7 @@ class ResidencySlot:
         self._rounds = self._idle = 0
 
     def state(self) -> dict[str, Any]:
-        """Returns the state as plain JSON values; `restore` goes on bit for bit."""
+        """Returns the state as plain JSON values; after `restore` the slot continues bit for bit."""
         current = self.round
         return {
             "turn": self._turn,

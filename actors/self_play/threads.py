@@ -24,13 +24,13 @@ class Threads:
     """
 
     def __init__(self, games: int, threads: int = 0) -> None:
-        """Prepares for a number of games, with so many threads at most; 0 for as many as `OMP_NUM_THREADS` allows
+        """Prepares for a number of games, with at most `threads` threads; 0 for as many as `OMP_NUM_THREADS` allows
         numerical code, or without it as there are cores."""
         allowed = os.environ.get("OMP_NUM_THREADS", "")
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         most = threads or (int(allowed) if allowed.isdecimal() else 0) or cores
         self.threads = max(1, min(most, games // GAMES_PER_THREAD))
-        # Each thread calls numerical code: that must not take threads of its own.
+        # Each thread calls numerical code, which must not start threads itself.
         self._blas = ThreadpoolController().select(user_api="blas") if self.threads > 1 else None
         self._pool = ThreadPoolExecutor(self.threads, "games") if self.threads > 1 else None
 
@@ -48,7 +48,7 @@ class Threads:
             done.result()
 
     def each(self, work: Callable[[_Item], None], items: Sequence[_Item]) -> None:
-        """Calls `work` for each item: worth it where most of it is numerical code that lets other threads run."""
+        """Calls `work` for each item, which pays if most of it is numerical code that lets other threads run."""
         if self._pool is None or self._blas is None:
             for item in items:
                 work(item)

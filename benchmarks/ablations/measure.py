@@ -29,7 +29,7 @@ from ..common.json_lines import Record
 from ..common.timed_training import configure, train_timed
 from .records import RESULTS, identity, key_of, read, refusal, rows
 
-# Contended programs of the train split, small enough that a minute or two of training says something.
+# Contended programs of the train split, small enough that a minute or two of training is informative.
 PROGRAMS = (
     "dlrm-b2048",
     "resnet50-b128",

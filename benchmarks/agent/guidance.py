@@ -78,7 +78,7 @@ class Job(NamedTuple):
 def perform(job: Job) -> Record:
     """Runs a job in this process; returns the record."""
     program, production_s = _problem(job.program, job.share)
-    identity = job.identity  # of the policy as it is now; it may be written meanwhile
+    identity = job.identity  # of the policy now; its file may be rewritten meanwhile
     begin = time.perf_counter()
     solution = solved(program, job.mode, job.policy, job.seconds, job.seed)
     return {

@@ -99,7 +99,7 @@ def perform(job: Job) -> Record:
     """Runs a job in this process; returns the record."""
     program = workloads.load(job.program)
     make = _train if job.mode == PER_PROGRAM else _solve
-    identity = job.identity  # of the policy as it is now; it may be written meanwhile
+    identity = job.identity  # of the policy now; its file may be rewritten meanwhile
     begin = time.perf_counter()
     mapping, figures = make(program, job)
     judge = make_judge(program)

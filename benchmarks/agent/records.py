@@ -8,7 +8,7 @@ seen the family; `unguided`: the same solver without a policy |
 | `budget_s`, `seed` | seconds of processor time on one thread, and the seed |
 | `versions`, `policy_sha256` | versions of the code (`common/versions.py`); hash of the policy, or null |
 | `ratio` | of the repacked mapping to production under `robust` |
-| `seconds`, `ended`, `machine` | time spent; the solver had no more to do; a label |
+| `seconds`, `ended`, `machine` | time spent; whether the solver had no more to do; a label |
 
 Runs of `per-program` have the figures of `timed_training.Trained` besides.
 """
@@ -56,7 +56,7 @@ def settings_of(seconds: float) -> dict[str, Any]:
 
 
 def made_by(mode: str, policy: str | None) -> Record:
-    """Returns the fields of a record that say what made it: versions of the code, and hash of the policy.
+    """Returns the fields of a record that identify what made it: versions of the code, and hash of the policy.
 
     Args:
       mode: one of `MODES`, or the name of another solver.

@@ -1,4 +1,4 @@
-"""Runs of the agent beside their references and rivals, for the targets and the tables."""
+"""Runs of the agent beside references and rivals, for the targets and the tables."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -24,7 +24,7 @@ from ..common.json_lines import ROOT, Record
 from .measure import text_of
 
 RESULTS = ROOT / "docs" / "results"
-# By processor or wall time, with seeds, settings and versions of all kinds: a mapping is as good as it is.
+# By processor or wall time, with any seeds, settings and versions: how a mapping was found does not matter.
 JUDGED = ("solvers", "agent-solvers", "agent")
 PLAYED = ("policy", "steadiness")
 CONFIRMED = ("round-trip", "round-trip-minute", "round-trip-policy")
@@ -40,7 +40,7 @@ class Found(NamedTuple):
 
 
 def main() -> None:
-    """Lowers the figures and says which."""
+    """Lowers the figures and prints which."""
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     records: list[dict[str, Any]] = list(json.loads(PATH.read_text(encoding="utf-8"))["records"])
     changed = lower(records, list(found_in(RESULTS)))
@@ -96,7 +96,7 @@ def _rows(path: Path) -> Iterator[Record]:
 
 
 class _Programs:
-    """What results are compared with, worked out once for each program; names that are no workload match nothing."""
+    """The figures that results are compared with, computed once per program; names of no workload match nothing."""
 
     def __init__(self) -> None:
         self._judges: dict[tuple[str, str], Any] = {}

@@ -30,7 +30,7 @@ from ..common.json_lines import ROOT, Record, append
 from ..common.marked_page import fill_marks
 
 RESULTS, PLOT, PAGE = ROOT / "docs/results/soak.jsonl", ROOT / "docs/results/soak.png", ROOT / "docs/clusters.md"
-# A replay that is full within minutes, so that later growth has no reason.
+# A replay that is full within minutes, so that it cannot explain later growth.
 SETTINGS = {
     "replay.capacity": 4000,
     "schedule.checkpoint_minutes": 5,

@@ -1,4 +1,4 @@
-"""Pool of jobs: runs in processes of their own, each recorded as it ends, so that a benchmark may be resumed.
+"""Pool of jobs: runs, each in its own process and recorded as it ends, so that a benchmark may be resumed.
 
 A benchmark lists its jobs and says which are missing; `run_missing` does the rest. A job is printed by `str`, so job
 types define `__str__`.
@@ -81,8 +81,8 @@ def run_missing(
     Args:
       jobs: all jobs that are asked for, in order.
       perform: runs one, see `run_jobs`.
-      missing: whether a job has to run beside the records that there are.
-      read: returns the records that there are.
+      missing: whether a job has to run, given the existing records.
+      read: returns the existing records.
       say: returns the outcome of a job in one line.
       arguments: the options of `add_arguments`.
       seconds: processor time of a job.

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 ROOT = Path(__file__).parents[2]
 
 Record = dict[str, Any]
-# Values of the fields that tell one run from another.
+# Values of the fields that distinguish one run from another.
 Key = tuple[Any, ...]
 K = TypeVar("K")
 

@@ -1,8 +1,8 @@
-"""Training for a budget of processor time, and its figures; the ablations and the agent's targets measure these.
+"""Training for a budget of processor time, and its figures, which the ablations and the agent's targets measure.
 
-Wall time is not comparable on a machine that does other work, and a number of updates is not where a setting makes each
-update dearer. So the budget is the processor time of all threads. The first turns of each kind compile and do not
-count.
+Wall time is not comparable on a machine that does other work, nor is a number of updates where a setting makes each
+update more expensive. So the budget is the processor time of all threads. The first turns of each kind compile and do
+not count.
 """
 
 import tempfile

@@ -1,1 +1,1 @@
-"""How alike the corpus is to the families that are held out: docs/corpus.md."""
+"""How similar the corpus is to the held-out families: docs/corpus.md."""

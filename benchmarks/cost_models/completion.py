@@ -1,4 +1,4 @@
-"""Completion of the cycle tables, tested: pairs and whole mappings left out, and placements that contradict order."""
+"""Tests the completion of cycle tables, by leaving out pairs and mappings; finds placements that contradict order."""
 
 import dataclasses
 from collections import defaultdict

@@ -40,7 +40,7 @@ def _kind_table(studies: list[Study]) -> str:
         "cycles / msa, by time | quartiles by instruction |",
         "|---|---:|---:|---:|---:|---:|---|",
     ]
-    # Each program counts alike: its times are relative to its own sums.
+    # Each program counts equally: its times are relative to its own sums.
     share: dict[str, dict[str | None, float]] = {m: defaultdict(float) for m in (*MODELS, "elsewhere")}
     for s in studies:
         relative = {m: s.run_s[m] / s.run_s[m].sum() for m in MODELS}

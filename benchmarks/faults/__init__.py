@@ -1,1 +1,1 @@
-"""Faults done to a training run, and the stops that checkpoints make, for docs/results/faults.md."""
+"""Faults injected into a training run, and the stops that checkpoints make, for docs/results/faults.md."""

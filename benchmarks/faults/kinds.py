@@ -1,4 +1,4 @@
-"""Kinds of faults that are done to a training run, by name."""
+"""Kinds of faults that are injected into a training run, by name."""
 
 import contextlib
 import random
@@ -26,8 +26,8 @@ class Fault:
 
     Attributes:
       what: its description on the page.
-      do: does the fault to a run, and undoes it if it does not last.
-      needs: words of which the log or terminal must mention one.
+      do: injects the fault into a run, and undoes it if it does not last.
+      needs: words, one of which the log or terminal must mention.
     """
 
     what: str

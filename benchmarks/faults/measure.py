@@ -42,7 +42,7 @@ _SAID_CHARACTERS = 300
 
 
 def main() -> None:
-    """Does the faults that have no record."""
+    """Injects the faults that have no record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--faults", type=int, default=55, help="number of faults, recorded ones included")
     parser.add_argument("--seed", type=int, default=0, help="of kinds and moments")
@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def loop(folder: Path, results: Path, seed: int, count: int, kinds: list[str] | None) -> None:
-    """Does faults until `results` holds `count`."""
+    """Injects faults until `results` holds `count`."""
     # Resumed runs compile the same functions; the cache spares them that.
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder.absolute() / "xla")
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
@@ -100,7 +100,7 @@ def _mount(disk: Path) -> bool:
 
 
 def suffer(run: Run, kind: str, generator: random.Random) -> dict[str, Any]:
-    """Does a fault to a run, which is started first if it is not alive; returns the record."""
+    """Injects a fault into a run, started first if it is not alive; returns the record."""
     if not run.alive:
         _get_well(run)
     delay_s = generator.uniform(0, _LATEST_S)
@@ -150,8 +150,8 @@ def suffer(run: Run, kind: str, generator: random.Random) -> dict[str, Any]:
 class Healing:
     """Recovery of a run after a fault.
 
-    A run is well when all its processes live and it has made moves, updates and a checkpoint since: since the fault, or
-    since its new process began to count if it was resumed.
+    A run is well when all its processes live and it has made moves, updates and a checkpoint since the fault, or since
+    its new process began to count if it was resumed.
     """
 
     def __init__(self, run: Run, since: Standing, fresh: bool = False) -> None:

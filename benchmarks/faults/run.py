@@ -1,4 +1,4 @@
-"""A training run that faults are done to: started, watched from outside, resumed, and held to its promises."""
+"""A training run for injected faults: started, watched from outside, resumed, and held to its promises."""
 
 import contextlib
 import json

@@ -1,1 +1,1 @@
-"""What flags alone are worth, and whether they still gain after the sizes of a function have changed."""
+"""What flags alone gain, and whether they still gain after the sizes of a function have changed."""

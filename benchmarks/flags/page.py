@@ -21,7 +21,7 @@ FLAGS_ALONE = ROOT / "docs" / "results" / "flags-alone.jsonl"
 UNTUNED_FLAGS = ROOT / "docs" / "results" / "flags-alone-untuned.jsonl"
 PAGE = ROOT / "docs" / "results" / "flags-alone.md"
 MAKER = "benchmarks/flags/page.py"
-# Gains of less, in per cent, are none.
+# Smaller gains, in per cent, count as none.
 _LEAST = 0.01
 # Bytes served from another memory than foreseen, as a share; less is rounding.
 _EXACT = 1e-6
@@ -50,7 +50,7 @@ def of_function(run: Record) -> str:
 
 
 def kind_of_function(run: Record) -> str:
-    """Returns what is unlike functions without loops."""
+    """Returns what sets a function apart from functions without loops."""
     return "loops" if run["loops"] else ""
 
 

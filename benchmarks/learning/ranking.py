@@ -1,4 +1,4 @@
-"""How much of the gain there is lies in the changes that scores put first."""
+"""How much of the possible gain lies in the changes that scores rank first."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ _PLAYED = 1_000
 
 
 class Outcomes:
-    """A position after the best of the rules, with what its changes come to in the real game.
+    """A position after the best of the rules, with the outcomes of its changes in the real game.
 
     Attributes:
       rows: `[S, STAY_FEATURES]` the observation.

@@ -1,4 +1,4 @@
-"""Makes long programs: a committed one, several times end to end."""
+"""Makes long programs: a committed program, repeated end to end."""
 
 import dataclasses
 from typing import Any
@@ -11,9 +11,9 @@ from mallocmuzero.env.program.program import Program
 
 
 def repeated(program: Program, times: int) -> Program:
-    """Returns a program that runs another one several times, each time on buffers of its own.
+    """Returns a program that runs another one several times, each time on its own buffers.
 
-    Loops, cycle table and kept layouts stay as they are; XLA's own mapping is repeated too (`repeated_mapping`).
+    Loops, cycle table and kept layouts stay unchanged; XLA's own mapping is repeated too (`repeated_mapping`).
     Variants go, since nothing was compiled.
 
     Args:
@@ -75,7 +75,7 @@ def repeated(program: Program, times: int) -> Program:
 
 
 def repeated_mapping(program: Program, mapping: Mapping, made: Program, times: int) -> Mapping:
-    """Returns a mapping several times end to end.
+    """Returns a mapping repeated end to end.
 
     A buffer that a cross-program prefetch brings is fetched in the copy before the one that uses it, where the mapping
     fetches it again for the next execution; the first copy finds it as before, from the last one. A buffer that holds

@@ -1,1 +1,1 @@
-"""The oracle: what is lost when good mappings are told as moves of a coarser game."""
+"""The oracle: what is lost when good mappings are expressed as moves of a coarser game."""

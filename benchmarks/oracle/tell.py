@@ -1,4 +1,4 @@
-"""Ways of telling a played game as moves, from its residencies and write-backs alone."""
+"""Ways of expressing a played game as moves, from its residencies and write-backs alone."""
 
 from collections.abc import Callable
 
@@ -17,7 +17,7 @@ WAYS = (ACCESSES, WRITTEN_BACK, PLAIN, *(f"stays cut at {cut:g}" for cut in CUTS
 
 
 def ways_to_tell(task: Task, made: Plan, plan_tables: PlanTables, plain: PlanTables) -> dict[str, float]:
-    """Returns the judged seconds of a game told in each way of `WAYS`.
+    """Returns the judged seconds of a game expressed in each way of `WAYS`.
 
     Args:
       task: the task whose game it is.
@@ -52,7 +52,7 @@ def tell(
 ) -> Plan:
     """Returns the plan that asks for fast memory at `fast[A]`, and for a write-back of results at `written_back[A]`.
 
-    A `patient` one asks at the price of any wait. The buffer `across`, if it is not negative, comes by a cross-program
+    A `patient` plan asks at the price of any wait. The buffer `across`, if it is not negative, comes by a cross-program
     prefetch.
     """
     operand = tables.access["kind"] == OPERAND

@@ -1,4 +1,4 @@
-"""Runs a MiniMalloc that is on this machine on a packing problem, and measures its processor time."""
+"""Runs this machine's MiniMalloc on a packing problem, and measures its processor time."""
 
 import resource
 import subprocess
@@ -15,14 +15,14 @@ from mallocmuzero.env.packing.problem import Packing, collisions
 
 @dataclass(frozen=True)
 class Answer:
-    """Its answer: `status` as of `Packed`, and the processor time in seconds, its start and files included."""
+    """MiniMalloc's answer: `status` as of `Packed`, and processor time in seconds, start and files included."""
 
     status: str
     seconds: float
 
 
 def takes(packing: Packing) -> bool:
-    """Returns whether MiniMalloc's files can say the problem: no floors, no alignment, one span per item."""
+    """Returns whether MiniMalloc's files can express the problem: no floors, no alignment, one span per item."""
     return packing.alignment == 1 and not packing.floor.any() and len(packing.span_item) == packing.items
 
 

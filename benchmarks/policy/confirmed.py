@@ -1,5 +1,5 @@
-"""Writes the table of docs/policy.md that compares mappings of the policy and of a minute's search as the compiler
-confirms them, from docs/results/round-trip-policy.jsonl.
+"""Writes the table of docs/policy.md that compares the policy's mappings with those of a minute's search, as the
+compiler confirms them, from docs/results/round-trip-policy.jsonl.
 
 python -m benchmarks.policy.confirmed
 """

@@ -45,7 +45,7 @@ def training_of(policy: Path | None) -> Record:
 def solved(problem: Problem, player: Solver, seconds: float, seed: int) -> Record:
     """Plays a problem; returns the record's figures: judged seconds, those of production, games and seconds spent."""
     program = problem.load()
-    # What is worked out once for a program, and the garbage of others, are nobody's time.
+    # Work done once per program, and the garbage of other programs, count towards no player's time.
     Task(program, None, problem.objective, Budget(1.0), seed)
     gc.collect()
     gc.disable()

@@ -25,7 +25,7 @@ MAKER = "benchmarks/policy/page.py"
 # A problem has room if some player ends so far below production, or, where there is none, below the rules' plans.
 _ROOM = 0.015
 _RESAMPLES = 2_000
-# So much in logarithms is not worse.
+# A difference up to this, in logarithms, is not worse.
 _LEVEL = 5e-4
 # Kinds of problems: programs as they are, of fewer accesses than this or of as many, and programs repeated end to end.
 SHORT, LONG, REPEATED, LONG_FROM = "short", "long", "repeated", 5_000

@@ -28,7 +28,7 @@ class Problem(NamedTuple):
 
     @property
     def program_sha256(self) -> str:
-        """The first digits of the committed program's hash: what was measured of an earlier one does not count."""
+        """The first digits of the committed program's hash: measurements of an earlier one do not count."""
         return workloads.workload(self.program).sha256[:12]
 
     @lru_cache(maxsize=2)  # noqa: B019 - problems are few, and live as long as the process

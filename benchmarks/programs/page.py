@@ -115,7 +115,7 @@ def kinds(entries: list[dict[str, Any]]) -> list[str]:
 
 
 def exceptions(entries: list[dict[str, Any]]) -> list[str]:
-    """Returns a list of what is not as it should be: mappings that do not read back, models that are not captured."""
+    """Returns a list of exceptions: mappings that do not read back, models that are not captured."""
     lines = []
     for entry in entries:
         if entry["latency_us"]["msa"]["production"] is None or entry["compiler"]["inexpressible"]:

@@ -32,7 +32,7 @@ def programs() -> list[str]:
 
 
 def kind_of(name: str) -> str:
-    """Returns what is unlike small single-chip programs without loops: `loops`, `4 chips`, `long`; empty if nothing."""
+    """Returns what sets a program apart from small single-chip ones: `loops`, `4 chips`, `long`; empty if nothing."""
     program = workloads.load(name)
     kinds = ["loops"] * bool(len(program.loop_trips))
     number = chips(program)

@@ -2,7 +2,7 @@
 
 A light actor writes recorded steps at a given pace instead of searching and playing; a light learner draws batches,
 returns priorities and publishes parameters at a given pace instead of computing gradients. Driver, calls, replay
-server, rate limiter and the way of parameters are the real ones.
+server, rate limiter and the transfer of parameters are the real ones.
 """
 
 import os
@@ -29,7 +29,7 @@ from mallocmuzero.replay.interface import ReplayTimeout
 from mallocmuzero.replay.reverb.client import ReverbReplay
 from mallocmuzero.replay.segment import Step
 
-# Environment variables by which the driver tells its workers.
+# Environment variables by which the driver configures its workers.
 STEPS_FILE, MOVES_PER_S, UPDATES_PER_S = "MM_LIGHT_STEPS", "MM_LIGHT_MOVES_PER_S", "MM_LIGHT_UPDATES_PER_S"
 
 

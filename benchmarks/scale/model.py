@@ -1,4 +1,4 @@
-"""Model of throughput: each part of a run carries so many moves per second, and the least of them is the whole.
+"""Model of throughput: each part of a run carries some moves per second, and the slowest part limits the run.
 
 Symbols: `n` actors, `m` processor seconds per move, `P` moves between segments, `R` samples per insert, `B` batch,
 `u` seconds per update, `K` replay servers.
@@ -68,7 +68,7 @@ def versions_share(costs: dict[str, float], setup: Setup, actors: int) -> float:
 
 
 def on_one_machine(costs: dict[str, float], setup: Setup, actors: int, cores: float) -> tuple[float, str]:
-    """Returns the same with light actors and a light learner where all parts share `cores` processors."""
+    """Returns the same with light actors and a light learner, where all parts share `cores` processors."""
     carried = limits(costs, setup, actors)
     for name in ("replay processor", "replay network", "broadcast", "driver"):
         del carried[name]

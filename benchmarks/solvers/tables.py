@@ -14,7 +14,7 @@ from .records import SEEDLESS
 from .references import CONTENDED_HEADROOM, headroom
 
 _DRAWS = 10_000
-# Seeds that tell how steady a solver is.
+# Seeds needed to show how steady a solver is.
 _SEEDS = 3
 # Mappings within this share of each other count as equally good.
 TIE = 1e-3

@@ -1,4 +1,4 @@
-"""LightZero's Gumbel MuZero search, as its collector runs it, with no environment. Run it by an interpreter of its own:
+"""LightZero's Gumbel MuZero search, as its collector runs it, with no environment. Run it with its own interpreter:
 
     python benchmarks/speed/lightzero.py OBSERVATION ACTIONS WIDTH GAMES SIMULATIONS SECONDS
 

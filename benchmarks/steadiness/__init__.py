@@ -1,1 +1,1 @@
-"""How far the runs of a solver lie apart that differ in their seed alone."""
+"""How far apart the runs of a solver lie that differ in their seed alone."""

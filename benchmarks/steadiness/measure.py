@@ -43,7 +43,7 @@ def solver_of(player: str) -> Solver:
 def solved(problem: Problem, player: Solver, budget: Budget, seed: int) -> Record:
     """Plays a problem; returns the record's figures: judged seconds, those of production, games and seconds spent."""
     program = problem.load()
-    # What is worked out once for a program, and the garbage of others, are nobody's time.
+    # Work done once per program, and the garbage of other programs, count towards no player's time.
     Task(program, None, problem.objective, Budget(1.0), seed)
     gc.collect()
     gc.disable()

@@ -1,1 +1,1 @@
-"""Functions as people write them, none of which anything here was tuned on, given back to the real compiler."""
+"""Functions as people write them, on which nothing here was tuned, given back to the real compiler."""

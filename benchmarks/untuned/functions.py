@@ -1,7 +1,7 @@
 """Functions as people write them: each returns a function to compile and its abstract arguments.
 
-They need jax, flax and optax, and nothing of this project. Shapes are such that a step takes from a tenth of a
-millisecond to some ten.
+They need jax, flax and optax, and nothing of this project. Their shapes make a step take from a tenth of a
+millisecond to about ten milliseconds.
 """
 
 from collections.abc import Callable

@@ -81,7 +81,7 @@ def perform(job: Job) -> Record:
 
 
 def alike(program: Program) -> Record:
-    """Returns how much of XLA's own mapping was read back, and how much of it our copy of its algorithm makes."""
+    """Returns how much of XLA's own mapping was read back, and how much of it our copy of its algorithm reproduces."""
     told = program.compiler
     found: Record = {
         "accesses": program.num_accesses,

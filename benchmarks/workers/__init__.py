@@ -1,1 +1,1 @@
-"""What several cores are worth to `solve`: workers together, and apart."""
+"""What `solve` gains from several cores: workers together, and apart."""

@@ -1,4 +1,4 @@
-"""Bounds the latency of every mapping of a program from below, and keeps the best mapping met on the way."""
+"""Bounds the latency of every mapping of a program from below, and keeps the best mapping found on the way."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -21,8 +21,8 @@ from .solve import is_hopeless, solve_integer, solve_relaxation
 from .timing import least_latency
 from .touches import replaceable
 
-# Part of the key of stored results: raise it when bounds change their meaning. For tighter bounds of the same meaning,
-# run `python -m benchmarks.bounds.measure --again`.
+# Part of the key of stored results: raise it when the meaning of bounds changes. For tighter bounds of the same
+# meaning, run `python -m benchmarks.bounds.measure --again`.
 VERSION = 2
 # A bound within this share of a mapping proves it optimal: the cost models are no more exact than that.
 PROVED_GAP = 1e-3
@@ -36,20 +36,20 @@ class Bound:
 
     Attributes:
       objective: objective of the judge.
-      scope: the mappings that the bound is for: `legal` for all that verify, `unreplaced` for those in which no copy
-        replaces an instruction, `game` for those that the game can play.
+      scope: the mappings that the bound covers: `legal` for all that verify, `unreplaced` for mappings in which no copy
+        replaces an instruction, `game` for mappings that the game can play.
       floor_s: latency with every instruction at its fastest and copies free. No bound if copies may replace
         instructions.
       relaxation_s: bound from the linear relaxation, certified; None before it is solved.
       integer_s: bound from the mixed-integer program; None if it was not tried or found none.
       bound_s: the best of the bounds.
-      mapping: the best mapping met that the bound is for, XLA's own (with any of the flags) included; it verifies.
+      mapping: the best mapping found that the bound covers, XLA's own (with any of the flags) included; it verifies.
       mapping_s: its seconds.
       found_s: seconds of the best mapping made from a solution; None if none was made.
       production_s: seconds of XLA's own mapping, or None.
       optimal: the mixed-integer program was solved to the end.
       stopped: Ctrl-C ended the solver.
-      cut_short: the limit of time ended it before the bound was as good as it can be made.
+      cut_short: the time limit ended the work before the bound was as good as it can get.
       seconds: time spent.
       size: numbers of columns, rows and integer columns of the relaxation.
     """
@@ -72,12 +72,12 @@ class Bound:
 
     @property
     def gap(self) -> float:
-        """The most that another mapping can save, as a share of the best mapping met."""
+        """The most that another mapping can save, as a share of the best mapping found."""
         return 1.0 - self.bound_s / self.mapping_s if self.mapping_s > 0 else 0.0
 
     @property
     def proved(self) -> bool:
-        """True if the bound proves the best mapping met to be optimal, to within `PROVED_GAP`."""
+        """True if the bound proves the best mapping found to be optimal, to within `PROVED_GAP`."""
         return self.mapping_s <= self.bound_s * (1.0 + PROVED_GAP)
 
 
@@ -100,11 +100,12 @@ def bound(
     Args:
       program: the program.
       objective: `robust`, `msa` or `cycles`; None for `robust` where `cycles` can price the program, else `msa`.
-      seconds: limit of time: the linear relaxation comes first, integer solutions get the rest. Where it is short for
-        the program, more buffers are left out, and a relaxation that cannot be solved in it is not tried: the bound is
-        then that of single instructions, and the mapping the best known one, as it is for programs with conditionals.
-        It is everything in HBM if there was no time to verify another. Only pricing the program once has no limit.
-      scope: one of `SCOPES`: the mappings that the bound is for.
+      seconds: time limit. The linear relaxation comes first; integer solutions get the rest. Where the limit is short
+        for the program, more buffers are left out, and a relaxation that cannot be solved within it is not tried: the
+        bound then comes from single instructions, and the mapping is the best known one, as for programs with
+        conditionals. The mapping is everything in HBM if there was no time to verify another. Only pricing the program
+        once has no limit.
+      scope: one of `SCOPES`: the mappings that the bound covers.
       target: the hardware; None for the program's own.
       report: called with the name of a stage and the bound so far.
       left_out_share: buffers that together save less than this share of the all-in-HBM latency count as fast at no
@@ -141,7 +142,7 @@ def bound(
 
 
 def _allows(rules: Rules, mapping: Mapping) -> bool:
-    """Returns whether a mapping is one of those that a bound is for."""
+    """Returns whether a mapping is one that the bound covers."""
     direction, replaces = (mapping.copies[:, COPY_FIELDS.index(field)] for field in ("direction", "replaces"))
     if not rules.replacements and (replaces >= 0).any():
         return False
@@ -150,7 +151,7 @@ def _allows(rules: Rules, mapping: Mapping) -> bool:
 
 
 def _take_known(judge: Judge, result: Bound, rules: Rules, deadline: Deadline) -> None:
-    """Takes the best of XLA's own mappings, with any of the flags, that verifies and that the bound is for.
+    """Takes the best of XLA's own mappings, with any of the flags, that verifies and that the bound covers.
 
     Raises:
       TimeIsUp: the limit has passed before one is verified.
@@ -173,7 +174,7 @@ def _improve(
     deadline: Deadline,
     report: Report,
 ) -> None:
-    """Improves the bound and its mapping by relaxations, as far as the time suffices; arguments as for `bound`.
+    """Improves the bound and its mapping by relaxations, as far as time allows; arguments as for `bound`.
 
     Raises:
       TimeIsUp: a relaxation cannot be built and solved before the limit.
@@ -251,7 +252,7 @@ def _follow(
     deadline: Deadline,
     report: Report,
 ) -> None:
-    """Makes mappings from a solution, while there is time, and keeps the best one that the bound is for."""
+    """Makes mappings from a solution, while there is time, and keeps the best one that the bound covers."""
     program, target = judge.program, judge.target
     for mapping in chain(  # the faster way first
         repaired(program, target, choice_of(placement, values), deadline),

@@ -11,7 +11,7 @@ from .linear_program import Expression
 from .placement import Placement, Stretch
 from .touches import Touch, touches
 
-_GROWTH = 1e-3  # a share that grows by less does so by rounding
+_GROWTH = 1e-3  # smaller growth of a share is rounding
 
 
 @dataclass
@@ -31,7 +31,7 @@ class BufferPlan:
 
 
 class BufferPlanner:
-    """Plans buffers one by one; copies run in the windows in which the solution has them run.
+    """Plans buffers one by one; copies run in the windows that the solution gives them.
 
     Attributes:
       histories: per buffer, its touches in program order.
@@ -48,7 +48,7 @@ class BufferPlanner:
 
         Args:
           buffer: the buffer.
-          fast: instructions of the touches that are to be fast. The plan may serve others.
+          fast: instructions of the touches that are to be fast. The plan may serve others too.
           cross_program: the previous execution prefetches it, and it stays throughout.
         """
         history, plan = self.histories[buffer], BufferPlan(set())

@@ -10,7 +10,7 @@ from .touches import Touch
 
 
 class CapacityRows:
-    """Counts the memory in use at the instructions where it can be short; the other instructions need no row."""
+    """Counts the memory in use at the instructions where memory can run short; the others need no row."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class CapacityRows:
           span: first and last instruction between the touches.
           buffer: the buffer.
           there: share that is resident.
-          elsewhere: share that need not be resident, of a value that is still needed; None for one that is not.
+          elsewhere: share that need not be resident, of a value that is still needed; None for a value that is not.
         """
         first, last = span
         if last < first or self._short_before[last + 1] == self._short_before[first]:

@@ -1,8 +1,8 @@
 """Constructs mappings that verify from a solution of the relaxation: round, fit into memory, pack.
 
-Shares are rounded, so that whole buffers stay or are copied, and copies run in the windows in which the solution has
-them run (`mapping_builder.py`). If the packer finds no offsets, the mapping is made to fit into less memory, or gives
-up residencies one by one.
+Shares are rounded, so that whole buffers stay or are copied, and copies run in the windows that the solution gives them
+(`mapping_builder.py`). If the packer finds no offsets, the mapping is made to fit into less memory, or gives up
+residencies one by one.
 """
 
 from collections.abc import Iterator
@@ -19,8 +19,8 @@ from .mapping_builder import MappingBuilder
 from .placement import Placement
 from .solve import Stop
 
-# Shares from which on a touch counts as fast; in a fractional solution each gives another mapping. The second entry:
-# left-out buffers are placed too, which under `cycles` may cost more than it saves.
+# A touch counts as fast from this share on; in a fractional solution each share gives another mapping. The second
+# entry: left-out buffers are placed too, which under `cycles` may cost more than it saves.
 _ROUNDINGS = ((0.5, True), (0.5, False), (0.9, True), (0.2, True))
 _CAPACITY_SHARES = (1.0, 0.97, 0.93, 0.87, 0.8)  # of fast memory, tried in turn until the packer finds offsets
 _PACKER_SECONDS = 2.0
@@ -42,8 +42,8 @@ def constructed(
       placement: the meaning of the columns.
       values: `[columns]` of the solution.
       stop: ends it early.
-      packer_nodes: limit of the exact packer in nodes, the same on every machine; None for a limit of time.
-      deadline: limit of time for all of it.
+      packer_nodes: limit of the exact packer in nodes, the same on every machine; None for a time limit.
+      deadline: time limit for all of it.
     """
     with suppress(TimeIsUp):
         yield from _constructed(judge, placement, values, stop or deadline.passed, packer_nodes, deadline)
@@ -60,7 +60,7 @@ def _constructed(
     """Yields the mappings.
 
     Raises:
-      TimeIsUp: the limit of time has passed.
+      TimeIsUp: the time limit has passed.
     """
     program, target = judge.program, judge.target
     most_seconds = _PACKER_SECONDS if packer_nodes is None else _NO_LIMIT_SECONDS

@@ -1,14 +1,14 @@
-"""The limit of seconds of a bound, which all its parts look at."""
+"""The time limit of a bound, which all its parts check."""
 
 import time
 
 
 class TimeIsUp(Exception):
-    """The limit of seconds has passed inside a part that cannot end with half a result."""
+    """The time limit has passed inside a part that cannot end with half a result."""
 
 
 class Deadline:
-    """A moment by which work has to end."""
+    """A time by which work has to end."""
 
     def __init__(self, seconds: float) -> None:
         """Starts the clock."""

@@ -34,7 +34,7 @@ class LinearProgram:
         return len(self.cost) - 1
 
     def row(self, terms: "Iterable[tuple[int, float]] | Expression", low: float, high: float) -> int:
-        """Adds `low <= sum of coefficient * column <= high` and returns its number. Of an expression, the constant is
+        """Adds `low <= sum of coefficient * column <= high` and returns its number. The constant of an expression is
         moved to both sides."""
         constant = 0.0
         if isinstance(terms, Expression):

@@ -44,7 +44,7 @@ class MappingBuilder:
           values: `[columns]` of the solution.
           share: from this share on, a touch counts as fast.
           minor: place buffers that the relaxation left out too, if they need no copies.
-          deadline: limit of time of everything done here.
+          deadline: time limit of everything done here.
 
         Raises:
           TimeIsUp: the limit has passed; so do `fit`, `hurry` and `shed`.

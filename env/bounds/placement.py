@@ -65,7 +65,7 @@ class Placement:
       stretches: `(buffer, instruction of the touch that ends it)` -> the stretch.
       left_out: buffers that count as fast everywhere and take no memory and no copies.
       trees: time that copies demand, one tree per cost model: a mapping decides which bytes are copied between two
-        touches, but their moment depends on the run times of instructions.
+        touches, but the time of a copy depends on the run times of instructions.
     """
 
     fast: dict[tuple[int, int], int]

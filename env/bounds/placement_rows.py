@@ -72,7 +72,7 @@ def add_placement(
       left_out: buffers that count as fast everywhere at no cost; a bound stays a bound.
       unit_s: the unit of time in seconds.
       clocks: number of cost models under which the copies have to fit.
-      deadline: limit of time.
+      deadline: time limit.
 
     Raises:
       TimeIsUp: the limit has passed.

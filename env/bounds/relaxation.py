@@ -16,17 +16,17 @@ from .placement import Placement, Rules
 from .placement_rows import add_placement
 from .timing import add_time, least_worth, worth_by_buffer
 
-# Rules of the mappings that a bound is for, by name.
+# Rules of the mappings that a bound covers, by name.
 SCOPES = {
     "legal": Rules(),
     "unreplaced": Rules(replacements=False),
     "game": Rules(replacements=False, most_cross_program=1),
 }
-# The buffers left out may be worth this share of the all-in-HBM latency: the least that makes the program small enough.
+# The buffers left out may save this share of the all-in-HBM latency: the least that makes the program small enough.
 _LEFT_OUT_SHARES = (1e-4, 3e-4, 1e-3)
 _MOST_ACCESSES = 6000
-# The shares that follow where time is short, and the accesses that a second of it may deal with under one cost model:
-# more than most programs take (about 280), so that these shares leave no program coarser that could have been solved.
+# Further shares for when time is short, and the accesses allowed per second under one cost model: more than a solver
+# handles for most programs (about 280), so that these shares coarsen no program that could have been solved.
 _SHORT_SHARES = (3e-3, 1e-2, 3e-2, 1e-1)
 _ACCESSES_PER_SECOND = 400.0
 _FEW_ACCESSES = 1000  # tried in any case
@@ -46,7 +46,7 @@ def build_relaxation(
       judge: judges the mappings; its objective is the cost.
       rules: freedoms of the mappings.
       left_out_share, most_capacity_rows: as for `bound`.
-      deadline: limit of time. Where little is left, more buffers are left out.
+      deadline: time limit. Where little is left, more buffers are left out.
 
     Raises:
       TimeIsUp: the limit has passed, or no share leaves out enough to build and solve the relaxation before it.
@@ -63,7 +63,7 @@ def build_relaxation(
         for model, tree in zip(models, placement.trees, strict=True)
     ]
     if judge.objective == ROBUST:
-        # The worse of both latencies, in units of the first: a column that is at least either.
+        # The worse of both latencies, in units of the first: a column that is no less than either.
         worst = linear.column(0.0, 2.0 * judge.judge(all_hbm(program)) / unit_s, cost=1.0)
         for latency, model in zip(latencies, models, strict=True):
             scale = judge.baseline[main] / judge.baseline[model] if judge.baseline[model] > 0 else 0.0

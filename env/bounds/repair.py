@@ -1,4 +1,4 @@
-"""Repairs a choice of the relaxation to mappings that verify: the game plays it, beside buffers that stay throughout.
+"""Repairs a choice of the relaxation into mappings that verify: the game plays it, beside buffers that stay throughout.
 
 The game takes care of offsets, windows and write-backs, but allows one cross-program prefetch at most. Buffers with
 cross-program prefetches are therefore packed at the top of fast memory first; the game plays the others below.
@@ -20,7 +20,7 @@ from ..verifier.verify import verify
 from .deadline import NO_DEADLINE, Deadline, TimeIsUp
 from .placement import Placement
 
-# The share from which on a touch counts as chosen; in a fractional solution each gives another mapping.
+# A touch counts as chosen from this share on; in a fractional solution each share gives another mapping.
 _SHARES = (0.5, 0.9, 0.1)
 
 
@@ -58,7 +58,7 @@ def _repaired(program: Program, target: Target, choice: Choice, deadline: Deadli
     """Yields the mappings.
 
     Raises:
-      TimeIsUp: the limit of time has passed.
+      TimeIsUp: the time limit has passed.
     """
     seen: set[tuple[int, ...]] = set()
     roundings = [(share, ahead) for ahead in (*_SHARES, 2.0) for share in _SHARES]

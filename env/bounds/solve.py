@@ -22,19 +22,19 @@ _INTERIOR_GAP = 1e-6
 _CLOSE = 1e-4
 # Below this many columns the simplex method is faster; it always finds exact duals.
 _SMALL = 3000
-# HiGHS looks at its limit between steps, and a step takes longer the larger the program: so much of the limit is kept
-# for the last one, and for handing the program over, per column.
+# HiGHS checks its limit between steps, and steps take longer the larger the program: per column, this much of the limit
+# is kept for the last step and for handing the program over.
 _LAST_STEP_S = 1e-5
-# Columns per second that the interior-point method is hoped to solve; it takes about 3000. A program beyond that is not
+# Columns per second that the interior-point method can be hoped to solve; it solves about 3000. A larger program is not
 # tried, since a solver that is cut off has no bound at all.
 _COLUMNS_PER_SECOND = 6000.0
-# A solver that has not ended so long after its limit is left behind: single steps of it may take seconds.
+# A solver still running this long after its limit is left behind: a single step may take seconds.
 _GRACE_S = 0.3
 # Threads of the solvers left behind, the last of which may still run.
 _left: list[Thread] = []
 Progress = Callable[[float, float], None]  # dual value, value of the best integer solution
 Found = Callable[[NDArray[np.float64]], None]  # `[columns]` an integer solution
-Stop = Callable[[], bool]  # asked some ten times a second; True ends the solver
+Stop = Callable[[], bool]  # asked some fifty times a second; True ends the solver
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def solve_integer(
 
     Args:
       linear: the program.
-      seconds: time limit; the dual value then is a bound all the same.
+      seconds: time limit; the dual value is a bound even then.
       progress: called with the dual value and that of the best integer solution as they improve.
       found: called, in the solver's thread, with each integer solution that is better than all before.
       stop: ends it early.
@@ -223,7 +223,7 @@ def _run(solver: "highspy.Highs", stop: Stop | None = None, leave: bool = False)
                 asked_at = time.perf_counter()
                 solver.cancelSolve()
             if leave and asked_at is not None and time.perf_counter() - asked_at > _GRACE_S:
-                # It ends by itself within seconds. An interpreter must not end under its feet.
+                # It ends by itself within seconds. The interpreter must not end before it.
                 atexit.register(thread.join)
                 _left.append(thread)
                 return stopped, True

@@ -17,8 +17,8 @@ from .placement import Placement
 from .slot_tree import SlotTree
 from .touches import may_be_fast, replaceable, wait_weights
 
-# The cycles of an instruction are any function of its fast accesses. This many, those that matter most, get a column
-# for each of their placements; for the others the best case counts.
+# The cycles of an instruction can be any function of its fast accesses. This many accesses, the ones that matter most,
+# get a column for each of their placements; for the others the best case counts.
 MOST_EXACT = 4
 
 
@@ -42,7 +42,7 @@ def add_time(
       tree: the time that copies demand under this cost model.
       unit_s: the unit of time in seconds.
       model: `msa` or `cycles`.
-      deadline: limit of time.
+      deadline: time limit.
 
     Raises:
       TimeIsUp: the limit has passed.
@@ -172,7 +172,7 @@ class _Cycles:
         return run, idle
 
     def _major(self, t: int, first: int, last: int) -> list[int]:
-        """Returns the accesses that get columns: the most saving ones of those to a buffer accessed once."""
+        """Returns the accesses that get columns: the ones that save most, of those to a buffer accessed once."""
         buffers = self._program.access_buffer[first:last].tolist()
         able = [
             access
@@ -254,7 +254,7 @@ def minor_buffers(program: Program, target: Target, model: str, share: float) ->
 
 
 def least_worth(program: Program, target: Target, worth: NDArray[np.float64], most_s: float) -> frozenset[int]:
-    """Returns the buffers of least `worth[N]` that may be fast and are worth `most_s` seconds together."""
+    """Returns the buffers of least `worth[N]` that may be fast and together save at most `most_s` seconds."""
     order = np.argsort(worth, kind="stable")
     few = order[np.cumsum(worth[order]) <= most_s]
     possible = may_be_fast(program, target)

@@ -91,7 +91,7 @@ def _in_place(module: Module, values: Values, apart: Set[str] | None) -> Iterato
 def _in_place_pairs(instruction: Instruction, module: Module) -> Iterator[tuple[int, ShapeIndex, ShapeIndex, bool]]:
     """Yields operand number, operand shape index and result shape index of each in-place update.
 
-    And whether a fusion, or a kernel, within the fusion makes it.
+    The last element is whether a fusion, or a kernel, within the fusion makes it.
     """
     if instruction.opcode in _IN_PLACE:
         yield 0, (), (), False

@@ -7,7 +7,7 @@ from .hlo import Position, Use, parse_path
 
 _USE = re.compile(r"([\w.\-]+), operand (\d+)(?: (\{[\d,]*\}))?")
 _DEFINED = re.compile(r"defined at ([\w.\-]+)(?: (\{[\d,]*\}))?")
-# What another allocation did, seen from within a loop or from behind it: it issues no copy of its own.
+# What another allocation did, seen from inside a loop or after it: it issues no copy of its own.
 _MIRRORS = ("MirroredAllocation", "Parent Allocation")
 _MEMORY = re.compile(r" in (alt|def)(?: \(off: (-?\d+)(?:, size: (-?\d+))?\))?")
 

@@ -44,7 +44,8 @@ _SPACES = {"v4": 3}
 class Assembly:
     """A program in the making: the default compilation, then further compilations of the same function.
 
-    A production mapping that the verifier does not accept is left out; `compiler["inexpressible"]` then says why.
+    A production mapping that the verifier does not accept is left out; `compiler["inexpressible"]` then gives the
+    reasons.
 
     Attributes:
       pairs: the cycles collected so far.
@@ -55,12 +56,12 @@ class Assembly:
       name: name of the workload.
       family: its model family.
       provenance: versions, function and topology of the capture.
-      loop_ends: the ends of loops are instructions that move nothing; None: only where XLA's mapping cannot be told
-        without.
-      like: a program of the same function, which says what the compilation does not: the instructions to keep although
-        they move nothing, what shares memory, what may be fast, and how its cycle table is completed.
-      pack_overlaps: of a mapping whose stays overlap, all buffers are packed anew, which costs no time in any model.
-        Without, it is taken for misread.
+      loop_ends: the ends of loops are instructions that move nothing; None: only where XLA's mapping cannot be
+        expressed without them.
+      like: a program of the same function, which supplies what the compilation does not: the instructions to keep
+        although they move nothing, what shares memory, what may be fast, and how its cycle table is completed.
+      pack_overlaps: if stays of a mapping overlap, all its buffers are packed anew, which costs no time in any model.
+        Without this, such a mapping counts as misread.
 
     Raises:
       FormatError: a file of the default compilation is missing, truncated or not what it should be.
@@ -85,7 +86,7 @@ class Assembly:
         sizes = read_sizes(only_file(folder, BUFFER_SIZES))
         compiled = read_module(only_file(folder, COMPILED_FILE))
         log = read_log(folder / LOG_FILE)
-        # Files of one device do not say so.
+        # Files of one device have no such field.
         origin = (provenance or {}) | ({"partitions": module.partitions} if module.partitions > 1 else {})
         before = _kernels_before(folder, module) if has_colors(module) else {}
         self._schedule = log.schedule
@@ -170,7 +171,7 @@ class Assembly:
         """Adds the mapping of a compilation with other options.
 
         Returns:
-          The mapping, or None if a `Mapping` cannot express it or it breaks a rule; the variant then says why.
+          The mapping, or None if a `Mapping` cannot express it or it breaks a rule; the variant then gives the reason.
 
         Raises:
           FormatError: a file is missing, truncated or not what it should be.
@@ -205,8 +206,8 @@ class Assembly:
 
         Args:
           variants: add the variants, scored, and the cycle table. Without further compilations both are useless: the
-            default compilation alone tells nothing of other placements.
-          cycles: add the cycle table alone. One of the default compilation prices its own mapping, and no other.
+            default compilation alone shows nothing of other placements.
+          cycles: add the cycle table alone. The table of the default compilation prices its own mapping, and no other.
         """
         self._compiler["inexpressible"] = self._inexpressible
         if self._generated:
@@ -290,7 +291,7 @@ def _compiler(extraction: Extraction, production: Production, log: CompilerLog) 
 
 
 def _kernels(extraction: Extraction) -> dict[str, int]:
-    """Returns the number of kernels of one's own, and of those that tell no cost; nothing if there are none."""
+    """Returns the number of kernels of one's own, and of those without a stated cost; nothing if there are none."""
     told = extraction.kernels.values()
     return {"kernels": len(told), "kernels_without_cost": len(told) - sum(told)} if told else {}
 

@@ -26,7 +26,7 @@ from .variants import Variants
 # The module that the caller lowered.
 LOWERED_FILE = "lowered.stablehlo"
 _QUICK = "default-until-assignment"
-# A field of `provenance`: no options name instructions of this program as the program that it comes from has them.
+# A field of `provenance`: options that name instructions of this program mean nothing to the program it comes from.
 UNNAMED = "unnamed"
 _NO_OPTIONS: Mapping[str, str] = {}
 
@@ -76,19 +76,19 @@ def capture(
       variants_s: seconds after which no further compilation should end. If not even the first of them fits, the program
         gets neither variants nor cycles. With `passes`, a default compilation that takes longer is ended, and made
         again as if `quick`.
-      grid: with `passes`, read the mappings of the flag grid. Without, the program gets cycles and no variants, in half
-        the compilations.
+      grid: with `passes`, read the mappings of the flag grid. Without it, the program gets cycles and no variants, in
+        half the compilations.
       archive: finished compilations are taken from it and added to it; None for no archive.
       module: the function, lowered already: a portable artifact of StableHLO. It is compiled instead, and `function`
         only names it. None to trace the function.
-      named: operations of `module` have names; see `LoweredModule`. Where not, the file says so.
+      named: operations of `module` have names; see `LoweredModule`. If not, the file records it.
       quick: compile only until memory is assigned, in seconds instead of minutes. The program has all that the
         cost model `msa` needs, and no figure of the code generator, which does not run. Not with `passes`.
       with_module: the file gets the lowered module too, so that `impose` needs no source.
       own_cycles: the program gets the cycles of the default compilation where there is no other, unless it was ended
         early. They price XLA's own mapping, and no other placement.
-      loop_ends: the ends of loops are instructions, so that any mapping of the compiler's can be told; None: only where
-        XLA's own cannot be told without, as in captures before there were any.
+      loop_ends: the ends of loops are instructions, so that any mapping of the compiler's can be expressed; None: only
+        where XLA's own cannot be expressed without them, as in earlier captures.
       like: an earlier capture of the function, whose instructions are taken; None for none.
       longest_s: takes the wall seconds of the longest compilation, by how far it went (`CODE`, `ASSIGNMENT`).
       progress: takes one line at a time.
@@ -173,10 +173,10 @@ def capture(
 
 
 def _write(program: Program, output: Path, lowered: bytes | None, function: str) -> None:
-    """Writes the program file, once it has been seen to read back.
+    """Writes the program file, once it is known to read back.
 
     Raises:
-      UserError: it does not.
+      UserError: it does not read back.
     """
     with tempfile.TemporaryDirectory(prefix="mallocmuzero-") as folder:
         made = Path(folder) / output.name
@@ -231,7 +231,7 @@ def _summary(program: Program, output: Path) -> list[str]:
 
 
 def _doubts(off: Mapping[str, float | None]) -> list[str]:
-    """Returns a line for every printed estimate that does not come out of what was read back."""
+    """Returns a line for every printed estimate that what was read back does not reproduce."""
     lines = []
     right = [name for name, share in off.items() if share is not None and abs(share) <= TOLERANCE]
     for name, share in off.items():

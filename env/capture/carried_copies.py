@@ -1,11 +1,12 @@
 """Finds the copies that run across the passes of a loop (pipeline step 3).
 
 The compiler cuts some instructions into the passes of a loop, each of which works on a slice. A pass ends the copy of
-its own slice, computes, and starts that of the next one (pass `post-fusion-subgraph-pipelining`); the first is started
-before the loop, and what the last pass has started ends behind it. The loop carries what such a start returns.
+its own slice, computes, and starts the copy of the next slice (compiler pass `post-fusion-subgraph-pipelining`). The
+first copy starts before the loop, and the copy that the last pass starts ends after it. The loop carries what such a
+start returns.
 
-The compiler colors the slices: they must be in fast memory, and their sources in HBM. So a slice is no choice. It takes
-fast memory from the instructions that run meanwhile, as their own scoped memory does.
+The compiler colors the slices: they must be in fast memory, and their sources in HBM. So the place of a slice is no
+choice. A slice takes fast memory from the instructions that run meanwhile, as their own scoped memory does.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,8 +24,8 @@ class CarriedCopies:
 
     Attributes:
       starts: the instructions that start one.
-      ends: those that end one.
-      slices: the arrays that they write: what a start returns of it, and what an end returns.
+      ends: the instructions that end one.
+      slices: the arrays that the copies write: what a start returns of it, and what an end returns.
     """
 
     starts: set[str] = field(default_factory=set)
@@ -33,10 +34,10 @@ class CarriedCopies:
 
 
 def carried_copies(module: Module, flattened: Flattened) -> CarriedCopies:
-    """Returns the copies that a loop's pass ends and has not begun.
+    """Returns the copies that a pass of a loop ends but did not begin.
 
     Raises:
-      UserError: such an instruction ends something else than copies.
+      UserError: such an instruction ends something other than copies.
     """
     found = CarriedCopies()
     instructions = flattened.instructions
@@ -65,7 +66,7 @@ def carried_copies(module: Module, flattened: Flattened) -> CarriedCopies:
 
 
 class _Sources:
-    """What loops carry: where it comes from."""
+    """Where the values that loops carry come from."""
 
     def __init__(self, flattened: Flattened) -> None:
         self._instructions: Mapping[str, Instruction] = flattened.instructions

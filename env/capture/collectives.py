@@ -66,7 +66,7 @@ class Collectives:
     Args:
       module: the module.
       instructions: those of its schedule, by name, in order.
-      carried: the copies that run across the passes of a loop, which are none of the collectives.
+      carried: the copies that run across the passes of a loop, which are not collectives.
 
     Raises:
       UserError: a collective is used in a way that capture does not understand.
@@ -107,7 +107,7 @@ class Collectives:
                 self._use(instruction)
 
     def is_context(self, position: Position) -> bool:
-        """Returns whether an array of a collective is no data of it: a semaphore, or the like."""
+        """Returns whether an array of a collective holds no data: a semaphore, or the like."""
         start, path = self.begun.get(position, position)
         shape = dict(self._instructions[start].shape.leaves())[path]
         if self._instructions[start].opcode != "fusion":
@@ -128,7 +128,7 @@ class Collectives:
     def _written_out(self, start: Instruction, skipped: int) -> dict[ShapeIndex, tuple[int, ShapeIndex]]:
         """Returns, by array that a start of a pair returns, the number of its operand that it is and where in it.
 
-        The first `skipped` operands are none of the collective's.
+        The first `skipped` operands are not the collective's.
         """
         elements = start.shape.elements or ()
         given = elements[0] if elements else start.shape

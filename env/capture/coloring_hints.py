@@ -1,7 +1,7 @@
-"""Takes the compiler's notes of colors out of a module (pipeline step 3).
+"""Removes the compiler's color notes from a module (pipeline step 3).
 
-Where the compiler cuts instructions into the passes of a loop, it says with a custom call which memory an array must be
-in. Such a call returns its operand, and is gone before memory is assigned.
+Where the compiler cuts instructions into the passes of a loop, it marks with a custom call which memory an array must
+be in. Such a call returns its operand, and is gone before memory is assigned.
 """
 
 import re
@@ -18,12 +18,12 @@ _NAME = re.compile(r"(?<=%)[\w.\-]+")
 
 @dataclass(frozen=True)
 class Uncolored:
-    """A module without notes of colors.
+    """A module without color notes.
 
     Attributes:
       module: the module; every note is replaced by its operand.
-      in_hbm: the uses of which notes say that they must be in HBM.
-      fast: the arrays of which notes say that they must be in fast memory, where they are defined.
+      in_hbm: the uses that notes require to be in HBM.
+      fast: the arrays that notes require to be in fast memory, where they are defined.
     """
 
     module: Module
@@ -32,7 +32,7 @@ class Uncolored:
 
 
 def without_hints(module: Module) -> Uncolored:
-    """Takes the notes out of a scheduled module."""
+    """Removes the notes from a scheduled module."""
     computations, in_hbm, fast = dict(module.computations), set[Use](), set[Position]()
     for computation in module.computations.values():
         if any(_HINT in line for line in computation.lines):

@@ -11,7 +11,7 @@ from pathlib import Path
 from ..errors import FormatError, UserError
 from . import worker
 
-# Dumps from before memory space assignment, which `assemble.py` reads of the default compilation alone.
+# Dumps from before memory space assignment, which `assemble.py` reads for the default compilation alone.
 SCHEDULED_MODULE = "*.after_optimizations_before_buffer_assignment.txt"
 BUFFER_SIZES = "*.after_optimizations-buffer-assignment.txt"
 # From before the pass that colors kernels. Programs without kernels have it too.
@@ -82,7 +82,7 @@ def refused_in(folder: Path) -> list[str]:
 
 
 def name_module(folder: Path) -> None:
-    """Gives the module that is read its name. A compilation that ends with memory assigned leaves it as a dump."""
+    """Gives the module that is read its name. A compilation that ends once memory is assigned leaves it as a dump."""
     compiled = folder / worker.COMPILED_FILE
     assigned = [path for path in sorted(folder.glob("*" + worker.ASSIGNED)) if worker.OTHER_CORES not in path.name]
     if not compiled.exists() and assigned:

@@ -21,11 +21,11 @@ _WITHOUT_MODULE = "the file goes without the lowered module, so that `impose` wi
 
 
 class Archive:
-    """A folder of finished compilations, so that an interrupted capture goes on where it was.
+    """A folder of finished compilations, so that an interrupted capture resumes where it stopped.
 
     Args:
       folder: made if it is not there.
-      described: everything beside the request that the result depends on.
+      described: everything besides the request that the result depends on.
     """
 
     def __init__(self, folder: Path, described: Mapping[str, str]) -> None:
@@ -88,7 +88,7 @@ class Compilations:
 
     @property
     def longest_s(self) -> dict[str, float]:
-        """Wall seconds of the longest compilation made here, by how far it went; without those that were not made."""
+        """Wall seconds of the longest compilation made here, by how far it went; only for those that were made."""
         return {through: seconds for through, seconds in self._longest_s.items() if seconds > 0}
 
     def fits(self, through: str, until: float) -> bool:
@@ -102,7 +102,7 @@ class Compilations:
 
         Args:
           name: names the folder, and the file in the archive.
-          options: compiler options beside those of every compilation.
+          options: compiler options besides those of every compilation.
           through: `CODE`, `ASSIGNMENT` or `LOWERING`; see `compiler.py`.
           dumps: keep the dumps from before memory space assignment.
 
@@ -111,7 +111,7 @@ class Compilations:
 
         Raises:
           UserError: it cannot be made.
-          FormatError: the compiler did not say its versions.
+          FormatError: the compiler did not report its versions.
         """
         folder = self._folder / name
         folder.mkdir()
@@ -138,7 +138,7 @@ class Compilations:
     def module(self) -> tuple[bytes | None, list[str]]:
         """Returns the lowered module, and the options of `NAMING` that the compiler refuses.
 
-        The module is None, with a line of progress, if it cannot be had or is too large.
+        The module is None, with a line of progress, if it cannot be made or is too large.
         """
         try:
             folder, _ = self.make("module", NAMING, LOWERING)
@@ -159,7 +159,7 @@ class Compilations:
         return module
 
     def _fetch(self, name: str, request: Mapping[str, object], folder: Path) -> bool:
-        """Takes a compilation from the archive; one that went to the end also serves as one until assignment."""
+        """Takes a compilation from the archive; one that ran to the end also serves as one that stops at assignment."""
         archive = self._archive
         return archive is not None and (
             archive.fetch(name, request, folder)

@@ -13,11 +13,11 @@ from .values import FORWARDING
 class CompiledSchedule:
     """Finds a program's instructions in the compiled text, and copies between them.
 
-    Times count MSA's schedule, which also has what a program leaves out; places count the compiled one, which also has
-    copies.
+    Times count MSA's schedule, which also has the instructions that a program leaves out; places count the compiled
+    schedule, which also has copies.
 
     Attributes:
-      instructions: the compiled instructions, in order, by the names that the log knew.
+      instructions: the compiled instructions, in order, by the names that they have in the log.
       place: place of an instruction, by name.
       index: the program's instructions by name.
       replaced: the program's instructions that copies replace.

@@ -111,7 +111,7 @@ class Compiler:
         """Returns the versions of jax and libtpu that compiled.
 
         Raises:
-          FormatError: the worker did not say.
+          FormatError: the worker did not report them.
         """
         path = self._folder / worker.VERSIONS_FILE
         try:
@@ -149,7 +149,7 @@ class Compiler:
         return self._process
 
     def _answer(self, process: subprocess.Popen[bytes], folder: Path) -> dict[str, Any]:
-        """Waits for the line that ends a compilation and returns what it says."""
+        """Waits for the line that ends a compilation and returns its contents."""
         assert process.stdout is not None
         until = time.monotonic() + self.time_limit_s
         with selectors.DefaultSelector() as selector:

@@ -28,9 +28,9 @@ def complete(
     """Adds what a program file of an earlier capture lacks.
 
     That is the lowered module, which copies keep their layout, which results always go to HBM, and what the compiler's
-    log tells of its assignment (`AssignmentFacts`). The module is compiled until memory is assigned, and must give the
-    file's program. Nothing else of the file changes. If there are results that always go to HBM, the program is another
-    problem than before: it has another hash, which its mappings carry too.
+    log reports about its assignment (`AssignmentFacts`). The module is compiled until memory is assigned, and must give
+    the file's program. Nothing else in the file changes. If there are results that always go to HBM, the program is a
+    different problem from before: it has another hash, which its mappings carry too.
 
     Raises:
       UserError: the function cannot be traced or compiled, compiles to another program, its module is too large, or a

@@ -1,4 +1,4 @@
-"""Finds which compiled copy an allocation is, for compilers whose log does not say (pipeline step 4).
+"""Finds which compiled copy an allocation is, for compilers whose log does not name it (pipeline step 4).
 
 jax 0.8.0 with libtpu 0.0.24, and earlier versions, log no names of copies.
 """

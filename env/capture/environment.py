@@ -1,6 +1,6 @@
 """The Python environment that compiles (pipeline step 1): made once, with the versions of `packages.json`, and kept.
 
-Where the options are for another version of jax, another environment is made, with what pip takes for it.
+For options meant for another version of jax, another environment is made, with the packages that pip picks for it.
 """
 
 import fcntl
@@ -20,7 +20,7 @@ from ..storage.cache import cache_folder
 PACKAGES = Path(__file__).parent / "packages.json"
 _COMPLETE = "complete"
 _NOT_FOUND = "Could not find a version that satisfies the requirement"
-# What an environment for another version of jax has beside it and the libtpu that pip takes for it.
+# What an environment for another version of jax has besides jax and the libtpu that pip picks for it.
 _BESIDE = ("flax", "optax")
 
 
@@ -32,7 +32,7 @@ def packages() -> dict[str, str]:
 def check_interpreter(python: Path | None, jax: str | None = None) -> None:
     """Raises UserError if an interpreter, a path or a name to search for, is not there or cannot be run.
 
-    Also if `jax` is no version, or there is an interpreter beside it, which has its own.
+    Also if `jax` is not a version, or comes with an interpreter, which has a jax of its own.
     """
     if python is not None and shutil.which(python) is None:
         why = "there is no such program" if not python.exists() else "it cannot be run"
@@ -46,7 +46,7 @@ def check_interpreter(python: Path | None, jax: str | None = None) -> None:
 def find_interpreter(python: Path | None, jax: str | None, progress: Callable[[str], None]) -> Path:
     """Returns the interpreter that compiles; arguments and errors as in `managed_python`.
 
-    That is `python`; or this one, where it has libtpu and no version is asked for; or that of the managed environment.
+    It is `python`; or this interpreter, if it has libtpu and no version is asked for; or the managed environment's.
     """
     if python is not None:
         return python
@@ -65,7 +65,7 @@ def managed_python(progress: Callable[[str], None], jax: str | None = None) -> P
 
     Args:
       progress: takes one line at a time.
-      jax: version of jax, with the libtpu that pip takes for it; None for the versions of `packages.json`.
+      jax: version of jax, with the libtpu that pip picks for it; None for the versions of `packages.json`.
 
     Raises:
       UserError: the environment cannot be made.

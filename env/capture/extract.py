@@ -39,7 +39,7 @@ class Extraction:
       left_out_s: seconds that the compiler charges for the instructions that are left out because they move nothing:
         one cycle for a tuple element, a bitcast or a constant.
       aliased_buffers: number of buffers that hold several values.
-      kernels: indices of the instructions that are kernels of one's own -> whether they tell their cost.
+      kernels: indices of the instructions that are kernels of one's own -> whether they state their cost.
       colored: the kernels that the compiler has colored.
       colored_fast: accesses of other instructions that it has colored: results that must be in fast memory.
       nest: the program's loops.
@@ -82,7 +82,8 @@ def extract(
       uncolored: the scheduled module right before memory space assignment.
       idle: instructions that the program has although they move nothing, so that copies can begin or end at their time.
       apart: see `alias_groups`.
-      allowed: buffers that may be fast although MSA does not list them; None for those that this compilation has there.
+      allowed: buffers that may be fast although MSA does not list them; None for those that this compilation has in
+        fast memory.
       names: `name`, `family`, `provenance` of the program.
 
     Raises:
@@ -434,7 +435,7 @@ class _Builder:
         near = np.zeros(len(self.names))
         np.add.at(near, list(self.near_bytes), list(self.near_bytes.values()))
         np.add.at(sums, list(self.left_out_bytes), list(self.left_out_bytes.values()))
-        # Bytes that are always fast are no access's. They count as those in HBM that take as long.
+        # Bytes that are always fast belong to no access. They count as the bytes in HBM that take as long.
         spared = near * (1.0 - self.target.hbm_bandwidth / self.target.fast_bandwidth)
         totals = []
         for name, exact, less in zip(self.names, sums + near, spared, strict=True):

@@ -2,11 +2,11 @@
 
 Within a gap, a mapping issues copies first and then waits. XLA may do it the other way round:
 
-- It waits for the copy that replaces an instruction, and then issues another copy. That one is issued after the
+- It waits for the copy that replaces an instruction, and then issues another copy. Here that copy is issued after the
   replaced instruction, which takes no time.
-- It waits for a write-back, and then fetches the same buffer again. That fetch is issued one instruction later. Where
-  the program keeps an instruction that moves nothing for it, that instruction is in between, and copies that XLA issues
-  later are issued after it too.
+- It waits for a write-back, and then fetches the same buffer again. Here that fetch is issued one instruction later.
+  Where the program keeps an instruction that moves nothing for this purpose, that instruction lies in between, and
+  copies that XLA issues later are issued after it too.
 """
 
 from collections.abc import Set

@@ -37,7 +37,7 @@ class Shape:
     elements: "tuple[Shape, ...] | None" = None
 
     def leaves(self, path: ShapeIndex = ()) -> "Iterator[tuple[ShapeIndex, Shape]]":
-        """Yields every array with its shape index; tokens, which only order instructions, are none."""
+        """Yields every array with its shape index; tokens, which only order instructions, are not arrays."""
         if self.elements is None:
             if not self.text.startswith("token"):
                 yield path, self

@@ -1,8 +1,9 @@
 """Reads the colors of kernels: the memories that their arrays must be in during the kernel (pipeline step 3).
 
 A kernel's author can ask for them. For tpu7x the compiler also gives a color to every other array of a kernel, right
-before memory space assignment (pass `tpu-custom-call-memory-space-policy`). That is its choice, like any placement:
-`xla_tpu_tpu_custom_call_memory_space_spec` chooses otherwise. A dump from before that pass tells the two apart.
+before memory space assignment (pass `tpu-custom-call-memory-space-policy`). That is the compiler's choice, like any
+placement, and `xla_tpu_tpu_custom_call_memory_space_spec` overrides it. A dump from before that pass separates the
+author's colors from the compiler's.
 """
 
 import json
@@ -33,7 +34,7 @@ class Colored(NamedTuple):
 
 
 def has_colors(module: Module) -> bool:
-    """Returns whether a kernel of a module has colors; reads its text alone."""
+    """Returns whether a kernel of a module has colors; reads only its text."""
     return any(f'{key}":[{{' in line for line in _kernel_lines(module) for key in _KEYS)
 
 
@@ -76,7 +77,7 @@ def asked_by_author(module: Module, user: str, kernel: Instruction, before: Mapp
       before: see `kernels_before`; all colors of a kernel that it lacks count as the author's.
 
     Raises:
-      UserError: the author wants an array in fast memory, which a program cannot say.
+      UserError: the author wants an array in fast memory, which a program cannot express.
     """
     asked = colors_of(before.get(kernel.name, kernel))
     for array in asked:
@@ -99,7 +100,7 @@ def _kernels(module: Module) -> Iterator[Instruction]:
 
 
 def _code(kernel: Instruction) -> str:
-    """Returns the code of a kernel as the module has it; passes rename kernels, and leave it as it is."""
+    """Returns the code of a kernel as the module has it; passes rename kernels, and leave the code unchanged."""
     return kernel.attributes.partition('"body":"')[2].partition('"')[0]
 
 

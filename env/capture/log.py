@@ -182,7 +182,7 @@ class _Reader:
         if not match:
             return
         kind, name, operand, path, text = match.group(1), *match.groups()[1:]
-        value = max(float(text), 0.0)  # -1 where the compiler does not know, as of the halves of complex numbers
+        value = max(float(text), 0.0)  # -1 where the compiler has no figure, as for the halves of complex numbers
         if kind == "compute-seconds":
             self.log.compute_s[name] = value
         elif kind == "total-bytes-accessed":
@@ -248,7 +248,7 @@ class _Reader:
             self._count(text)
 
     def _slices(self, text: str) -> None:
-        """Takes the sizes of slices from where they would be, one behind the other."""
+        """Takes the sizes of slices from the offsets that they would have, one after the other."""
         match = _OFFSETS.search(text)
         if match is None:
             return
@@ -271,7 +271,7 @@ class _Reader:
 
     def _table_row(self, text: str) -> None:
         if '"<' not in text and '"scoped allocation for ' not in text:
-            return  # A row of the allocation table, which says less than the allocations themselves.
+            return  # A row of the allocation table, which holds less than the allocations themselves.
         row = next(csv.reader([text]))
         if len(row) != 8:
             return

@@ -1,4 +1,4 @@
-"""What the compiler's log tells of its own assignment, in the terms of a program (`AssignmentFacts`)."""
+"""What the compiler's log reports about its own assignment, in the terms of a program (`AssignmentFacts`)."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from .hlo import Position
 from .log import CompilerLog
 from .values import FORWARDING
 
-# Instructions that take less do not tell which share of their seconds copies get; for others two digits do.
+# Instructions that take less do not show which share of their seconds copies get; for others two digits suffice.
 _NO_TIME, _SHARE_DIGITS = 1e-9, 2
 
 
@@ -54,7 +54,7 @@ def logged_facts(extraction: Extraction, log: CompilerLog) -> AssignmentFacts:
 
 
 def _passed(extraction: Extraction, log: CompilerLog) -> dict[int, int]:
-    """Returns, of buffers that copies read, when their first value is first a tuple's element after its definition."""
+    """Returns, for buffers that copies read, when their first value is first a tuple's element after its definition."""
     program, values = extraction.program, extraction.values
     read: dict[Position, int] = {}
     position_of = {buffer: position for position, buffer in reversed(extraction.buffer_of.items())}

@@ -11,7 +11,7 @@ from . import worker
 from .standalone import run_alone
 from .worker import ARTIFACT, EXPORTED, MLIR_BYTECODE, MLIR_TEXT
 
-# A word without a colon that ends so is meant as a file, also where there is none.
+# A word without a colon that ends in one of these is meant as a file, even if there is none.
 SUFFIXES = (".mlir", ".mlirbc", ".bc", ".stablehlo")
 _BYTECODE_MAGIC = b"ML\xefR"
 # MLIR names the producer of bytecode after the magic number and the version.
@@ -19,7 +19,7 @@ _PRODUCER = b"StableHLO_v"
 _HEAD = 1 << 16
 # MLIR's text begins with the module, aliases of what it uses, which can be many, or a comment.
 _TEXT = re.compile(rb"\s*(#\w+ = |!\w+ = |(//[^\n]*\s+)*(builtin\.)?module\b)")
-# As many modules of a folder are named.
+# Messages name at most this many modules of a folder.
 _SHOWN = 5
 _HOW = (
     "give a lowered module in StableHLO, such as JAX leaves in the folder JAX_DUMP_IR_TO, or "
@@ -37,10 +37,10 @@ class LoweredModule:
     """A module as the capture compiles it.
 
     Attributes:
-      reference: `FILE:NAME`, in the place of `PKG.MODULE:FUNCTION`.
+      reference: `FILE:NAME`, in place of `PKG.MODULE:FUNCTION`.
       data: the module, a portable artifact of StableHLO.
       partitions: number of its partitions, one for each device.
-      named: its operations have the names that the compiler names instructions after. Where not, options that name
+      named: its operations have the names that the compiler names instructions after. If not, options that name
         instructions mean nothing to the program that the module comes from.
     """
 
@@ -51,7 +51,7 @@ class LoweredModule:
 
 
 def is_module_file(given: str | Path) -> bool:
-    """Returns whether a file is meant, which need not be there, and not `PKG.MODULE:FUNCTION`."""
+    """Returns whether a file is meant, which need not exist, rather than `PKG.MODULE:FUNCTION`."""
     path = Path(given)
     if isinstance(given, Path) or (":" not in given and path.is_dir()):
         return True
@@ -59,10 +59,10 @@ def is_module_file(given: str | Path) -> bool:
 
 
 def form_of(path: Path) -> str:
-    """Returns how a file holds a module, by its beginning; before an interpreter is made.
+    """Returns how a file holds a module, judged by its first bytes, before an interpreter is made.
 
     Raises:
-      UserError: there is no such file, or it holds none; the message names those of a folder.
+      UserError: there is no such file, or it holds none; for a folder, the message names its modules.
     """
     if path.is_dir():
         modules = sorted(_modules_in(path), key=lambda file: (-file.stat().st_size, file.name))
@@ -92,7 +92,7 @@ def _form(head: bytes) -> str | None:
         return ARTIFACT if _PRODUCER in head[:64] else MLIR_BYTECODE
     if _TEXT.match(head):
         return MLIR_TEXT
-    # A flatbuffer begins with the place of its root, which is near.
+    # A flatbuffer begins with the offset of its root, which is small.
     return EXPORTED if len(head) > 64 and head[2:4] == b"\0\0" else None
 
 

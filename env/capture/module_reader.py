@@ -4,10 +4,10 @@ Runs stand-alone, as a file, in an interpreter with jax:
 
     python module_reader.py FORM FILE ARTIFACT
 
-FORM is how FILE holds the module, as `worker.py` names it. What the rest of the capture needs to know of the module is
-one line `capture-done: {...}` on standard output: `name`, `partitions`, `named` (whether its operations have the names
-that the compiler names instructions after). A failure that the user can mend is one line `capture-error: ...` and exit
-status 3. The artifact names no source files.
+FORM is how FILE holds the module, as `worker.py` names it. One line `capture-done: {...}` on standard output gives what
+the rest of the capture needs: `name`, `partitions`, `named` (whether its operations have the names that the compiler
+names instructions after). A failure that the user can mend is one line `capture-error: ...` and exit status 3. The
+artifact names no source files.
 """
 
 import importlib
@@ -56,7 +56,7 @@ def _exported(data: bytes) -> bytes:
 
 
 def facts(module: Any) -> dict[str, Any]:
-    """Returns what the capture needs to know of a module; one that it cannot compile ends the process."""
+    """Returns what the capture needs from a module; one that it cannot compile ends the process."""
     attributes = module.operation.attributes
     replicas, partitions = (
         int(attributes[name].value) if name in attributes else 1
@@ -109,7 +109,7 @@ def main(form: str, path: str, output: str) -> None:
     try:
         module = parsed(form, data)
         found = facts(module)
-        # Modules that a capture has kept name their devices; of others nobody knows in which order they take them.
+        # Modules that a capture has kept name their devices; the device order of others is unknown.
         if worker.DEVICES not in module.operation.attributes:
             data = worker.portable(without_places(module), list(range(found["partitions"])))
     except Exception as error:  # noqa: BLE001 -- jaxlib raises several kinds

@@ -1,7 +1,7 @@
 """Emulates the two estimates that the compiler prints of its own mapping, slips and all (pipeline step 5).
 
-A proof that a program and its production mapping are read back right, and no referee of mappings: the slips are those
-of docs/physics-of-extraction.md.
+The emulation proves that a program and its production mapping are read back right; it does not judge mappings.
+docs/physics-of-extraction.md lists the slips.
 """
 
 from collections import deque
@@ -13,7 +13,7 @@ from ..program.mapping import WRITE_BACK, Mapping
 from ..program.program import OPERAND, RESULT, Program
 from .simulator_events import CHARGE, ISSUE, RUN, SKIP, STEP
 
-# Off by more than this share, an estimate says that the program was not read back right.
+# An estimate that is off by more than this share shows that the program was not read back right.
 TOLERANCE = 1e-3
 # Name of an estimate -> field of `Program.compiler` with the printed seconds.
 PRINTED = {"without_copies": "estimate_without_copies_s", "with_copies": "estimate_with_copies_s"}
@@ -160,7 +160,7 @@ def _priced_as_fast(program: Program, mapping: Mapping) -> NDArray[np.float64]:
         return np.where(operand, np.isin(np.arange(program.num_accesses), listed), mapping.access_fast).astype(float)
     # Files of earlier captures do not list them.
     allocated = program.fast_allowed[program.access_buffer]
-    # Nor is a buffer that it listed and then left in HBM without an allocation.
+    # A buffer that the compiler listed and then left in HBM has no allocation.
     allocated &= ~np.isin(program.access_buffer, program.compiler.get("unallocated", []))
     # A synchronous instruction that a copy replaces is not a use of any allocation.
     allocated &= ~np.isin(program.access_instruction, mapping.copies[:, 7])

@@ -153,7 +153,7 @@ class _Reader:
         )
 
     def _list_uses(self, allocation: Allocation) -> None:
-        """Notes what the compiler's estimates price as fast for the sake of an allocation."""
+        """Notes what the compiler's estimates price as fast because of an allocation."""
         uses = (self.extraction.access_of.get(use) for use in allocation.uses)
         self.allocated_operands |= {access for access in uses if access is not None}
         result = self.extraction.result_of.get(allocation.position)
@@ -326,10 +326,10 @@ class _Reader:
 
 
 def _in_turn(copies: Sequence[tuple[int, tuple[int, ...]]], passed_over: Set[int]) -> list[tuple[int, tuple[int, ...]]]:
-    """Returns copies, in the order in which they are issued, none of which starts before an earlier one.
+    """Returns copies in the order of issue, none of which starts before an earlier one.
 
-    What the compiled text does not have (`passed_over`) gives no place to a copy: it starts then where the one before
-    it does.
+    An instruction that the compiled text lacks (`passed_over`) gives a copy no place: the copy then starts where the
+    one before it does.
     """
     found: list[tuple[int, tuple[int, ...]]] = []
     latest = -1

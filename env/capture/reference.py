@@ -11,7 +11,7 @@ from ..suggestion import nearest
 
 
 def split_reference(reference: str) -> tuple[str, str]:
-    """Returns module and function of `PKG.MODULE:FUNCTION`. Raises UserError if it is none."""
+    """Returns module and function of `PKG.MODULE:FUNCTION`. Raises UserError if it is not one."""
     module, _, function = reference.partition(":")
     if not module or not function:
         raise UserError(f"{reference!r} is no PKG.MODULE:FUNCTION, e.g. my_model:training_step")
@@ -27,9 +27,9 @@ def split_reference(reference: str) -> tuple[str, str]:
 
 
 def check_reference(reference: str, folder: Path | None = None) -> None:
-    """Checks that the module is there, is Python, and seems to define the function. Runs no code of it.
+    """Checks that the module exists, is Python, and seems to define the function. Runs none of its code.
 
-    Searched are `folder` and `PYTHONPATH`: what the managed environment sees of the user's.
+    It searches `folder` and `PYTHONPATH`: what the managed environment sees of the user's modules.
 
     Args:
       reference: `PKG.MODULE:FUNCTION`.

@@ -1,4 +1,4 @@
-"""Whether two captures are of the same program, though the earlier one may tell less."""
+"""Whether two captures are of the same program, though the earlier one may record less."""
 
 from collections.abc import Set
 from dataclasses import replace
@@ -16,8 +16,8 @@ def same_problem(one: Program, other: Program) -> bool:
     """Returns whether two captures are of the same program.
 
     Bytes may differ from the seventh digit on: the compiler's log rounds most of them, and gives in full those that it
-    mentions when it explains a decision. Earlier captures do not say which results always go to HBM, or not that what
-    another core of the chip or the host reads and writes is there.
+    mentions when it explains a decision. Earlier captures do not record which results always go to HBM, or do not
+    record that what another core of the chip or the host reads and writes is in HBM.
     """
     is_known = one.hbm_accesses is not None and other.hbm_accesses is not None
     known, found = (
@@ -32,7 +32,7 @@ def same_problem(one: Program, other: Program) -> bool:
 
 
 def tells_other_cores(program: Program) -> bool:
-    """Returns whether a program says that what another core of the chip or the host reads and writes is in HBM."""
+    """Returns whether a program records that what another core of the chip or the host reads and writes is in HBM."""
     told = np.zeros(program.num_accesses, bool) if program.hbm_accesses is None else program.hbm_accesses
     elsewhere = _elsewhere(program, {"async-update", "copy-start"}) & program.fast_allowed[program.access_buffer]
     return bool(told[elsewhere].all())
@@ -40,7 +40,7 @@ def tells_other_cores(program: Program) -> bool:
 
 def _of_this_core(program: Program) -> NDArray[np.bool_]:
     assert program.hbm_accesses is not None
-    # A program does not tell of an `async-start` whether the host has a part in it.
+    # A program does not record whether the host takes part in an `async-start`.
     return program.hbm_accesses & ~_elsewhere(program, {"async-update", "copy-start", "async-start"})
 
 

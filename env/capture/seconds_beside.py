@@ -1,13 +1,13 @@
-"""What one of the compiler's estimates has for copies that run beside other instructions (pipeline step 4)."""
+"""What one of the compiler's estimates counts for copies that run beside other instructions (pipeline step 4)."""
 
 from .extract import Extraction
 from .log import CompilerLog
 
 
 def seconds_beside(extraction: Extraction, log: CompilerLog) -> float:
-    """Returns the seconds that the estimate without copies has for the instructions that asynchronous ones run.
+    """Returns the seconds that the estimate without copies counts for the instructions that asynchronous ones run.
 
-    The other estimate, like every model, has none. Operands count as fast where they have an allocation, and results
+    The other estimate, like every model, counts none. Operands count as fast where they have an allocation, and results
     as being in HBM.
     """
     target, values = extraction.program.target, extraction.values

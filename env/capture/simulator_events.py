@@ -1,6 +1,6 @@
-"""The events of MSA's own simulator, told as those of a program and its mapping (pipeline step 4).
+"""The events of MSA's own simulator, as events of a program and its mapping (pipeline step 4).
 
-`printed_estimate.py` makes the compiler's estimate of them.
+`printed_estimate.py` makes the compiler's estimate from them.
 """
 
 from collections.abc import Sequence, Set
@@ -40,7 +40,7 @@ def simulator_events(
     copies: Sequence[tuple[int, tuple[int, ...]]],
     later: Set[int],
 ) -> SimulatorEvents:
-    """Returns the events that the log tells.
+    """Returns the events that the log records.
 
     Args:
       extraction: the program.

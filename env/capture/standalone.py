@@ -1,4 +1,4 @@
-"""Runs the scripts of this folder that import nothing of the package, each in an interpreter that has jax."""
+"""Runs the scripts of this folder that import nothing from the package, each in an interpreter that has jax."""
 
 import json
 import subprocess

@@ -7,7 +7,7 @@ Runs stand-alone, as a file, in an interpreter with jax:
 FUNCTION is what the capture takes (`worker.py`), and is given the devices of this machine if it takes devices. DEFAULT
 and OPTIONS are JSON, the options of the two compilations. Abstract arguments get values: numbers drawn at random, and
 zeros where they are integers. A round times a batch of calls of each, one after the other; which comes first
-alternates. One line `capture-done: {...}` on standard output tells `device`, `platform`, `jax`, `calls` in a batch,
+alternates. One line `capture-done: {...}` on standard output gives `device`, `platform`, `jax`, `calls` in a batch,
 `same` (whether the results are equal bit for bit), `default_s` and `options_s`, seconds a call by round. A failure that
 the user can mend is one line `capture-error: ...` and exit status 3.
 """
@@ -22,14 +22,14 @@ from typing import Any
 
 import worker
 
-# A batch takes about so long, that what starting it takes does not count; and not more calls.
+# A batch takes about this long, so that the time to start it does not count, and has at most this many calls.
 _BATCH_S, _MOST_CALLS = 0.05, 200
 # Copies of arguments that calls use up, all of a batch together.
 _COPIED_BYTES = 2**30
 
 
 def values(leaf: Any) -> Any:
-    """Returns an argument with values, on the devices that it says."""
+    """Returns an argument with values, on the devices that it names."""
     import jax
     import jax.numpy as jnp
 
@@ -72,7 +72,7 @@ class Compiled:
         return list(jax.block_until_ready(arrays))
 
     def seconds(self, calls: int) -> float:
-        """Returns the seconds of a call, the mean of so many one after the other."""
+        """Returns the seconds of a call, the mean over `calls` of them one after the other."""
         import jax
 
         arguments = self._copies(calls) if self.uses_up else [self._arguments] * calls
@@ -84,7 +84,8 @@ class Compiled:
 
 
 def digest(leaf: Any) -> int:
-    """Returns a number by which arrays with other bits differ: the sum of all, each times an odd number of its own."""
+    """Returns a number by which arrays with different bits differ: the sum of their words, each times its own odd
+    number."""
     import jax
     import jax.numpy as jnp
 

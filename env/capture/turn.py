@@ -1,10 +1,10 @@
-"""Moving the offsets of a mapping so that reserved bytes begin at offset 0, as a `Program` tells them.
+"""Moves the offsets of a mapping so that reserved bytes begin at offset 0, as they do in a `Program`.
 
-XLA lays the buffer of a cross-program prefetch at offset 0 before it reserves anything. While that buffer stays, the
-bytes that instructions reserve for themselves (scoped memory) begin at its end. Fast memory has no special ends, so all
-offsets may be turned round by as much: the reserved bytes come to 0, the buffer to the end. Where they are reserved at
-several offsets, since the buffer leaves in between, or XLA has moved them, all buffers are packed anew. Offsets alone
-cost no time in any model.
+XLA places the buffer of a cross-program prefetch at offset 0 before it reserves anything. While that buffer stays, the
+bytes that instructions reserve for themselves (scoped memory) begin at its end. Neither end of fast memory is special,
+so all offsets may be turned round by that much: the reserved bytes move to offset 0, the buffer to the end. Where bytes
+are reserved at several offsets, because the buffer leaves in between or XLA has moved them, all buffers are packed
+anew. Offsets alone cost no time in any model.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def turned_mappings(program: Program, mapping: Mapping) -> Iterator[Mapping]:
     """Yields the mapping turned by the ends of the residencies that begin at offset 0, the longest residency first.
 
     Nothing is turned, and nothing yielded, where no instruction reserves bytes. Whether a turned mapping breaks a rule
-    is for the verifier to say: it does where bytes lie on both sides of that end.
+    is for the verifier to decide: it does where bytes lie on both sides of that end.
     """
     if not program.reserved.any() or not len(mapping.residencies):
         return

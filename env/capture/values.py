@@ -92,7 +92,7 @@ class Values:
     def names(self, position: Position) -> list[Position]:
         """Returns the names under which the compiler may list an array.
 
-        Of a collective it lists what it writes, of a conditional what the branches return.
+        For a collective it lists what the collective writes, for a conditional what the branches return.
         """
         name, path = self.collectives.returned.get(position, position)
         found = [position, (name, path)]

@@ -20,7 +20,7 @@ _RARE = 0.02
 class Variants:
     """Chooses and makes the compilations: the mapping of every option set, cycles where they add most.
 
-    Code generation takes nine tenths of a large compilation, and only it tells cycles. So the mappings of the grid are
+    Code generation takes nine tenths of a large compilation, and it alone gives cycles. So the mappings of the grid are
     read from compilations that end before it. Then the variants whose mappings hold most unseen pairs are compiled to
     the end, and after them placements in random order, until new pairs grow rare or `passes` are spent.
 

@@ -5,21 +5,20 @@ Runs stand-alone, as a file, in an interpreter with jax and libtpu, and imports 
     python worker.py PKG.MODULE:FUNCTION TOPOLOGY FOLDER
     python worker.py /PATH/TO/module.stablehlo TOPOLOGY FOLDER
 
-FUNCTION takes no argument and returns `(function, arguments)`: a function that `jax.jit` takes, or its result, and the
-arguments, a tuple, or `(function, arguments, keywords)`. Arrays may be abstract (`jax.ShapeDtypeStruct`). Other values
-are passed as they are: numbers then have the weak types that they have in a call, and static arguments are what they
-are. The function is compiled for one device. A FUNCTION that takes one argument is
-given the devices of the topology, a NumPy array, to make its mesh of; its arguments then have the shardings that it
-gives them, and what is compiled is the program of one partition. It is traced once. Instead of a function, the worker
-reads a module that was lowered before; one of several partitions names its devices, in their order. FOLDER takes
-`versions.json`.
+FUNCTION takes no argument and returns `(function, arguments)` or `(function, arguments, keywords)`: a function that
+`jax.jit` takes, or the result of `jax.jit`, and a tuple of arguments. Arrays may be abstract (`jax.ShapeDtypeStruct`).
+Other values are passed unchanged: numbers then have the weak types that they have in a call, and static arguments keep
+their values. The function is compiled for one device. A FUNCTION that takes one argument is given the devices of the
+topology, a NumPy array, to make its mesh of; its arguments then have the shardings that it gives them, and what is
+compiled is the program of one partition. It is traced once. Instead of a function, the worker reads a module that was
+lowered before; one of several partitions names its devices, in their order. FOLDER takes `versions.json`.
 
 Each line of standard input is a request for one compilation, as JSON: `folder` (an existing one), `options`, `dump`
 (leave the compiler's dumps), and `through`, the last step:
 
 - `lowering`: compile nothing of the function, and leave the lowered module, `module.stablehlo`, a portable artifact of
-  StableHLO, and `refused.json`, the names of those of the options that this compiler does not take.
-- `code`: compile to the end, and leave the module after code generation, `compiled.txt`. It names the cycles of each
+  StableHLO, and `refused.json`, the names of the options that this compiler does not take.
+- `code`: compile to the end, and leave the module after code generation, `compiled.txt`. It gives the cycles of each
   instruction. Code generation takes most of the time. Where libtpu cannot hand the module over, its dump serves.
 - `assignment`: end this process as soon as the dump from after memory space assignment is complete.
 
@@ -182,7 +181,7 @@ def devices_of(topology_name: str, folder: str) -> Any:
         try:
             topology = topologies.get_topology_desc(platform="tpu", topology_name=topology_name)
         except Exception:  # noqa: BLE001 -- as below
-            # Some versions of libtpu know hosts of four chips alone, unless they are told.
+            # Some versions of libtpu expect hosts of four chips, unless they are given another shape.
             bounds = host_of(topology_name)
             topology = topologies.get_topology_desc(
                 platform="tpu", topology_name=topology_name, chips_per_host_bounds=bounds
@@ -229,7 +228,7 @@ def device_ids(lowered: Any) -> list[int]:
     """Returns the devices that a function was lowered for, by their numbers, in the order of its partitions."""
     if isinstance(lowered, Stored):
         return [device.id for device in lowered.devices]
-    # jax tells the order of a lowered function's devices nowhere else; versions before 0.7 call it otherwise.
+    # jax gives the order of a lowered function's devices nowhere else; versions before 0.7 use another name.
     lowering = lowered._lowering
     devices = getattr(lowering, "_device_list", None) or lowering.compile_args["device_assignment"]
     return [device.id for device in devices]
@@ -244,7 +243,7 @@ def portable(module: Any, ids: list[int]) -> bytes:
     """Returns a module as a portable artifact of StableHLO, which later versions can read.
 
     Args:
-      module: as MLIR has it; stays as it is.
+      module: as MLIR has it; it is not changed.
       ids: numbers of the devices of its partitions, in their order.
     """
     ir: Any = importlib.import_module("jaxlib.mlir.ir")
@@ -407,7 +406,7 @@ def take_generated(folder: str) -> bool:
 
 
 def remove_others(folder: str, kept: set[str]) -> None:
-    """Removes what lies in a folder beside the files and folders `kept`."""
+    """Removes everything in a folder but the files and folders `kept`."""
     for name in set(os.listdir(folder)) - kept:
         path = os.path.join(folder, name)
         if os.path.isdir(path):

@@ -27,7 +27,7 @@ def keep_compiled_code_by_source() -> None:
     """Makes Numba keep compiled code in a folder of its own for each state of the sources.
 
     Numba notices a change in the file of a function, not in the files of its callees: after an update it would silently
-    play by old rules. `NUMBA_CACHE_DIR`, if set, is left alone; where the folder cannot be made, Numba's own choice
+    play by old rules. `NUMBA_CACHE_DIR`, if set, is left alone; if the folder cannot be made, Numba's own choice
     stands.
     """
     if os.environ.get("NUMBA_CACHE_DIR"):
@@ -54,8 +54,8 @@ def keep_compiled_code_by_source() -> None:
 
 
 def _digest_by_stamp(package: Path, folder: Path) -> str:
-    """Returns the digest of the sources, which is kept in `folder` by their sizes and times: reading all takes most of
-    a tenth of a second.
+    """Returns the digest of the sources, which is kept in `folder` by their sizes and times: reading all of them takes
+    most of a tenth of a second.
     """
     stamp = hashlib.sha256(sys.version.encode())
     for path in _sources(package):

@@ -31,7 +31,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 # In the order of their declaration.
 KERNELS: "list[Any]" = []
-# Threads may call a kernel for the first time at once.
+# Several threads may call a kernel for the first time at once.
 _COMPILING = threading.RLock()
 
 

@@ -1,8 +1,8 @@
 """Compiles the kernels that a command needs before its clock starts, in two processes where there are two cores.
 
-All processes that compile for the same folder take turns by locks: whoever holds the lock of a kernel compiles it and
-keeps it on disk; the others go on to the next kernel and load that one later. The helper begins at the end of the list.
-Where a process dies its locks are free, and another compiles what it left.
+All processes that compile for the same folder take turns by locks: the one that holds the lock of a kernel compiles it
+and keeps it on disk; the others go on to the next kernel and load that one later. The helper begins at the end of the
+list. If a process dies, its locks are free, and another process compiles what it left.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ _PACKAGE = __name__.removesuffix(".env.compiled.prepare")
 _LOOK_S, _REPORT_S = 0.02, 0.1
 # Seconds that this process waits, with nothing else to do, for a kernel that another one compiles.
 _PATIENCE_S = 60.0
-# A helper needs a second or two to start: so many kernels are worth it.
+# A helper needs a second or two to start: it pays from this many kernels on.
 _WORTH_HELP = 4
 
 
@@ -61,7 +61,7 @@ def prepare(needed: Iterable[str], report: Report | None = None, *, helped: bool
       needed: names, see `kernels_of`.
       report: called when kernels have to be compiled: before the first, and as they are done, also from another
         thread. Never where all are on disk.
-      helped: whether a second process helps; None where there are two cores and several kernels to compile.
+      helped: whether a second process helps; None: if there are two cores and several kernels to compile.
 
     Returns:
       the error of a helper that failed, in one line; this process has then compiled the rest alone.
@@ -168,7 +168,8 @@ _helpers: "set[Helper]" = set()
 
 
 class Helper:
-    """A second process that compiles the same kernels from the end of their list on. A context: it ends with it."""
+    """A second process that compiles the same kernels from the end of their list on. As a context, it ends the process
+    on exit."""
 
     def __init__(self, needed: Sequence[str]) -> None:
         self._needed = needed
@@ -177,7 +178,7 @@ class Helper:
         self._failed_to_start: str | None = None
 
     def __enter__(self) -> Self:
-        # Of a group of its own: Ctrl-C in the terminal goes to this process, which ends it.
+        # In a process group of its own: Ctrl-C in the terminal goes to this process, which ends the helper.
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", __name__, *self._needed],

@@ -1,4 +1,4 @@
-"""Structures of arrays that compiled code takes by one pointer.
+"""Structures of arrays that compiled code takes as one pointer.
 
 A `Struct` names arrays. Compiled code reads a field through the pointer (`state.buffer[owner].offset`); an argument is
 one word, however many arrays there are. As a tuple of arrays the same state is seven words for each array: Numba counts

@@ -18,7 +18,7 @@ from .table_loops import add_prefetches, earliest_starts, hold, returns, weights
 from .table_seconds import add_cycles, benefits, run_s
 from .tables import Tables
 
-# Tables by their settings, of programs in use.
+# Tables of programs in use, by their settings.
 _kept: "WeakKeyDictionary[Program, OrderedDict[Any, Tables]]" = WeakKeyDictionary()
 _MOST_KEPT = 4
 
@@ -41,8 +41,8 @@ def build_tables(
       clock: the weights of the cost models.
       max_window: longest copy window in instructions.
       trivial_share: buffers whose benefits sum to less than this share of the all-in-HBM latency are trivial.
-      window_slack: multiple of its need in idle time that a prefetch looks for.
-      patience: multiple of its benefits that a move may cost in waits.
+      window_slack: idle time that a prefetch looks for, as a multiple of its need.
+      patience: waits that a move may cost, as a multiple of its benefits.
       per_pass: the buffers that a loop does not hold (`holding.py`).
     """
     settings = target, clock, max_window, trivial_share, per_pass
@@ -153,7 +153,7 @@ def _mean_s(instruction: Rows) -> float:
 
 
 def _buffers(program: Program, target: Target) -> Rows:
-    """Returns `[N]` the buffers, what depends on their accesses left out."""
+    """Returns `[N]` the buffers, without what depends on their accesses."""
     buffer = np.zeros(program.num_buffers, BUFFER)
     buffer["size"] = program.size
     buffer["aligned"] = -(-program.size // target.alignment) * target.alignment
@@ -164,7 +164,7 @@ def _buffers(program: Program, target: Target) -> Rows:
 
 
 def _accesses(program: Program) -> Rows:
-    """Returns `[A]` the accesses, what depends on other accesses left out."""
+    """Returns `[A]` the accesses, without what depends on other accesses."""
     access = np.zeros(program.num_accesses, ACCESS)
     access["hint"] = -1
     access["since"] = NEVER

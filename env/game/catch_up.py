@@ -1,8 +1,8 @@
-"""Giving changed games up: how far behind the current game one may fall and still catch up, learned from games that
-are played to their end.
+"""Gives up changed games: how far one may fall behind the current game and still catch up, learned from games that are
+played to their end.
 
 After a change, a game is compared with the current one at the points where states are kept, by the seconds that each
-has saved so far. A game that is behind by more than games regain from there is not played on.
+has saved so far. A game that is further behind than games regain from there is given up.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from ..compiled.struct import Rows, Struct, array, rows
 
 # Share of games that are played to their end in any case, and of games given up that would have been kept.
 ALWAYS_PLAYED, _GIVEN_UP_WRONGLY = 0.1, 0.05
-# So many are played to their end before any is given up.
+# This many games are played to their end before any is given up.
 FIRST_PLAYED = 40
 # Points after a change at which games are compared.
 LAGS = 6

@@ -1,8 +1,8 @@
 """The current game of a search: a plan, its moves, and states kept along it.
 
 A game with a changed plan is played from the last state that is kept before the change. Up to the change it is the
-current game, so states that are missing there are kept on the way. Those after the change are not kept: most changed
-games are dropped, and to copy a state takes as long as to play a good part of a game.
+current game, so states that are missing there are kept on the way. States after the change are not kept: most changed
+games are dropped, and copying a state takes as long as playing a good part of a game.
 """
 
 from typing import Any

@@ -73,10 +73,10 @@ class MallocGame:
             game plays them, in fast memory where that takes no eviction and no wait.
           msa_share: weight of the `msa` model in the clock of `robust`.
           place_trivial: False leaves trivial buffers in HBM, which makes games twice as fast.
-          window_slack: multiple of its need in idle time that a prefetch looks for, at least 1. More slack holds memory
-            longer, and waits less where the clock errs.
-          patience: multiple of its benefits that a move may cost in waits and still be legal. Under `robust` a wait by
-            the blended clock may be none by `cycles`.
+          window_slack: idle time that a prefetch looks for, as a multiple of its need, at least 1. More slack holds
+            memory longer, and waits less where the clock errs.
+          patience: waits that a legal move may cost, as a multiple of its benefits. Under `robust`, a wait by the
+            blended clock may be none by `cycles`.
           hints: `[A, 3]`, columns `records.HINTS`: the preferred offset of each access in bytes, or -1; the instruction
             right after which to issue its prefetch, and the one before which the write-back that follows it is
             complete, or `NEVER`. The game takes them where they are possible. None for no hints.
@@ -85,8 +85,8 @@ class MallocGame:
             next one reads.
 
         Raises:
-          UserError: the objective is not known, or needs a cycle table that the program lacks; or a pair of `per_pass`
-            is none that a loop may leave to its passes.
+          UserError: the objective is not known, or needs a cycle table that the program lacks; or `per_pass` has a pair
+            that a loop may not leave to its passes.
         """
         self.program = program
         self.target = program.target if target is None else target
@@ -122,8 +122,8 @@ class MallocGame:
         self._advance(NO_MOVE)
 
     def take_over(self, actions: Iterable[int] = (), tables: Tables | None = None) -> None:
-        """Adopts `state`, which compiled code has played to the end of a game by `actions`; on `tables` where they are
-        not those of the game, but of its program and target."""
+        """Adopts `state`, which compiled code has played to the end of a game by `actions`, on other `tables` of the
+        game's program and target if these are given."""
         self._played_on = self.tables if tables is None else tables
         self.actions = [int(action) for action in actions]
         self._mapping = self._latency_s = None

@@ -1,8 +1,8 @@
 """Which loop holds a buffer over its passes, and which buffers each pass brings for itself.
 
-A loop holds what it only reads, and what its passes hand on. A setting says of some pairs `(buffer, loop)` that the
-loop does not: then the value is in HBM whenever a pass ends, and each pass decides its accesses for itself, as it does
-for what it makes and uses up.
+A loop holds what it only reads, and what its passes hand on. A setting names pairs `(buffer, loop)` in which the loop
+does not hold the buffer: the value is then in HBM whenever a pass ends, and each pass decides its accesses for itself,
+as it does for what it makes and uses up.
 """
 
 from collections.abc import Iterable
@@ -53,7 +53,7 @@ def held_over(program: Program, per_pass: PerPass = HOLD_ALL) -> tuple[NDArray[n
 
 
 def releasable(program: Program) -> PerPass:
-    """Returns the pairs of a buffer and the outermost loop that holds it, of which a game may say that it does not.
+    """Returns the pairs of a buffer and the outermost loop that holds it, for which a game may turn the holding off.
 
     Left out are buffers that an inner loop would hold and write, and those that a collective holds while it runs.
     """
@@ -68,7 +68,7 @@ def releasable(program: Program) -> PerPass:
 
 
 def check_per_pass(program: Program, per_pass: Iterable[tuple[int, int]]) -> PerPass:
-    """Returns the pairs as a set. Raises UserError if one of them is none of `releasable`."""
+    """Returns the pairs as a set. Raises UserError if one of them is not in `releasable`."""
     pairs = frozenset((int(buffer), int(loop)) for buffer, loop in per_pass)
     wrong = sorted(pairs - releasable(program)) if pairs else []
     if wrong:

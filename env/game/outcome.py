@@ -1,6 +1,6 @@
 """The outcome of a finished game: its mapping, and the seconds by which the objective judges it.
 
-`outcome` comes to the same figure as `Judge.judge` of the game's mapping without building that mapping: it takes the
+`outcome` gives the same figure as `Judge.judge` of the game's mapping, without building that mapping: it takes the
 copies from the state as `mapping_of` does, prices instructions as the cost models do, and runs the simulator's event
 loop. Compiled searches call it once per game.
 """

@@ -1,7 +1,7 @@
 """Plans: a preference for every access of a program, and games that follow them in compiled code.
 
 A plan keeps its meaning when an earlier decision changes, which a list of moves does not: a decision may no longer come
-up, and a forced move may become free. A preference is a move, or one of two that are none:
+up, and a forced move may become free. A preference is a move, or one of two that are not moves:
 
 - operand: `COPY` fast memory (stay, else prefetch), `NO_COPY` stay if resident, `DROP` read from HBM, `WAIT` fast
   memory however long the instruction waits for the prefetch, `CROSS_PROGRAM_FETCH` fast memory, by a cross-program
@@ -38,7 +38,7 @@ from .tables import Tables
 
 Plan = NDArray[np.int8]
 
-# Preferences that are no moves.
+# Preferences that are not moves.
 WAIT = NUM_MOVES
 CROSS_PROGRAM_FETCH = NUM_MOVES + 1
 NUM_PREFERENCES = NUM_MOVES + 2

@@ -103,8 +103,8 @@ LIMITS = _record("fast_bytes reserved prefetches write_backs instructions window
 # hbm, fast    bandwidths, bytes per second
 # mean_s       mean all-in-HBM seconds of an instruction
 # msa, cycles  the clock: weights of the two cost models (`physics.objective.Clock`)
-# slack        multiple of its need in idle time that a prefetch looks for
-# patience     multiple of its benefits that a move may cost in waits
+# slack        idle time that a prefetch looks for, as a multiple of its need
+# patience     waits that a move may cost, as a multiple of its benefits
 RATES = _record("", "hbm fast mean_s msa cycles slack patience")
 
 # ---- The state ------------------------------------------------------------------------------------------------------

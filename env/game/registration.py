@@ -1,7 +1,7 @@
-"""Makes the game known to Gymnasium: `gymnasium.make("mallocmuzero/MallocGame-v0", program="tiny")`.
+"""Registers the game with Gymnasium: `gymnasium.make("mallocmuzero/MallocGame-v0", program="tiny")`.
 
 Importing this module registers the game, and `import mallocmuzero` imports it where Gymnasium is loaded already.
-Gymnasium 1.0 has no entry points any more. So where Gymnasium is imported later, its own notation names this module:
+Gymnasium 1.0 no longer has entry points. So where Gymnasium is imported later, its own notation names this module:
 `gymnasium.make("mallocmuzero.env.game.registration:mallocmuzero/MallocGame-v0", program="tiny")`.
 """
 

@@ -44,7 +44,7 @@ class ReplayedMapping:
       lost, gained: access numbers by reason: served from HBM though wanted, from fast memory though not.
       elsewhere: decisions that place a buffer at another offset than the followed mapping.
       latency_s: of the followed mapping and of the line's, steady seconds by cost model.
-      features: what the followed mapping has that a line says otherwise or not at all: how often.
+      features: how often the followed mapping has what a line expresses otherwise or not at all.
     """
 
     moves: list[int]
@@ -83,7 +83,7 @@ def follow(game: MallocGame, mapping: Mapping, name_offsets: bool = True) -> Rep
 
 
 def report(line: ReplayedMapping, game: MallocGame) -> dict[str, Any]:
-    """Returns what a line of `game`, which it has ended, could follow and what not, as plain JSON values.
+    """Returns what a line could follow and what not, as plain JSON values; the line has ended `game`.
 
     Times are seconds, sizes bytes; `benefit_s` adds up what each access saves alone by the game's clock.
     """

@@ -1,4 +1,4 @@
-"""Columns about when: the window of a prefetch, and what loops and collectives hold over their time."""
+"""Columns about time: the window of a prefetch, and what loops and collectives hold while they run."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,7 +99,7 @@ def returns(program: Program, holder: NDArray[np.int64], access: Rows, may: NDAr
       program: the program.
       holder: `[A]` the loop that holds the buffer of an access, or -1.
       access: the accesses.
-      may: `[A]` the accesses for which that is worth the while.
+      may: `[A]` the accesses for which that pays.
     """
     step, next_of, loop_of = program.access_instruction.tolist(), access["next"].tolist(), program.loop.tolist()
     returning = np.zeros(program.num_accesses, RETURN)

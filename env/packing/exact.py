@@ -5,7 +5,7 @@ written anew, with more inference (`inference.py`):
 
 - If any packing exists, one does in which no item can move lower. There each item lies at its own floor or on another
   item. Items are placed from the bottom to the top, each at its *low*, flush on the highest item under it.
-- Two branches: an item is placed at its low, or postponed, so that it lies higher. No packing is met twice.
+- Two branches: an item is placed at its low, or postponed, so that it lies higher. No packing is reached twice.
 - Decomposition: where no unplaced item crosses a point in time, both sides are independent; if one has no solution, no
   other solution of the first is tried.
 """

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ..compiled.struct import Rows, Struct, new_record, one, rows
 from .problem import Packing
 
-# Rows of `Work.raised` per item for what is inferred. Where they are spent, bounds stay as they are.
+# Rows of `Work.raised` per item for what is inferred. Once they are spent, bounds no longer rise.
 _ROOM = 256
 
 # Sizes, places and capacities are in units of the alignment.

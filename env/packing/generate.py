@@ -1,6 +1,6 @@
-"""Generates packing problems whose load is the capacity at every moment: a rectangle of time and bytes without a hole.
+"""Generates packing problems whose load equals the capacity at all times: a rectangle of time and bytes without a hole.
 
-Cuts fit by construction. `crossed` makes problems of them of which nobody knows whether they fit.
+Cuts fit by construction. `crossed` turns cuts into problems of which it is not known whether they fit.
 """
 
 from typing import NamedTuple
@@ -103,7 +103,7 @@ def crossed(cut: Cut, crossings: int, generator: np.random.Generator) -> Packing
     """Exchanges the ends of pairs of items of one size that are alive together: the load stays, the solution goes.
 
     Args:
-      cut: what to begin with; a small capacity, for only items of one size can be crossed.
+      cut: what to begin with; give it a small capacity, since only items of one size can be crossed.
       crossings: pairs that are exchanged.
       generator: draws the pairs.
     """

@@ -1,7 +1,7 @@
 """The orders in which the exact search tries items: first a few fixed ones, then perturbed ones, without end.
 
-No order is good for all problems, and a search that goes wrong early hardly ever recovers. So many searches with few
-nodes each find a packing sooner than one with many.
+No order is good for all problems, and a search that goes wrong early hardly ever recovers. Many searches with few nodes
+each therefore find a packing sooner than one with many.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Finds new offsets for the residencies of a mapping; times and copies, and so the latency, stay as they are."""
+"""Finds new offsets for the residencies of a mapping; times and copies, and so the latency, do not change."""
 
 from dataclasses import dataclass
 

@@ -4,9 +4,9 @@
 `max(compute, memory)`, where bytes served from fast memory move at its bandwidth and all others at HBM's, one after the
 other.
 
-`cycles` is the estimate of XLA's code generator over the clock: a table of what compilations have shown, completed
-where they have not (`cycles.py`). It does not tell how long HBM is busy; that is taken to be the time that the bytes
-from HBM need, or the whole instruction if that is shorter.
+`cycles` is the estimate of XLA's code generator divided by the clock: a table of what compilations have shown,
+completed where they have not (`cycles.py`). The table does not give the time that HBM is busy. This is taken to be the
+time that the bytes from HBM need, or the whole instruction if that is shorter.
 """
 
 import numpy as np
@@ -100,7 +100,7 @@ def floor_latency(program: Program, target: Target, model: str = MSA) -> float:
     """Returns a lower bound in seconds: each instruction at its fastest, copies free.
 
     Under `msa` an instruction is fastest with all its buffers in fast memory that may be there; under `cycles`, which
-    is not monotonic, with the least cycles seen.
+    is not monotonic, with the least cycles seen, or fewer if a completion may give fewer.
 
     Raises:
       UserError: the cost model is not known, or the program has no cycle table.

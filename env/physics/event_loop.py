@@ -54,7 +54,7 @@ class Schedule(Struct):
 
 
 def new_schedule(instructions: int, copies: int) -> Schedule:
-    """Returns an empty schedule for so many instructions, and at most so many copies."""
+    """Returns an empty schedule for this many instructions, and at most this many copies."""
     names = ("key", "by_due", "spare", "reads", "writes")
     return Schedule(
         instruction=np.zeros(instructions + 1, _INSTRUCTION),

@@ -109,7 +109,7 @@ class Judge:
         return min(priced, key=lambda variant: self.seconds(_known(variant)), default=None)
 
     def tuned_mapping(self) -> Mapping | None:
-        """Returns the mapping of that compilation; None if there is none, or the file does not keep it."""
+        """Returns the mapping of `tuned_variant`; None if there is none, or the file does not keep it."""
         best = self.tuned_variant()
         if best is None:
             return None

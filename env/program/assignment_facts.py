@@ -17,7 +17,7 @@ from .program import Program
 ASSIGNMENT = "assignment"
 # Columns of `AssignmentFacts.loop_times`.
 LOOP_TIMES = ("begins", "enters", "returns", "ends")
-# Those read before, which every decoder of a program asks for again.
+# Facts read before: every decoder of a program asks for them again.
 _read: "WeakKeyDictionary[Program, AssignmentFacts | None]" = WeakKeyDictionary()
 
 
@@ -38,7 +38,7 @@ class AssignmentFacts:
       loop_bytes: by loop and buffer, the bytes that the compiler takes the loop's own instruction to write of it.
       passed: by buffer that a copy reads, when its first value is first passed on, by a tuple or an element of one.
       views: `[K, 2]` a buffer, and a time at which a bitcast reads it.
-      supply: times from which on instructions supply copies with another share of the seconds that they run, and that
+      supply: times from which instructions supply copies with another share of the seconds that they run, and that
         share: less than 1 while another core works. Empty if all supply them with all.
     """
 

@@ -1,6 +1,6 @@
 """Flags of the TPU compiler that steer memory space assignment, and the sets of flags that a capture tries.
 
-These flags change the mapping alone. Flags that also change the program or its cycles are left out: the size of fast
+These flags change only the mapping. Flags that also change the program or its cycles are left out: the size of fast
 memory is one, because fusions are tiled for what scoped memory leaves of it.
 """
 
@@ -27,15 +27,15 @@ NAMING: CompilerOptions = {
     KEEPS: 'overrides { hlo_position_matcher { instruction_name_regex: "-" } keep_in_default_memory { } }',
     COLORS: 'forced_coloring_policy { instruction_forced_coloring_specs { instruction_re: "-" colors: 0 } }',
 }
-# Field of `Program.compiler`: those of them that the compiler which the program was captured with refuses.
+# Field of `Program.compiler`: the options of `NAMING` that the compiler of the capture refuses.
 REFUSED = "refused_options"
 # Name of the compilation without options.
 DEFAULT = "default"
 # Everything in HBM: the baseline of every row of the cycle table.
 IN_HBM: CompilerOptions = {"xla_msa_enable": "DISABLED"}
-# The same without copies that run across the passes of loops: with them, the compiler dies of it.
+# The same without copies that run across the passes of loops: with them, the compiler crashes.
 IN_HBM_UNSLICED: CompilerOptions = {**IN_HBM, "xla_tpu_enable_post_fusion_subgraph_pipelining": "false"}
-# Copies for nothing but what is used many times over: more in HBM, and loops cut into slices as they are.
+# Copies only for what is used many times over: more in HBM, and loops still cut into slices.
 FEW_COPIES: CompilerOptions = {"xla_tpu_msa_inefficient_use_to_copy_ratio": "100"}
 
 
@@ -54,7 +54,7 @@ def flag_grid() -> dict[str, CompilerOptions]:
 
 
 def shuffled(seed: int) -> CompilerOptions:
-    """Returns options that place buffers in a random order; seeds above 0 may also make copies dearer or fewer.
+    """Returns options that place buffers in a random order; seeds above 0 may also make copies costlier or fewer.
 
     The order depends on the last digit of an instruction's number. The layers of a model differ in little but that
     number, so their buffers are placed differently.

@@ -1,7 +1,7 @@
 """JSON documents on disk: reads and writes them, and checks their fields, for program and mapping files.
 
 A file is one JSON object, compressed with gzip. Its fields are checked one by one as they are read, and every error
-names the file, the field and the mend. The formats themselves: docs/formats.md.
+names the file and the field, and says how to mend it. The formats themselves: docs/formats.md.
 """
 
 import gzip
@@ -37,7 +37,7 @@ class Document:
         self.fields: dict[str, Any] = fields
 
     def error(self, name: str, trouble: str) -> FormatError:
-        """Returns the error that a field has some trouble, to be raised."""
+        """Returns the error to raise for a field with some trouble."""
         return FormatError(f"{self.path}: field `{self.prefix}{name}` {trouble}; {self.mend}")
 
     def get(self, name: str, kind: type) -> Any:

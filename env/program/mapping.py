@@ -44,6 +44,6 @@ class Mapping:
     origin: dict[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        """Returns a line, not the arrays."""
+        """Returns one line, without the arrays."""
         near = f"{int(self.access_fast.sum()):,} of {len(self.access_fast):,} accesses from fast memory"
         return f"Mapping({near}, {len(self.residencies):,} residencies, {len(self.copies):,} copies)"

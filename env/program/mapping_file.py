@@ -31,7 +31,7 @@ def write_mapping(mapping: Mapping, program: Program, path: str | os.PathLike[st
 
 
 def read_mapping(path: str | os.PathLike[str], program: Program) -> Mapping:
-    """Reads a mapping file and validates its form. Its legality is the concern of `verify`.
+    """Reads a mapping file and validates its form. Its legality is left to `verify`.
 
     Raises:
       UserError: there is no such file, or it cannot be read.

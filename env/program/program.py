@@ -59,13 +59,13 @@ class Program:
         slices are not compared): XLA's condition for an asynchronous copy to replace it. None if that is not known;
         then any may be replaced.
       variants: compilations of the program under other options, the default first; empty if not tried.
-      held_since: `[A]` of an operand with which a running collective lets its buffer go, the access with which it took
-        hold of it, an operand that it reads or a result that it writes; -1 for all other accesses. None: no collective
-        runs beside other instructions.
+      held_since: `[A]` for an operand with which a running collective lets its buffer go, the access with which the
+        collective took hold of it: an operand that it reads or a result that it writes; -1 for all other accesses.
+        None: no collective runs beside other instructions.
       hbm_accesses: `[A]` the instruction always has this operand or result in HBM, though its buffer may be in fast
-        memory (XLA: `is_use_allowed_in_alternate_mem_fn`, `is_position_allowed_in_alternate_mem_fn`). So have most
-        results on v5p, where two cores act as one, and all that a SparseCore or a loop's copies of slices read and
-        write. None if that is not known; then none is.
+        memory (XLA: `is_use_allowed_in_alternate_mem_fn`, `is_position_allowed_in_alternate_mem_fn`). This holds for
+        most results on v5p, where two cores act as one, and for all that a SparseCore or a loop's copies of slices read
+        and write. None if that is not known; then none is.
       conditional: `[L]` the loop is all branches of a conditional, and those directly inside it are its branches, of
         which one runs. Each begins with an instruction that does nothing, and all count as one pass. None: no
         conditional.
@@ -108,7 +108,7 @@ class Program:
     provenance: dict[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        """Returns a line, not the arrays."""
+        """Returns one line, without the arrays."""
         sizes = f"{self.num_instructions:,} instructions, {self.num_buffers:,} buffers, {self.num_accesses:,} accesses"
         return f"Program({self.name!r}, {self.target.name}: {sizes})"
 
@@ -192,7 +192,7 @@ def replaced_pair(program: Program, instruction: int) -> tuple[int, int] | None:
     """Returns source and result buffer of a synchronous copy that an asynchronous one may replace, or None.
 
     It is a `copy` or `slice` of one buffer to another that writes as many bytes as it reads, and keeps the layout where
-    that is known. That its own result goes to HBM does not matter: the copy writes where it likes.
+    that is known. That its own result goes to HBM does not matter: the copy may write elsewhere.
     """
     if program.keeps_layout is not None and not program.keeps_layout[instruction]:
         return None

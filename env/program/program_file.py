@@ -20,13 +20,13 @@ from .variant import Variant
 PROGRAM_FORMAT = "mallocmuzero-program"
 # Version 1 has no variants and no cycle table, and is read as a program without them.
 PROGRAM_VERSION = 2
-# Of a program in which collectives run beside other instructions, and so hold buffers. All else is version 2.
+# For a program in which collectives run beside other instructions, and so hold buffers. All else is version 2.
 HELD_VERSION = 3
-# Of a program with conditionals, whether or not it has what version 3 has.
+# For a program with conditionals, whether or not it has what version 3 has.
 CONDITIONAL_VERSION = 4
-# Of a program some of whose results always go to HBM, whether or not it has what versions 3 and 4 have.
+# For a program some of whose results always go to HBM, whether or not it has what versions 3 and 4 have.
 HBM_RESULTS_VERSION = 5
-# The same of operands, whether or not it has what earlier versions have.
+# The same for operands, whether or not it has what earlier versions have.
 HBM_OPERANDS_VERSION = 6
 _VERSIONS = (1, PROGRAM_VERSION, HELD_VERSION, CONDITIONAL_VERSION, HBM_RESULTS_VERSION, HBM_OPERANDS_VERSION)
 

@@ -78,7 +78,7 @@ def fit_to_loops(
     - It may list the source of a write-back up to a time inside a loop, although the write-back is scheduled before the
       loop and the loop does not use the source. Here the residency ends before the loop.
 
-    A residency that neither repair fits is counted and kept as it is. Conditionals and their branches cut none.
+    A residency that neither repair fits is counted and kept unchanged. Conditionals and their branches cut none.
 
     Args:
       residencies: `[R, 6]`, columns as in `Mapping`.
@@ -127,9 +127,9 @@ def _in_conditional(program: Program, loop: int) -> bool:
 
 
 class _ByTime:
-    """Residencies by time: those of some instructions are found without a look at all others."""
+    """Residencies by time: those of given instructions are found without a look at all others."""
 
-    _WIDTH = 64  # so many instructions share a bucket
+    _WIDTH = 64  # this many instructions share a bucket
 
     def __init__(self, rows: list[Row]) -> None:
         self._rows = rows

@@ -39,7 +39,7 @@ class Target:
 # five digits (docs/physics-of-extraction.md). Clocks: the published peak (bf16 operations per second and core) over the
 # operations per cycle that the code generator reaches on large matrix products (2^17 on v4 and v5e, 2^18 on v5p with
 # its two cores in one, 2^19 on v6e), which on v4 and v5e is the published clock. The log has it too: an instruction
-# that does nothing costs one cycle (5.71429e-10 s on v6e), and there the clock of tpu7x comes from (5.26316e-10 s).
+# that does nothing costs one cycle (5.71429e-10 s on v6e); the clock of tpu7x comes from there (5.26316e-10 s).
 _GENERATIONS = (
     Target("v4", 67_108_864, 4096, 4.9124e11, 2.9474e12, 40, 40, 1.05e9),
     Target("v5e", 117_440_512, 4096, 7.3766e11, 1.6597e13, 40, 40, 1.5e9),
@@ -66,7 +66,7 @@ def find_target(name: str) -> tuple[Target, str]:
       name: a generation, e.g. `v5e`, or a topology of one that the compiler knows, e.g. `v5e:2x2`.
 
     Raises:
-      UserError: no generation is called so.
+      UserError: no generation has this name.
     """
     generation, _, shape = name.partition(":")
     if generation not in GENERATIONS or (":" in name and not shape):

@@ -28,8 +28,8 @@ _RESULT_PREFERENCE = np.array([DROP, NO_COPY, COPY, COPY, NO_COPY], np.int8)
 class Changes(Struct):
     """The stays of a program and their placements. Shapes: `S` stays, `M` their accesses, `C` changes.
 
-    A stay is a run of consecutive accesses of one buffer: a single access, or as many as no pause longer than one of
-    `CUTS` parts. Different cuts overlap; equal stays are listed once.
+    A stay is a run of consecutive accesses of one buffer: a single access, or as many as follow without a pause longer
+    than one of `CUTS`. Different cuts overlap; equal stays are listed once.
 
     Attributes:
       first: `[S]` the place of a stay's first access in `member`.

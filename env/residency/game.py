@@ -19,7 +19,7 @@ _REST = 2
 
 
 class Sizes(NamedTuple):
-    """Sizes of the observation and of the moves of a round with so many candidates."""
+    """Sizes of the observation and of the moves of a round with this many candidates."""
 
     candidates: int
 
@@ -37,8 +37,8 @@ class Sizes(NamedTuple):
 class Round:
     """A round at a seat, whose position it changes.
 
-    A round of its own plays on: `Round(...)`, then `play`. In a batch, threads play what the rounds ask for
-    (`seat.play_turns`): `Round(..., begin=False)` and `choose` ask, `take` reads what came of it.
+    A single round: `Round(...)`, then `play`. In a batch, threads play what the rounds ask for (`seat.play_turns`):
+    `Round(..., begin=False)` and `choose` ask, `take` reads the result.
 
     Attributes:
       candidates: `[C]` numbers of changes, at most `K`.
@@ -60,7 +60,7 @@ class Round:
         Args:
           seat: where it is played.
           candidates: `[C]` numbers of changes.
-          most_moves: after so many the round is over.
+          most_moves: the round is over after this many.
           seen: all stays of the position have just been described.
           begin: False leaves the turn to a batch, and `take` to the caller.
         """
@@ -96,7 +96,7 @@ class Round:
         return self.take()
 
     def choose(self, action: int) -> None:
-        """Says which legal move is made next."""
+        """Chooses the legal move to make next."""
         if not self.legal[action]:
             raise ValueError(f"move {action} is not legal here")
         self._before_s = self.seat.position.seconds

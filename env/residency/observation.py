@@ -1,6 +1,6 @@
 """The observation of a position: features of every stay, in compiled code, in time linear in the program.
 
-An access is described by what can be said before any game (`static.py`) and by what became of it in the current one:
+An access is described by features that no game changes (`static.py`) and by what became of it in the current game:
 whether it is fast, what it saves or would save there, the memory that is free around it, the HBM time left idle before
 it. A stay is described by the mean over its accesses, by its first and by its last one, and by its own size and length.
 """
@@ -22,7 +22,7 @@ PLAYED_FEATURES = 22
 ACCESS_FEATURES = STATIC_FEATURES + PLAYED_FEATURES
 _OWN_FEATURES = KINDS + 3 + PLACEMENTS
 STAY_FEATURES = 3 * ACCESS_FEATURES + _OWN_FEATURES
-# The first of the features that say, by placement, which share of its accesses a change changes.
+# The first of the features that give, by placement, the share of its accesses that a change changes.
 CHANGED_SHARE = STAY_FEATURES - PLACEMENTS
 _NO_CHANGES = np.zeros(0, np.int64)
 

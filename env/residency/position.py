@@ -31,7 +31,7 @@ class Board(Struct):
       changes: the moves.
       before: `[A]` the current plan, while a change is tried.
       extent: of the change that is tried.
-      limits, behind: for giving changed games up (`env/game/catch_up.py`).
+      limits, behind: for giving up changed games (`env/game/catch_up.py`).
     """
 
     game: PlanGame = part(PlanGame)
@@ -44,7 +44,7 @@ class Board(Struct):
     behind: NDArray[np.float64] = rows(np.float64)
 
 
-# What became of a changed game: judged seconds, or one of these.
+# The result of a changed game: judged seconds, or one of these.
 _SAME, _GIVEN_UP = -1.0, -2.0
 _NO_CHANCE = np.random.default_rng(0)
 
@@ -58,7 +58,7 @@ class PlayedGame(NamedTuple):
 
 
 class Position:
-    """A position; its state is that of the game it was made from, which others may use in between.
+    """A position; its state is the state of the game it was made from, which others may use in between.
 
     Attributes:
       changes: the moves.

@@ -1,7 +1,7 @@
 """A seat at the residency game: a position, its observation, and the candidates of a round, in compiled code.
 
-Python says what is to be done at each seat (`Turn.now`), `play_turns` does it for many without the interpreter, and
-Python reads what came of it.
+Python sets what to do at each seat (`Turn.now`), `play_turns` does it for many seats without the interpreter, and
+Python reads the results.
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ NOTHING, CANDIDATES, EVERYTHING = range(3)
 
 
 class Turn(Struct):
-    """What to do at a seat, and what came of it. Shapes: `K` candidates.
+    """What to do at a seat, and the result. Shapes: `K` candidates.
 
     Attributes:
       observed: the position and its observation.
@@ -54,7 +54,7 @@ class Seat:
     """
 
     def __init__(self, position: Position, candidates: int) -> None:
-        """Makes a seat for rounds of so many candidates."""
+        """Makes a seat for rounds of this many candidates."""
         self.position, self.observer = position, Observer(position)
         self._now = np.zeros(1, _TURN)
         self.turn = Turn(
@@ -66,7 +66,7 @@ class Seat:
         )
 
     def ask(self, make: int = -1, look: int = NOTHING, judge: bool = False) -> None:
-        """Says what the next turn is to do."""
+        """Sets what the next turn does."""
         self._now[0] = make, look, judge
 
     def play(self) -> None:

@@ -1,4 +1,4 @@
-"""What can be said of a program's accesses before any game: the part of the observation that never changes."""
+"""Features of a program's accesses that no game changes: the static part of the observation."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,8 @@ def signed_log(x: NDArray[np.float64]) -> NDArray[np.float64]:
 def static_features(tables: Tables, accesses: NDArray[np.int64]) -> NDArray[np.float32]:
     """Returns `[C, STATIC_FEATURES]` of `accesses[C]`, which are sorted by buffer, then by time.
 
-    They have no scale and no names: times are relative to the program's, or to its mean instruction, bytes to those of
-    fast memory, benefits to their mean.
+    The features have no scale and no names: times are relative to the program's, or to its mean instruction, bytes to
+    those of fast memory, benefits to their mean.
     """
     access, buffer, instruction = tables.access[accesses], tables.buffer, tables.instruction
     steps = len(instruction) - 1

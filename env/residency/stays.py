@@ -119,8 +119,8 @@ def stays_of(tables: Tables, of_access: NDArray[np.int64], preference: NDArray[n
 def plan_of_stays(tables: Tables, stays: Stays, chosen: NDArray[np.bool_], writes_back: bool = False) -> Plan:
     """Returns the plan in which the accesses of the `chosen` stays (`[S]`) are fast.
 
-    With `writes_back`, all their results are also written back at once: the copies are dear where HBM is busy, but the
-    game may then end a stay early without a wait.
+    With `writes_back`, all their results are also written back at once: the copies are costly where HBM is busy, but
+    the game may then end a stay early without a wait.
     """
     of_access = stays.of_access
     fast = (of_access >= 0) & (chosen[of_access] if len(chosen) else False)

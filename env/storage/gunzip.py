@@ -1,4 +1,4 @@
-"""Reads gzipped files of unknown origin: bounded in size, with errors that name the mend."""
+"""Reads gzipped files of unknown origin: bounded in size, with errors that say how to mend the file."""
 
 import gzip
 import zlib

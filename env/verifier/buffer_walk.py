@@ -353,7 +353,7 @@ class BufferWalk:
     # ---- requirements and words --------------------------------------------------------------------------------------
 
     def _need_hbm(self, kind: Kind, words: Callable[[], str], segments: range, t: int, state: State) -> None:
-        """Requires the value of HBM, and counts it as present from then on; `words` are of who requires it."""
+        """Requires the value of HBM, and counts it as present from then on; `words` name what requires it."""
         for segment in segments:
             stale = state.hbm[segment]
             if stale is not None:

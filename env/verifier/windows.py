@@ -13,7 +13,7 @@ from .violation import Kind, Report
 
 
 def check_copy_limits(program: Program, target: Target, copies: NDArray[np.int64], report: Report) -> None:
-    """Reports too many copies in flight. A copy is so while instructions `start + 1 .. end - 1` run."""
+    """Reports too many copies in flight. A copy is in flight while instructions `start + 1 .. end - 1` run."""
     for kind, limit, outward in (
         (Kind.PREFETCH_LIMIT, target.max_prefetches, False),
         (Kind.WRITE_BACK_LIMIT, target.max_write_backs, True),
@@ -109,7 +109,7 @@ def _is_held(residencies: NDArray[np.int64], row: NDArray[np.int64], instruction
 
 
 def check_cross_program(program: Program, copies: NDArray[np.int64], report: Report) -> None:
-    """Reports cross-program prefetches that are late, or of a buffer that is no input or is written."""
+    """Reports cross-program prefetches that are late, or of a buffer that is not an input or is written."""
     results = program.access_kind == RESULT
     for row in copies[copies[:, 1] == CROSS_PROGRAM]:
         buffer, start = int(row[0]), int(row[2])

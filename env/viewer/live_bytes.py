@@ -17,7 +17,7 @@ from .timed_mapping import TimedMapping
 
 # The panel ends at this many times the capacity: in a taller one, the bytes that fit would be too small to see.
 MOST_CAPACITIES = 5
-# A line has at most twice so many steps: more than a picture has dots across.
+# A line has at most twice this many steps: more than a picture has dots across.
 MOST_STEPS = 5000
 
 
@@ -69,12 +69,12 @@ def _live_bytes(program: Program) -> NDArray[np.float64]:
 
 
 def _peaks(values: NDArray[np.float64], every: int) -> NDArray[np.float64]:
-    """Returns the highest of every so many values, along the last axis."""
+    """Returns the highest of each group of `every` values, along the last axis."""
     return values if every == 1 else np.maximum.reduceat(values, np.arange(0, values.shape[-1], every), axis=-1)
 
 
 def _thinned_edges(edges: NDArray[np.float64], every: int) -> NDArray[np.float64]:
-    """Returns the edges of every so many steps, and the last one."""
+    """Returns the edges of groups of `every` steps, and the last one."""
     return edges if every == 1 else np.append(edges[:-1:every], edges[-1])
 
 

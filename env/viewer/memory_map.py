@@ -129,7 +129,7 @@ def _rectangles(
 
 
 def _mark_loops(axis: Axes, program: Program, edges: NDArray[np.float64]) -> None:
-    """Shades the time of each loop, conditional and branch, and says above what it is; of a loop, its trip count."""
+    """Shades the time of each loop, conditional and branch; labels conditionals, and loops with their trip counts."""
     spans = zip(program.loop_kinds, program.loop_trips, program.loop_first, program.loop_last, strict=True)
     for kind, trips, first, last in spans:
         axis.axvspan(edges[first], edges[last + 1], color="#000000", alpha=0.05, linewidth=0)

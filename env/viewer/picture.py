@@ -55,7 +55,7 @@ def draw(
     """Draws a mapping, two mappings on shared axes, or a program without one.
 
     Time runs to the right, in microseconds. A loop body is drawn once. Rectangles are residencies, hatched while a
-    prefetch fills them or a write-back saves them. Live bytes stand at the times of `mapping`.
+    prefetch fills them or a write-back saves them. Live bytes are drawn at the times of `mapping`.
 
     Args:
       program: the program.

@@ -64,8 +64,8 @@ def panels(heights: list[float]) -> tuple[Figure, list[Axes]]:
 def add_stairs(
     axis: Axes, values: NDArray[np.float64], edges: NDArray[np.float64], baseline: Any = 0.0, **style: Any
 ) -> None:
-    """Adds steps, as `Axes.stairs` does, to a panel whose limits are set elsewhere: to learn the limits of thousands of
-    steps, Matplotlib looks at each as a curve of its own."""
+    """Adds steps, as `Axes.stairs` does, to a panel whose limits are set elsewhere: to find the limits of thousands of
+    steps, Matplotlib treats each as a curve of its own."""
     axis.add_artist(StepPatch(values, edges, baseline=baseline, **style))
 
 

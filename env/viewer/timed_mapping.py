@@ -1,4 +1,4 @@
-"""A mapping to be drawn: its name, and the simulated moment at which each instruction begins."""
+"""A mapping to be drawn: its name, and the simulated time at which each instruction begins."""
 
 from dataclasses import dataclass
 

@@ -12,7 +12,7 @@ from ..program.program_file import read_program
 from ..suggestion import unknown
 
 SPLITS = ("train", "validation", "heldout", "control")
-# Programs of generated models, to learn from: no split of the benchmark.
+# Programs of generated models, to learn from: not a split of the benchmark.
 CORPUS = "corpus"
 _FOLDER = Path(__file__).parent
 MANIFEST = _FOLDER / "manifest.json"
@@ -45,7 +45,7 @@ class Workload:
       sha256: hash of the program's problem; empty until it is captured.
       part: `train` or `validation` in the corpus; empty elsewhere.
       options: compiler options of every compilation.
-      left_out: why it cannot be captured; empty where nobody knows a reason.
+      left_out: why it cannot be captured; empty where no reason is known.
     """
 
     name: str
@@ -142,7 +142,7 @@ def all_names() -> list[str]:
 
 
 def is_workload(name: str) -> bool:
-    """Returns whether a workload of the benchmark or of the corpus is called so."""
+    """Returns whether a workload of the benchmark or of the corpus has this name."""
     return name in _manifest() or name in _corpus()
 
 

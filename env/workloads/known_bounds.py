@@ -48,10 +48,10 @@ class Known:
 
 
 def known(program: Program, path: Path = PATH) -> dict[str, Known]:
-    """Returns the known figures by objective, as far as there are records of this very problem and cycle table.
+    """Returns the known figures by objective, as far as there are records of this problem and cycle table.
 
-    There are none for a program that does not say which copies keep their layout, because more mappings of it are legal
-    than the bounds cover.
+    There are none for a program that does not record which copies keep their layout, because more mappings of it are
+    legal than the bounds cover.
     """
     if program.keeps_layout is None:
         return {}
@@ -70,7 +70,7 @@ def _records(path: Path) -> list[dict[str, Any]]:
 
 
 def judged_by(judge: Judge) -> str:
-    """Returns a hash of what a judge's figures depend on beside the problem: cycle table and production latencies."""
+    """Returns a hash of what a judge's figures depend on besides the problem: cycle table and production latencies."""
     table = judge.program.cycles
     what: list[Any] = [{model: f"{seconds:.9e}" for model, seconds in sorted(judge.baseline.items())}]
     if table is not None and judge.objective != MSA:

@@ -156,7 +156,7 @@ def _complete(chosen: list[Workload], python: Path, say: Callable[[str], None]) 
 
 
 def _passes(committed: Program | None) -> int:
-    """Returns the number of compilations beside the default one that a file was made from; `PASSES` for a new file."""
+    """Returns the number of compilations besides the default one that a file was made from; `PASSES` for a new file."""
     return PASSES if committed is None or committed.cycles is None else committed.cycles.compilations - 1
 
 
@@ -235,7 +235,7 @@ def older_figures(found: dict[str, Any], committed: dict[str, Any]) -> dict[str,
 
 
 def _described(entry: Workload) -> dict[str, str]:
-    """Returns everything beside its options that a compilation of a workload depends on."""
+    """Returns everything besides its options that a compilation of a workload depends on."""
     sources: dict[str, bytes] = {}
     _read_sources(entry.module, sources)
     digest = hashlib.sha256(b"".join(sources[name] for name in sorted(sources)))

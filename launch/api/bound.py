@@ -1,4 +1,4 @@
-"""`bound`: proves how fast no mapping can be, and keeps the best mapping that it meets."""
+"""`bound`: proves a lower bound on the latency of every mapping, and keeps the best mapping found."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,17 +25,17 @@ SCOPES = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Bounded(Shown):
-    """A lower bound on the latency of every mapping, and the best mapping met.
+    """A lower bound on the latency of every mapping, and the best mapping found.
 
     Attributes:
       program: the program.
       objective: what latencies are judged by.
-      scope: the mappings that the bound is for: `legal`, `unreplaced` or `game`.
-      mapping: the best mapping met; it verifies.
+      scope: the mappings that the bound covers: `legal`, `unreplaced` or `game`.
+      mapping: the best mapping found; it verifies.
       of_production: ratios to XLA's own mapping, by the objective: `floor`, `relaxation`, `integer`, `bound`, `found`
         and `best`; None where there is none.
-      gap: the most that another mapping can save, as a share of the best one's latency.
-      proved: whether the best mapping is proved to be optimal, to within 0.1 %.
+      gap: the most that another mapping can save, as a share of the best mapping's latency.
+      proved: whether the best mapping is proved optimal to within 0.1 %.
       latency_us: latency of the best mapping in microseconds, by cost model.
       seconds: time spent.
       found: all figures, as the search left them; its seconds are the judge's.
@@ -107,7 +107,7 @@ class Bounded(Shown):
         )
 
     def __repr__(self) -> str:
-        """Returns a line."""
+        """Returns a one-line summary."""
         return f"Bounded({self.program.name!r}: {self.verdict()})"
 
     def as_json(self) -> dict[str, Any]:
@@ -151,22 +151,22 @@ def bound(
     output: str | Path | None = None,
     report: "Callable[[str, Bound], None] | None" = None,
 ) -> Bounded:
-    """Proves a lower bound on the latency of every legal mapping of a program: how fast no mapping can be.
+    """Proves a lower bound on the latency of every legal mapping of a program: no mapping is faster.
 
     Args:
       program: a program, the name of a workload, or the path of a program file.
       objective: `robust`, `msa` or `cycles`; None for `robust` where the program has a cycle table, else `msa`.
-      seconds: time that it may take, approximately. Ctrl-C ends it too, with what it has.
+      seconds: approximate time limit. Ctrl-C also ends the search, with the results so far.
       scope: `legal`: all mappings that verify; `unreplaced`: those in which no copy replaces an instruction; `game`:
         those that the game can play.
       output: file for the best mapping, .json.gz; None for none.
       report: called with the name of a stage and the bound so far.
 
     Returns:
-      The bound, and the best mapping met.
+      The bound, and the best mapping found.
 
     Raises:
-      UserError: an argument cannot be used; the message says how to mend it.
+      UserError: an argument cannot be used; the message says how to fix it.
     """
     from ...env.bounds.bound import bound as search
     from ...env.errors import UserError

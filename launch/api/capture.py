@@ -1,4 +1,4 @@
-"""`capture`: makes a program of a JAX function."""
+"""`capture`: turns a JAX function into a program."""
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -27,33 +27,33 @@ def capture(
     keep: str | Path | None = None,
     progress: Callable[[str], None] = say,
 ) -> "Program":
-    """Compiles a JAX function for a TPU, which need not be there, and returns the program with XLA's own mapping.
+    """Compiles a JAX function for a TPU, which need not be present; returns the program with XLA's own mapping.
 
     Args:
       function: what `jax.jit` takes, with its `arguments`; it is traced by the JAX of this process. Or
         `PKG.MODULE:FUNCTION`, a function without arguments that returns such a function and its arguments, which is
         imported and traced by the compiler's interpreter. Or the file of a lowered module (docs/modules.md).
-      arguments: of the function: a tuple of arrays, of `jax.ShapeDtypeStruct`, or of trees of them. None with
+      arguments: the function's arguments, a tuple of arrays, of `jax.ShapeDtypeStruct`, or of trees of them. None with
         `PKG.MODULE:FUNCTION` and with a file.
       target: TPU generation, or several chips of one, such as `v5e:2x2`.
       output: the program file, .json.gz; None for none.
-      python: interpreter with jax and libtpu; None for this one, if it has libtpu, or one that is made once, and kept.
-      jax: version of jax in the interpreter that is made, with the libtpu that pip takes for it; None for those that
-        this package was tested with.
+      python: interpreter with jax and libtpu; None for this one if it has libtpu, else one that is made once and kept.
+      jax: version of jax in the interpreter that is made, with the libtpu that pip picks for it; None for the versions
+        that this package was tested with.
       compiler_options: options that the function is compiled with; None for none.
       name: name of the program; None for the function's.
       family: model family of the program; None for its name.
-      variants: also compile under other options, about ten times as long: adds XLA's mappings under a grid of flags,
-        and the code generator's cycles, which the objectives `cycles` and `robust` need.
-      quick: end the compilation once memory is assigned, after a tenth of the time: enough for the objective `msa`.
+      variants: also compile under other options, which takes about ten times as long. Adds XLA's mappings under a
+        grid of flags, and the code generator's cycles, which the objectives `cycles` and `robust` need.
+      quick: end the compilation once memory is assigned, after a tenth of the time; enough for the objective `msa`.
       keep: new folder that keeps the compiler's dumps and logs; None for none.
-      progress: takes one line at a time; on standard error by default.
+      progress: called with one line at a time; prints on standard error by default.
 
     Returns:
       The program.
 
     Raises:
-      UserError: an argument cannot be used, or the function cannot be compiled; the message says how to mend it.
+      UserError: an argument cannot be used, or the function cannot be compiled; the message says how to fix it.
       FormatError: the compiler's output is not understood.
     """
     from ...env.capture.capture import capture as run
@@ -86,6 +86,6 @@ def capture(
             quick=quick,
             module=read.module,
             named=read.named,
-            # A temporary file is nobody's concern.
+            # The user need not see a temporary file's name.
             progress=lambda line: progress(line.removeprefix(f"wrote {path}: ")),
         )

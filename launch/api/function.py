@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Function:
-    """What the capture takes.
+    """The input of a capture.
 
     Attributes:
       reference: `PKG.MODULE:FUNCTION`, or what stands for it.
@@ -28,20 +28,20 @@ class Function:
 def check_function(
     function: "Callable[..., Any] | str | Path", arguments: Sequence[Any] | None, python: Path | None
 ) -> "Lowered | None":
-    """Checks what is to be compiled, before an interpreter is made, which can take minutes.
+    """Checks what is to be compiled. To be called before an interpreter is made, which can take minutes.
 
     Traces a function of this process, reads the beginning of a file, and looks for a name.
 
     Args:
       function: what `jax.jit` takes, `PKG.MODULE:FUNCTION`, or the file of a lowered module.
-      arguments: those of a function of this process.
-      python: the interpreter that the user gave, which may know other folders; None for none.
+      arguments: the arguments of a function of this process.
+      python: the interpreter that the user gave, which may import from other folders; None for none.
 
     Returns:
       The function of this process, lowered; None for a name or a file.
 
     Raises:
-      UserError: there is no such function or file, or the arguments are missing, or given where there are none.
+      UserError: there is no such function or file, or the arguments are missing, or given where none belong.
     """
     from ...env.capture.module_file import form_of, is_module_file
     from ...env.capture.reference import check_reference
@@ -62,15 +62,15 @@ def check_function(
 
 
 def read_function(function: "Callable[..., Any] | str | Path", lowered: "Lowered | None", python: Path) -> Function:
-    """Returns what `check_function` has passed, as the capture takes it.
+    """Returns the input of a capture, from what `check_function` has checked.
 
     Args:
-      function: as there.
-      lowered: what it returned.
+      function: see `check_function`.
+      lowered: the result of `check_function`.
       python: the interpreter that compiles.
 
     Raises:
-      UserError: the function or the module cannot be used; the message says how to mend it.
+      UserError: the function or the module cannot be used; the message says how to fix it.
     """
     from ...env.capture.module_file import is_module_file, read_module_file
     from .lowering import name_of

@@ -12,7 +12,7 @@ def load(program: "Program | str | Path") -> "Program":
     """Returns a program: a workload of the benchmark by its name, or a program file by its path.
 
     Args:
-      program: the name or the path; a program is returned as it is.
+      program: the name or the path; a program is returned unchanged.
 
     Raises:
       UserError: it is neither; the message names the nearest workloads.

@@ -1,4 +1,4 @@
-"""Lowers a function of this process for a TPU: the compiler's process needs neither its source nor its packages."""
+"""Lowers a function of this process for a TPU: the compiler's process then needs neither source nor packages."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -7,7 +7,7 @@ from ...env.errors import UserError
 
 
 class Lowered(NamedTuple):
-    """A lowered module, and for how many devices it is."""
+    """A lowered module and its number of devices."""
 
     data: bytes
     devices: int
@@ -16,16 +16,16 @@ class Lowered(NamedTuple):
 def lower(function: Callable[..., Any], arguments: Sequence[Any]) -> Lowered:
     """Traces a function with the JAX of this process; returns the lowered module, a portable artifact of StableHLO.
 
-    Nothing runs, so arguments may be abstract, and no TPU need be there. Its shardings may name any devices of this
-    process. An exception of the function itself passes through, with its traceback.
+    Nothing runs, so arguments may be abstract, and no TPU need be present. The function's shardings may name any
+    devices of this process. An exception of the function itself passes through, with its traceback.
 
     Args:
       function: what `jax.jit` takes, or the result of `jax.jit`.
-      arguments: its positional arguments: arrays, `jax.ShapeDtypeStruct`, or trees of them. Other values are passed as
-        they are: numbers have the weak types that they have in a call, and static arguments are what they are.
+      arguments: its positional arguments: arrays, `jax.ShapeDtypeStruct`, or trees of them. Other values are passed
+        unchanged: numbers get the weak types that they have in a call, and static arguments keep their values.
 
     Raises:
-      UserError: the function takes no such arguments.
+      UserError: the function does not accept such arguments.
     """
     import jax
     from jax import export

@@ -22,19 +22,19 @@ SECONDS = 60.0
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Solved(Shown):
-    """A mapping that a solver made, verified, beside XLA's. Latencies are microseconds, steady, by cost model.
+    """A solver's verified mapping, beside XLA's. Latencies are microseconds of steady execution, by cost model.
 
     Attributes:
-      program: the program; with the mapping of XLA's algorithm as its production where XLA's own is missing.
+      program: the program; its production is the mapping of XLA's algorithm where XLA's own is missing.
       mapping: the mapping.
-      solver, seed, objective: what made it, and what it was judged by.
-      judged_us: its microseconds as the objective counts them; under `robust` they only order mappings.
-      latency_us: its latency.
-      production_us, flags_us, floor_us: those of XLA's own mapping, of the best of XLA's flags, and of every
+      solver, seed, objective: what made the mapping, and what judged it.
+      judged_us: the mapping's microseconds as the objective counts them; under `robust` they only order mappings.
+      latency_us: the mapping's latency.
+      production_us, flags_us, floor_us: latency of XLA's own mapping, of the best of XLA's flags, and with every
         instruction as fast as any placement makes it. None where the program has none.
       of_production, flags_of_production, floor_of_production: ratios to XLA's own mapping, by the objective.
       evaluations: games that the solver finished.
-      seconds: time that it took.
+      seconds: time that the solver took.
       stopped: whether it was stopped before its budget was spent.
       workers: processes that searched, each with the whole budget; evaluations are those of all.
       missing: why XLA's own mapping could not be read back; None if it was. `production` then stands for the mapping
@@ -62,7 +62,7 @@ class Solved(Shown):
 
     @property
     def compared(self) -> str:
-        """The name of the mapping that ratios are to."""
+        """The name of the mapping that ratios are relative to."""
         return "production" if self.missing is None else "XLA's algorithm"
 
     def save(self, path: str | Path) -> None:
@@ -103,7 +103,7 @@ class Solved(Shown):
         yield f"{self.evaluations:,} games in {self.seconds:.1f} s{by}"
 
     def __repr__(self) -> str:
-        """Returns a line."""
+        """Returns a one-line summary."""
         from ..terminal.figures import percent
 
         return f"Solved({self.program.name!r} by {self.solver}: {percent(self.of_production)} of {self.compared})"
@@ -158,28 +158,28 @@ def solve(
 ) -> Solved:
     """Maps a program: decides which buffers live in fast memory, when, and which copies bring them there.
 
-    The mapping is verified. That of the solvers `guided` and `policy` is never worse than XLA's own.
+    The mapping is verified. The solvers `guided` and `policy` never return one that is worse than XLA's own.
 
     Args:
       program: a program, the name of a workload, or the path of a program file.
       solver: `guided` (a trained policy, then annealing), `policy`, `anneal`, or another of docs/solvers.md.
-      seconds: limit of time; a minute if there is no limit at all.
-      evaluations: limit of games; with this limit alone, equal seeds give equal mappings.
+      seconds: time limit; a minute if no limit is given.
+      evaluations: limit on games; with this limit alone, equal seeds give equal mappings.
       seed: of the solver.
       objective: `robust`, `msa` or `cycles`; None for `robust` where the program has a cycle table, else `msa`.
-      policy: for `guided` and `policy`: a policy file or a run directory; None for the policy that comes with this.
+      policy: for `guided` and `policy`: a policy file or a run directory; None for the shipped policy.
       placebo: for `guided` and `policy`: what plays in the policy's place; `untrained`, `shuffled` or `none`.
-      repack: pack the mapping anew at the end, as `guided` and `policy` always do.
-      workers: processes that search at once, each with a seed of its own and the whole budget; the best mapping of all
-        is kept. `policy` and the solvers that end by themselves gain nothing.
+      repack: repack the mapping at the end, as `guided` and `policy` always do.
+      workers: processes that search in parallel, each with its own seed and the whole budget; the best mapping is kept.
+        `policy` and the solvers that end by themselves gain nothing.
       output: file for the mapping, .json.gz; None for none.
       progress: called with the solver's status several times a second.
 
     Returns:
-      The mapping and its figures. Ctrl-C ends the search, with the best mapping so far.
+      The mapping and its figures. Ctrl-C ends the search and returns the best mapping so far.
 
     Raises:
-      UserError: an argument cannot be used; the message says how to mend it. Nothing has been computed then.
+      UserError: an argument cannot be used; the message says how to fix it. Nothing has been computed yet.
     """
     begin = prepare(
         program,
@@ -220,7 +220,7 @@ def prepare(
       note: takes a line if XLA's own mapping is missing.
 
     Returns:
-      A function of `progress`, see `solve`, and of `stop`, called as often: the solver stops when it returns True.
+      A function of `progress` (see `solve`) and of `stop`, called as often: the solver stops when `stop` returns True.
 
     Raises:
       UserError: an argument cannot be used.

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Verified(Shown):
-    """The verifier's answer. True where the mapping is legal. Latencies are microseconds, steady, by cost model.
+    """The verifier's answer; true if the mapping is legal. Latencies are microseconds, steady, by cost model.
 
     Attributes:
       program: the program.
       mapping: the mapping.
-      violations: the rules that it breaks; empty if it is legal.
-      latency_us: its latency; None where it is not legal, or a model cannot price it.
-      of_production: the same relative to XLA's own mapping; None where there is none.
-      exact: share of the `cycles` latency, waits aside, that was looked up and not completed.
+      violations: the rules that the mapping breaks; empty if it is legal.
+      latency_us: the mapping's latency; None where it is not legal, or a model cannot price it.
+      of_production: latency relative to XLA's own mapping; None where there is none.
+      exact: share of the `cycles` latency, waits aside, that was looked up rather than completed.
     """
 
     program: "Program"
@@ -62,7 +62,7 @@ class Verified(Shown):
             yield f"not verified: {len(self.violations)} violation{'s' * (len(self.violations) > 1)}"
 
     def __repr__(self) -> str:
-        """Returns a line."""
+        """Returns a one-line summary."""
         return f"Verified({self.program.name!r}: {self.summary()})"
 
     def summary(self) -> str:
@@ -106,7 +106,7 @@ class Verified(Shown):
 
 
 def verify(program: "Program | str | Path", mapping: "Mapping | str | Path") -> Verified:
-    """Checks that a mapping is legal, independently of whoever made it, and simulates it.
+    """Checks that a mapping is legal, independently of what made it, and simulates it.
 
     Args:
       program: a program, the name of a workload, or the path of a program file.

@@ -1,4 +1,4 @@
-"""`mallocmuzero capture`: makes a program file from a user's own JAX function."""
+"""`mallocmuzero capture`: turns a user's own JAX function into a program file."""
 
 import argparse
 from pathlib import Path
@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _complete(arguments: argparse.Namespace) -> int:
-    """Adds to a program file of an earlier capture what it lacks."""
+    """Completes the program file of an earlier capture."""
     from ...env.capture.complete import complete
     from ...env.capture.environment import check_interpreter, find_interpreter
     from ...env.capture.module_file import is_module_file

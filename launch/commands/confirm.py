@@ -1,4 +1,4 @@
-"""`mallocmuzero confirm`: asks the real compiler what options are worth for a function as it is now."""
+"""`mallocmuzero confirm`: has the real compiler check what options gain on the current version of a function."""
 
 import argparse
 from pathlib import Path
@@ -11,7 +11,7 @@ from ..terminal.mode import say
 if TYPE_CHECKING:
     from ...roundtrip.recheck import Rechecked
 
-# As many unknown names are shown.
+# At most this many unknown names are shown.
 _SHOWN = 5
 
 
@@ -40,7 +40,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs the command; the status is 1 if the options are worth less than none, or name what is not there."""
+    """Runs the command; the status is 1 if the options are worse than none, or name what is not in the program."""
     from ...env.capture.environment import check_interpreter, find_interpreter
     from ...env.capture.module_file import UNNAMED
     from ...env.errors import UserError

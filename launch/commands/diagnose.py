@@ -84,5 +84,5 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _existing(folder: Path) -> Path:
-    """Returns the nearest folder that is there: missing ones are made."""
+    """Returns the nearest existing folder; missing folders below it are made later."""
     return next(path for path in (folder, *folder.absolute().parents) if path.exists())

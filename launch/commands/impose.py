@@ -76,7 +76,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs the command; the status is 0 also if the compiler's own mapping is better, which is then kept."""
+    """Runs the command; the status is 0 even if the compiler's own mapping is better and is kept."""
     from ...env import workloads
     from ...env.capture.compiler import TIME_LIMIT_S
     from ...env.capture.environment import check_interpreter, find_interpreter

@@ -1,4 +1,4 @@
-"""`mallocmuzero measure`: times a function with options and without, where the TPU is."""
+"""`mallocmuzero measure`: times a function with and without options, on the machine with the TPU."""
 
 import argparse
 from pathlib import Path

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ...solvers.common.budget import Status
 
 _LINE_SECONDS = 5.0
-# Columns of the sign before a live line: a line that is too long would break, and the next one leave half of it there.
+# Columns of the spinner before a live line: a longer line would wrap, and the next one would leave half of it behind.
 _SPINNER_COLUMNS = 2
 
 
@@ -125,7 +125,7 @@ class _Progress:
             self._live.stop()
 
     def show(self, status: "Status") -> None:
-        """Shows a status, unless the last one was shown a moment ago."""
+        """Shows a status, unless the last one has just been shown."""
         now = time.monotonic()
         if now - self._shown_at < (0.2 if self._terminal else _LINE_SECONDS):
             return

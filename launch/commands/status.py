@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _render(status: dict[str, Any]) -> "Group":
-    """Returns what is shown of a status."""
+    """Returns the display of a status."""
     from rich.console import Group
     from rich.text import Text
 

@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _options(arguments: argparse.Namespace) -> list[tuple[str, dict[str, Any]]]:
-    """Returns the options that were given and stand for a setting, each with its setting."""
+    """Returns the given options that stand for a setting, each with its setting."""
     given: dict[str, Any] = {
         "workloads": arguments.workload,
         "minutes": arguments.minutes,

@@ -65,7 +65,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs the command; the status is 0 also if the compiler's default is the best, which is then reported."""
+    """Runs the command; the status is 0 even if the compiler's default is the best, which is then reported."""
     from ..api.tune import tune
     from ..terminal.confirmation_report import show
 

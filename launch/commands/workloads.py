@@ -80,7 +80,7 @@ def describe(program: "Program", split: str | None, part: str | None = None) -> 
 
 
 def chips(program: "Program") -> int:
-    """Returns the number of chips that run a program together: those of its topology, where it is of several parts."""
+    """Returns the number of chips that run a program together: all of its topology's if it has several partitions."""
     from math import prod
 
     if program.provenance.get("partitions", 1) == 1:

@@ -169,7 +169,7 @@ class TrainConfig:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Returns plain values, of which `config_from_json` makes an equal configuration."""
+        """Returns plain values from which `config_from_json` makes an equal configuration."""
         values: dict[str, Any] = plain(self)
         return values
 
@@ -178,6 +178,6 @@ def config_from_json(values: Mapping[str, Any], source: str) -> TrainConfig:
     """Returns the configuration that `TrainConfig.to_json` wrote.
 
     Raises:
-      UserError: the values are no configuration of this version; the message names `source`.
+      UserError: the values are not a configuration of this version; the message names `source`.
     """
     return build(TrainConfig, values, lambda name: source)

@@ -15,7 +15,7 @@ from .workload_groups import expand_groups
 
 
 class Overrides:
-    """Settings collected from several places, each with its source. Of two values for one setting the later counts.
+    """Settings collected from several places, each with its source. Of two values for one setting the later one wins.
 
     Attributes:
       left_out: after `resolve`, the programs that a group with a share leaves out, by group (`expand_groups`).

@@ -9,7 +9,7 @@ from ...env.errors import UserError
 ACTOR, LEARNER, EVALUATOR, REPLAY = "actor", "learner", "evaluator", "replay"
 ROLES = (ACTOR, LEARNER, EVALUATOR, REPLAY)
 _BYTES_PER_GB = 10**9
-# Ray's own names, which have settings of their own here.
+# Ray's built-in resources, which have their own settings here.
 BUILT_IN = ("CPU", "GPU", "memory", "object_store_memory")
 
 

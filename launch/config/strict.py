@@ -1,4 +1,4 @@
-"""Makes dataclasses of plain values, and back; refuses unknown keys and wrong types by name."""
+"""Converts plain values to dataclasses and back; refuses unknown keys and wrong types by name."""
 
 import dataclasses
 import types
@@ -12,7 +12,7 @@ from ...env.suggestion import nearest
 T = TypeVar("T")
 # Larger whole numbers fit neither arrays nor clocks.
 _MOST = 2**63
-# The source of what nobody has given.
+# The source of values that nobody has given.
 DEFAULTS = "the configuration"
 # Maps the dotted name of a setting, or `section.`, to its source, e.g. a file, for messages.
 Source = Callable[[str], str]
@@ -50,14 +50,14 @@ def build(kind: type[T], values: Any, source: Source, prefix: str = "") -> T:
     try:
         return kind(**arguments)
     except UserError as error:
-        # The dataclass begins with the field's name, but does not know where its value comes from.
+        # The dataclass's message begins with the field's name, but lacks the source of its value.
         named = str(error).partition(" ")[0]
         given = source(prefix + named) if named.partition(".")[0] in fields else DEFAULTS
         raise UserError(f"{source(prefix) if given == DEFAULTS else given}: {error}") from error
 
 
 def plain(value: Any) -> Any:
-    """Returns a dataclass as JSON values, of which `build` makes an equal one."""
+    """Returns a dataclass as JSON values from which `build` makes an equal one."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value) if f.init}
     if isinstance(value, tuple | list):

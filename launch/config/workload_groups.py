@@ -1,4 +1,4 @@
-"""Names that stand for many workloads: those of a split, and the corpus's programs to train on."""
+"""Names that stand for many workloads: the programs of a split, and the corpus's training programs."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ GROUPS = (*workloads.SPLITS, _CORPUS)
 
 
 def expand_groups(names: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
-    """Replaces each group's name, `GROUP` or `GROUP@SHARE`, by those of its workloads.
+    """Replaces each group's name, `GROUP` or `GROUP@SHARE`, by the names of its workloads.
 
     Returns:
       The names; and by group the programs that its share leaves out, since their instructions reserve more than that
@@ -40,7 +40,7 @@ def _with_memory(names: Sequence[str], share: str) -> list[str]:
     try:
         value = float(share)
     except ValueError:
-        return list(names)  # loading them says what is wrong
+        return list(names)  # loading them reports what is wrong
     if not 0.0 < value < 1.0:
         return list(names)
     return [name for name in names if leaves_memory(workloads.load(name), value)]

@@ -1,4 +1,4 @@
-"""Loads the agent to diagnose: of a run, a policy file, or a learner's checkpoint alone."""
+"""Loads the agent to diagnose: from a run, a policy file, or a learner's checkpoint alone."""
 
 import json
 from collections.abc import Mapping

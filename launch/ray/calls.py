@@ -17,7 +17,7 @@ _EVALUATION_FACTOR = 10
 
 
 class Lost(Exception):
-    """A part of the run is gone without which training cannot go on; `role` names it."""
+    """A part of the run that training cannot go on without is gone; `role` names it."""
 
     def __init__(self, role: str, reason: str) -> None:
         super().__init__(f"the {role} {reason}")
@@ -111,7 +111,7 @@ class Calls:
 
 
 def result_of(reference: Any, role: str, timeout_s: float) -> Any:
-    """Returns the result of a call once it is there. Raises Lost, or the UserError that the call has raised."""
+    """Returns the result of a call once it is ready. Raises Lost, or the UserError that the call has raised."""
     ray = import_ray()
     try:
         return ray.get(reference, timeout=timeout_s)

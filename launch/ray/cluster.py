@@ -14,7 +14,7 @@ from ...env.errors import UserError
 from ..config.ray import BUILT_IN, totals
 from .nodes import await_nodes, check_nodes
 
-if TYPE_CHECKING:  # Processes of Ray that need no more import this file, and a configuration loads JAX.
+if TYPE_CHECKING:  # Small Ray processes import this file, and a configuration loads JAX.
     from ..config.config import TrainConfig
 
 AUTO = "auto"
@@ -53,15 +53,15 @@ def import_ray() -> ModuleType:
 
 @contextmanager
 def cluster(config: "TrainConfig") -> Iterator[Cluster]:
-    """Starts or joins a cluster; on leaving, shuts down or leaves it.
+    """Starts or joins a cluster; on exit, shuts it down or leaves it.
 
     Raises:
       UserError: nothing answers at the address, or a node has other versions.
     """
     address = config.ray.address
     if address is None:
-        # Ray, and every process that it starts, reads it on import: at 0 Ray listens on the loopback device alone, as
-        # is its default on the systems in the name.
+        # Ray, and every process that it starts, reads this on import. At 0 Ray listens on the loopback device alone,
+        # its default on the systems in the name.
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     else:
         _check_address(address)

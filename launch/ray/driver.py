@@ -1,6 +1,6 @@
-"""The driver of a Ray run: hands every worker its next call, publishes parameters, saves, and answers for failures.
+"""The driver of a Ray run: hands every worker its next call, publishes parameters, saves, and handles failures.
 
-A worker that the replay holds returns within a second and says so; the rate limiter alone sets the pace of the run.
+A worker that the replay holds reports that within a second; the rate limiter alone sets the pace of the run.
 """
 
 import logging
@@ -46,7 +46,7 @@ class Driver:
     def __init__(self, session: Session, *, replay: ReplayService, fleet: Fleet, publication: Publication) -> None:
         self.session, self.replay, self._fleet = session, replay, fleet
         self._config = session.config
-        # The newest parameters, and those that wait for the evaluator.
+        # The newest parameters, and the parameters that wait for the evaluator.
         self._publication = publication
         self._unevaluated: Publication | None = None
         if self._config.schedule.evaluate_period and session.resumed is None:
@@ -60,7 +60,7 @@ class Driver:
     def begin(self) -> None:
         """Has all workers compile, and starts the clock and the work once they are ready. Raises Lost.
 
-        Actors that are not ready `_PATIENCE_S` after the first of them, for want of a node, say, join later.
+        Actors that are not ready `_PATIENCE_S` after the first, e.g. for want of a node, join later.
         """
         session, self._waiting = self.session, {}
         self._fleet.prepare_learner()
@@ -198,12 +198,12 @@ class Driver:
             self._starved_since = None
         elif starved_since is None:
             self._starved_since = time.monotonic()
-        # Not where the learner starves because an actor hangs: that one is ended, and another takes its place.
+        # Not if the learner starves because an actor hangs: that actor is ended and replaced.
         elif time.monotonic() - starved_since > limit_s and self._fleet.calls.begun_since(ACTOR, starved_since):
             raise Lost("replay", f"has given no batch for {limit_s:.0f} s: {learned.held}")
 
     def _failed(self, call: Call, error: Exception, again: bool) -> None:
-        """Replaces a worker that died or raised. Raises Lost, or UserError where the user can mend it."""
+        """Replaces a worker that died or raised. Raises Lost, or UserError where the user can fix the cause."""
         errors, cause = import_ray().exceptions, getattr(error, "cause", None)
         if not isinstance(cause, UserError):
             _log.error("%s %d: %s", call.role, call.index, error)

@@ -51,7 +51,7 @@ class Fleet:
                 self.actor_states[index] = state
         # Times that each actor has been started.
         self._starts = [0] * count
-        # By actor: the latency in seconds of the best line of each program that it has been told of.
+        # By actor: the latency in seconds of the best line of each program that has been sent to it.
         self._told: list[dict[str, float]] = [{} for _ in range(count)]
         self._servers: ReplayServers  # once they have started
         self._learner: Any = self._start(LearnerWorker, LEARNER)
@@ -61,7 +61,7 @@ class Fleet:
     # Starting and ending.
 
     def begin(self, servers: ReplayServers, state: TrainingState) -> Publication:
-        """Has all workers begin; returns the learner's first parameters, the others still compile.
+        """Has all workers begin; returns the learner's first parameters while the other workers still compile.
 
         Args:
           servers: the replay that actors write to and the learner samples from.
@@ -133,7 +133,7 @@ class Fleet:
         result_of(self._learner.close.remote(), LEARNER, timeout_s)
 
     def _start(self, worker: type, role: str, *arguments: Any) -> Any:
-        """Returns a new Ray actor of the class `worker`. Failures show in its first call."""
+        """Returns a new Ray actor of the class `worker`. Failures surface in its first call."""
         settings = self._config.ray
         options = settings.options(role)
         if role == ACTOR:
@@ -150,7 +150,7 @@ class Fleet:
     # Calls.
 
     def play(self, index: int, publication: Publication) -> None:
-        """Has an actor play a slice with these parameters; tells it of better lines of play that others found."""
+        """Has an actor play a slice with these parameters; sends it better lines of play that others found."""
         told = self._told[index]
         lines = self._session.best.lines(told)
         told.update({name: latency_s for name, (latency_s, _) in lines.items()})
@@ -181,7 +181,7 @@ class Fleet:
     def completed(self, timeout_s: float) -> Iterator[tuple[Call, Any, Exception | None]]:
         """Yields every call that has completed, with its result or its error; waits for the first."""
         ready, _ = self._ray.wait(self.calls.references, num_returns=1, timeout=timeout_s)
-        if ready:  # All that are ready come together, so that no worker waits for a turn of the driver.
+        if ready:  # All ready calls come together, so that no worker waits for a turn of the driver.
             ready, _ = self._ray.wait(self.calls.references, num_returns=len(self.calls), timeout=0)
         for reference in ready:
             call = self.calls.pop(reference)

@@ -13,7 +13,7 @@ from .cluster import import_ray
 # Time-outs for a worker's answer, and for ending a process on another node.
 _ASK_S = 1.0
 _KILL_S = 10.0
-# Seconds that a process has to end by itself, and between two looks at it.
+# Seconds that a process has to end by itself, and between two checks.
 _LEAVE_S, _LOOK_S = 3.0, 0.02
 
 
@@ -66,7 +66,7 @@ class Processes:
 
 
 def _here(worker: Any) -> _Process:
-    """Returns the process of the worker in which it runs."""
+    """Returns the process of the worker that runs this function."""
     return _Process(import_ray().get_runtime_context().get_node_id(), os.getpid(), _began(os.getpid()))
 
 

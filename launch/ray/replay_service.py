@@ -51,7 +51,7 @@ class ReplayService:
 
     def check(self, grace_s: float = 0.0) -> None:
         """Raises Lost if a server has died, or dies within `grace_s`."""
-        # A killed process closes its connections before the system tells of its end.
+        # A killed process closes its connections before the system reports its end.
         deadline = time.monotonic() + grace_s
         while self.servers.alive and time.monotonic() < deadline:
             time.sleep(_POLL_S)

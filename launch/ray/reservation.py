@@ -1,6 +1,6 @@
-"""Room on the driver's node for the replay servers, which Ray does not know.
+"""Reserves room on the driver's node for the replay servers, which Ray does not manage.
 
-It is held by a process of Ray's, which imports this file: nothing heavy here.
+A Ray process holds the reservation and imports this file, so nothing heavy belongs here.
 """
 
 from contextlib import ExitStack, suppress
@@ -11,7 +11,7 @@ from .cluster import import_ray
 
 
 class Reservation:
-    """A Ray actor that keeps processors and memory of a node free for a process that Ray does not know."""
+    """A Ray actor that keeps processors and memory of a node free for a process that Ray does not manage."""
 
     def ready(self) -> None:
         """Returns once the reservation holds."""
@@ -20,10 +20,10 @@ class Reservation:
 def reserve(settings: RayConfig, stack: ExitStack) -> None:
     """Reserves on this node what the replay asks for, until `stack` ends; nothing if it asks for nothing.
 
-    It comes before any worker, which may take the last of the node.
+    To be called before any worker starts, since workers may take the last of the node.
 
     Raises:
-      UserError: this node does not have as much, or others took it.
+      UserError: this node has too little, or others took it.
     """
     ray, options = import_ray(), settings.options(REPLAY)
     if not asked(options):

@@ -19,7 +19,7 @@ SaveReplay = Callable[[Path], None]
 
 
 class Saving:
-    """Writes one checkpoint on a thread of its own; arguments as those of `write_checkpoint`."""
+    """Writes one checkpoint on its own thread; takes the arguments of `write_checkpoint`."""
 
     def __init__(self, checkpoints: RunCheckpoints, **parts: Any) -> None:
         self._error: BaseException | None = None
@@ -28,7 +28,7 @@ class Saving:
         self._thread.start()
 
     def wait(self, timeout_s: float) -> bool:
-        """Waits until the checkpoint is written or has failed; returns whether that is so."""
+        """Waits for the checkpoint to be written or to fail; returns whether either happened in time."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 

@@ -1,4 +1,4 @@
-"""The workers of the Ray topology: actor, learner and evaluator, plain classes that `fleet.py` makes Ray actors of.
+"""The workers of the Ray topology: actor, learner and evaluator, plain classes that `fleet.py` turns into Ray actors.
 
 Every call returns within seconds, apart from compilation: a wait for the replay ends with a time-out and is reported.
 """
@@ -100,8 +100,8 @@ class WaitTimer:
         self._returned_at: float | None = None
 
     def called(self) -> None:
-        """Marks the beginning of a call: since the last one ended the worker waited for its turn. Before the first one
-        it was being started."""
+        """Marks the beginning of a call. The worker has waited for its turn since the last call ended; before the first
+        call it was being started."""
         if self._returned_at is not None:
             self.add(TURN, time.monotonic() - self._returned_at)
 
@@ -128,9 +128,9 @@ class ActorWorker:
     def begin(
         self, config: TrainConfig, programs: list[Program], address: str, seed: int, state: dict[str, Any] | None
     ) -> None:
-        """Compiles, and begins all games, or continues from the state of an earlier actor. To be called first.
+        """Compiles, then begins all games or continues from the state of an earlier actor. To be called first.
 
-        Not the constructor: an error of Ray's would hide a UserError that a constructor raises.
+        Not the constructor: Ray would hide a UserError raised there behind an error of its own.
         """
         collect_seldom()
         prepare(training_kernels(config), helped=False)
@@ -149,8 +149,8 @@ class ActorWorker:
         Args:
           moves: moves of all games together.
           publication: the parameters to play with.
-          lines: by program, latency in seconds and moves of a line of play that another actor found and that is better
-            than those this actor was told of before.
+          lines: by program, latency in seconds and moves of a line of play that another actor found, better than any
+            sent to this actor before.
         """
         self._waits.called()
         self._actor.offer_lines(lines)

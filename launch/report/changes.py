@@ -1,8 +1,8 @@
-"""The differences between two mappings of a program, and the worth of each alone: one is put back, the rest stays.
+"""The differences between two mappings of a program, and the worth of each alone: one is put back, the rest stay.
 
 The worth is exact for the game that follows the mapping: the whole game is played again with one difference put back to
-what the other mapping does, and judged. Where memory then lacks, the game makes room, and that counts too. What several
-differences are worth together is not the sum.
+the other mapping's choice, and judged. Where memory then runs short, the game makes room, and that counts too. The
+worth of several differences together is not the sum of their worths.
 """
 
 from collections.abc import Callable
@@ -46,7 +46,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Worth:
-    """What one difference is worth, the rest as it is.
+    """The worth of one difference, with the rest unchanged.
 
     Attributes:
       difference: number of the difference.
@@ -66,7 +66,7 @@ class Comparison:
 
     Attributes:
       differences: all of them, in program order.
-      worths: of the differences that were tried, the dearest first; those that cannot be put back alone come last.
+      worths: of the differences that were tried, the most costly first; those that cannot be put back alone come last.
       replayed_s: judged seconds of the game that follows the mapping.
       mapping_s: judged seconds of the mapping itself.
     """
@@ -100,15 +100,15 @@ def compare(
     most: int,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Comparison:
-    """Finds the differences between two mappings, and tries the `most` that promise most, each alone.
+    """Finds the differences between two mappings, and tries `most` of them, the most promising, each alone.
 
     Args:
       program: the program.
-      mapping: the mapping that is asked about.
+      mapping: the mapping in question.
       other: the mapping whose choices are put back, one at a time.
       objective: what mappings are judged by.
       most: number of differences to try.
-      progress: told how many have been tried, of how many.
+      progress: called with the number of differences tried so far, and the total.
     """
     differences = find_differences(program, mapping, other)
     player = _Player(program, mapping, objective)

@@ -48,7 +48,7 @@ def charts(metrics_file: Path, programs: list[str]) -> list[dict[str, Any]]:
     for title, unit, names in _CHARTS:
         scale = 100.0 if unit.startswith("%") else 1.0
         curves = [curve for name, key in names.items() for curve in _curves(lines, name, key, programs, scale) if curve]
-        # A chart of single points shows no course.
+        # Single points make no curve.
         if any(len(curve["minutes"]) > 1 for curve in curves):
             found.append({"title": title, "unit": unit, "curves": curves})
     return found

@@ -1,4 +1,4 @@
-"""Makes the page: one HTML file that holds its data as JSON, its styles and its scripts, and asks no network."""
+"""Makes the page: one HTML file that holds its data as JSON, its styles and its scripts, and needs no network."""
 
 import html
 import json
@@ -43,8 +43,8 @@ def make_page(
       subject: what it is about.
       objective: what mappings are judged by; None for the objective that they were made for.
       model: cost model of the time axis; None for that of the objective, `msa` for `robust`.
-      most_changes: number of differences to production of which the worth is found.
-      progress: told the program, how many differences have been tried, and of how many.
+      most_changes: number of differences to production whose worth is found.
+      progress: called with the program, the number of differences tried so far, and the total.
 
     Raises:
       UserError: the objective or the model cannot price a program, or a mapping is not legal.

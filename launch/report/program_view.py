@@ -1,4 +1,4 @@
-"""A program and mappings of it as the page takes them: columns of numbers for the pictures.
+"""A program and its mappings as the page's data: columns of numbers for the pictures.
 
 Times are microseconds of simulated, steady execution, each loop body counted once; sizes and offsets are bytes.
 """
@@ -26,7 +26,7 @@ class Named(NamedTuple):
 
 
 def program_view(program: Program) -> dict[str, Any]:
-    """Returns what the page says of a program itself. Columns: `T` instructions, `N` buffers, `A` accesses."""
+    """Returns the page's data on a program itself. Columns: `T` instructions, `N` buffers, `A` accesses."""
     kind = np.where(program.definition < 0, 0, np.where(program.is_output, 2, 1))
     live = [live_bytes(program, kind == number) for number in range(3)]
     return {
@@ -58,7 +58,7 @@ def program_view(program: Program) -> dict[str, Any]:
 
 
 def mapping_view(program: Program, named: Named, model: str) -> dict[str, Any]:
-    """Returns what the page draws of a mapping. Columns: `T` instructions, `R` residencies, `C` copies, `K` moments."""
+    """Returns the page's data on a mapping. Columns: `T` instructions, `R` residencies, `C` copies, `K` moments."""
     mapping = named.mapping
     line = simulate(program, program.target, mapping, model)
     end = line.begin_s[-1:] + line.run_s[-1:] + line.wait_s[-1]

@@ -1,4 +1,4 @@
-"""What the compiler said of the candidates of a tuning, from the file that `tune --json` or `impose --json` wrote."""
+"""The compiler's answers on the candidates of a tuning, from the file that `tune --json` or `impose --json` wrote."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ def is_tuning(document: Any) -> bool:
 
 
 def tuning_view(document: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Returns what the page says of a tuning: `steps`, `candidates`, `options` and figures of the whole.
+    """Returns the page's data on a tuning: `steps`, `candidates`, `options` and figures of the whole.
 
     Raises:
       FormatError: a field is damaged.
@@ -29,7 +29,7 @@ def tuning_view(document: dict[str, Any], path: Path) -> dict[str, Any]:
     try:
         default = document["default_us"]
         missing = document.get("production_missing")
-        # With flags alone nothing was wanted but what is foreseen.
+        # With flags alone, only what is foreseen was wanted.
         left_out = {"promised_us"} if document.get("flags_only") else set()
         steps = [
             {"name": "XLA's algorithm" if missing and key == "default_us" else name, "us": _known(document[key])}

@@ -59,8 +59,8 @@ def leaves_sha256(learner_manifest: Mapping[str, Any], prefix: str) -> str | Non
     """Returns a hash of the leaves of a training state whose paths begin with `prefix`, from its manifest.
 
     The hash is the SHA-256 of a line `PATH DTYPE SHAPE SHA256` per leaf, sorted by path; SHAPE is as in `3,256`, and
-    SHA256 that of the leaf's values (C order, little endian). It is equal if and only if the leaves are. None if there
-    are no such leaves, or the checkpoint is of a version that did not hash them.
+    SHA256 that of the leaf's values (C order, little endian). Hashes are equal if and only if the leaves are. None if
+    there are no such leaves, or the checkpoint is of a version that did not hash them.
     """
     lines = []
     for leaf in learner_manifest["leaves"]:

@@ -62,7 +62,7 @@ class RunCheckpoints:
 
     @contextmanager
     def writing(self) -> Iterator[tuple[Path, dict[str, Any]]]:
-        """Yields a folder for the parts and a dict for manifest entries; on leaving, they become the next checkpoint.
+        """Yields a folder for the parts and a dict for manifest entries; on exit, they become the next checkpoint.
 
         Then removes all but the last few checkpoints.
 
@@ -126,7 +126,7 @@ class RunCheckpoints:
 
         Raises:
           UserError: there is none.
-          FormatError: it is not whole, or of another version; says which one before it is whole.
+          FormatError: it is not whole, or of another version; the message names the last whole one before it.
         """
         numbers = self.numbers()
         if not numbers:

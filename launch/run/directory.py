@@ -5,7 +5,7 @@ config.json        the resolved configuration
 programs/          NAME.json.gz, the run's own copies of its programs
 checkpoints/       000007/: see `checkpoints.py`
 best/              NAME.mapping.json.gz, the best verified mapping of each program, and its picture
-metrics.jsonl      one JSON object per line: see `train/metrics.py`
+metrics.jsonl      one JSON object per line: see `session/metrics.py`
 tensorboard/       the same figures for TensorBoard
 evaluation.json    the last evaluation, as `mallocmuzero evaluate --json` writes it
 log.txt            the log
@@ -137,7 +137,7 @@ class RunDirectory:
 
     @contextlib.contextmanager
     def _making(self) -> Iterator[None]:
-        """Turns errors of the file system into one of the user."""
+        """Turns errors of the file system into a UserError."""
         try:
             yield
         except OSError as error:

@@ -15,14 +15,14 @@ from ...solvers.solve import Solution, Solvers, solve
 from .shipped import SHIPPED
 
 GUIDED, POLICY = "guided", "policy"
-# They end with packing the mapping anew.
+# Both end by repacking the mapping.
 LEARNED = (GUIDED, POLICY)
 
 
 def learned_solvers(
     policy: str | Path | None = None, placebo: str | None = None, config: GuidedConfig | None = None
 ) -> Solvers:
-    """Returns `guided` and `policy`, which read the shipped policy when they are first called, another one at once.
+    """Returns `guided` and `policy`. The shipped policy is read when they are first called, any other policy at once.
 
     Args:
       policy: a policy file or a run directory; None for the shipped policy.

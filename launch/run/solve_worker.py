@@ -1,8 +1,8 @@
-"""The process of a worker of `workers.py`: solves a request, reports as lines of JSON, and ends early when it is asked.
+"""The process of a worker of `workers.py`: solves a request, reports in lines of JSON, and ends early on request.
 
     python -m mallocmuzero.launch.run.solve_worker FOLDER NUMBER
 
-It stops at the end of its standard input, with the best mapping so far: so it never outlives its parent.
+It stops when its standard input ends, with the best mapping so far, and so never outlives its parent.
 """
 
 import json
@@ -19,7 +19,7 @@ from ...env.errors import UserError
 
 # Names of the files in FOLDER.
 REQUEST, PROGRAM = "request.json", "program.json.gz"
-# The keys of the lines: a status, the figures of the result, and the message of an error that the user can mend.
+# The keys of the lines: a status, the figures of the result, and the message of an error that the user can fix.
 STATUS, RESULT, ERROR = "status", "result", "error"
 _REPORT_S = 0.2
 
@@ -68,7 +68,7 @@ def run(folder: Path, number: int) -> None:
         )
 
     budget = Budget(**request["budget"])
-    # Which plans are there when depends on the clock: what has to repeat goes without.
+    # Which plans are there when depends on the clock, so runs that have to repeat do without them.
     together = request["together"] and budget.seconds is not None
     exchange = Exchange(folder, number, len(request["seeds"])) if together else None
     solution = solve(

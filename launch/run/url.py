@@ -146,7 +146,7 @@ class RunUrl:
             self._remove(number, there)
 
     def push_soon(self, keep: int) -> None:
-        """Pushes on a thread, after the push before it. A failure is logged; the next push copies the rest."""
+        """Pushes on a thread, after the previous push. A failure is logged; the next push copies the rest."""
         self.wait()
 
         def work() -> None:

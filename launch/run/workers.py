@@ -1,4 +1,4 @@
-"""Runs a solver in several processes at once, each with a seed of its own and the whole budget, and keeps the best.
+"""Runs a solver in several processes at once, each with its own seed and the whole budget, and keeps the best mapping.
 
 Each process reads the program from a file and writes its mapping to one. With a limit of seconds, solvers that race
 also show each other their best plans (`solvers/common/exchange.py`). With a limit of games alone the processes
@@ -31,7 +31,7 @@ from . import solve_worker
 from .solve_worker import ERROR, PROGRAM, REQUEST, RESULT, STATUS, mapping_file
 
 _LOOK_S = 0.1
-# After Ctrl-C a worker has so long to finish its mapping.
+# Seconds that a worker has after Ctrl-C to finish its mapping.
 _PATIENCE_S = 60.0
 _THREADS = ("OMP", "OPENBLAS", "MKL", "NUMBA")
 
@@ -66,8 +66,8 @@ def solve_with_workers(
     """Maps a program with a solver in `workers` processes; on `stop` and on Ctrl-C the best mapping so far is kept.
 
     Returns:
-      The solution of the best worker, the first of equals, whose seed stands in the mapping's origin. Evaluations are
-      those of all workers, seconds those of the slowest.
+      The solution of the best worker, the first of equals; the mapping's origin has this worker's seed. Evaluations are
+      the sum over all workers, seconds those of the slowest.
 
     Raises:
       UserError: a worker cannot use the request, or died.
@@ -106,7 +106,7 @@ class _Crew:
     def __init__(self, folder: Path, workers: int) -> None:
         self._folder, self._workers = folder, workers
         self._processes: list[subprocess.Popen[str]] = []
-        # The number of a worker with a line that it said, or with None at the end of its output.
+        # The number of a worker with a line of its output, or with None at the end.
         self._said: queue.Queue[tuple[int, str | None]] = queue.Queue()
         self._status: list[dict[str, Any] | None] = [None] * workers
         self._results: list[dict[str, Any] | None] = [None] * workers
@@ -141,11 +141,11 @@ class _Crew:
         return [result for result in self._results if result is not None]
 
     def _start(self, number: int) -> None:
-        # One thread for each: the workers are what keeps the cores busy.
+        # One thread each: the workers together keep the cores busy.
         environment = {**os.environ, **{f"{name}_NUM_THREADS": "1" for name in _THREADS}}
         with self._errors(number).open("wb") as errors:
             try:
-                # Of a group of its own: Ctrl-C in the terminal goes to this process, which asks the workers to stop.
+                # In its own group: Ctrl-C in the terminal goes to this process, which asks the workers to stop.
                 process = subprocess.Popen(
                     [sys.executable, "-m", solve_worker.__name__, str(self._folder), str(number)],
                     stdin=subprocess.PIPE,

@@ -40,7 +40,7 @@ def seed_of(seed: int, role: Role, index: int = 0) -> int:
 
 
 def initial_state(config: TrainConfig, network: Network) -> TrainingState:
-    """Returns the training state of a new run; the same one to who asks again."""
+    """Returns the training state of a new run; repeated calls return the same one."""
     return _initial_state(network, config.learner, seed_of(config.seed, Role.LEARNER))
 
 
@@ -50,7 +50,7 @@ def _initial_state(network: Network, learner: LearnerConfig, seed: int) -> Train
 
 
 def starting_state(config: TrainConfig, network: Network, resumed: Resumed | None) -> TrainingState:
-    """Returns the training state of a new run, or that of the checkpoint that the run is resumed from.
+    """Returns the training state of a new run, or of the checkpoint that the run is resumed from.
 
     Raises:
       UserError: the checkpoint cannot be used.
@@ -62,7 +62,7 @@ def starting_state(config: TrainConfig, network: Network, resumed: Resumed | Non
 def make_training_update(config: TrainConfig, network: Network) -> Update:
     """Returns the learner's update step. Reanalyse searches with the actors' own search settings.
 
-    Runs with equal settings in one process share the step, and with it what JAX has traced and compiled.
+    Runs with equal settings in one process share the step, and with it JAX's traces and compiled code.
     """
     return _training_update(network, config.learner, config.search if config.learner.reanalyse_fraction else None)
 

@@ -1,4 +1,4 @@
-"""Compiles what a training run and an evaluation run, before their clocks start: kernels, search and update.
+"""Compiles the code of training and evaluation before their clocks start: kernels, search and update.
 
 What JAX compiles here is kept on disk (`launch/start/compiled_networks.py`).
 """
@@ -18,7 +18,7 @@ from ..start import needs
 from ..start.compiled_networks import keeping_networks
 from .builders import evaluation_search, initial_state, make_training_update
 
-# The second update begins at what an update returns, which JAX compiles apart.
+# The second update starts from the first one's result, for which JAX compiles separately.
 _UPDATES = 2
 
 
@@ -43,7 +43,7 @@ def compile_play(config: TrainConfig) -> None:
 
 @keeping_networks()
 def compile_evaluation(config: TrainConfig, programs: int, simulations: int) -> None:
-    """Compiles the evaluation of so many programs: the policy alone, and with search for simulations above 0."""
+    """Compiles an evaluation of this many programs: the policy alone, and with search if `simulations` is above 0."""
     if config.actor.decisions == RESIDENCY:
         programs = 1  # they are played one after another
     network, params, observations, legal = _inputs(config, programs)
@@ -65,7 +65,7 @@ def compile_update(config: TrainConfig) -> Update:
 
 @keeping_networks()
 def run_update(config: TrainConfig, update: Update, state: TrainingState) -> None:
-    """Compiles an update by running it on a batch of nothing; the results are dropped."""
+    """Compiles an update by running it on a batch of absorbing steps; drops the results."""
     for _ in range(_UPDATES):
         state, _, priorities = update(state, _batch(config))
     jax.block_until_ready(priorities)

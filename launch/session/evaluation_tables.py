@@ -13,11 +13,11 @@ from .evaluation_row import Row
 BEST_OF_TRAINING = "muzero-best"
 BETTER = "muzero-or-production"
 PRODUCTION = "production"
-# The agent's solvers begin with it.
+# The names of the agent's solvers begin with this.
 _AGENT = "muzero-"
 # Solvers that the rows of many programs leave out.
 _LITTLE = ("all-hbm", PRODUCTION, BETTER)
-# Programs of which all figures are shown.
+# Up to this many programs, all figures are shown.
 _MOST_WHOLE = 3
 
 
@@ -57,11 +57,11 @@ def evaluations_table(rows: Iterable[Row]) -> Table:
 
 
 def programs_table(rows: Iterable[Row]) -> Table:
-    """Returns the table of the evaluation of many programs under one objective, one row each: what every solver comes
-    to, in per cent of production, or in microseconds where there is no production mapping.
+    """Returns the table of the evaluation of many programs under one objective, one row each: every solver's latency
+    in per cent of production, or in microseconds where there is no production mapping.
 
-    Left out is what says little of a single program: everything in HBM, XLA's mapping, which is 100 %, and the better
-    of it and the agent's.
+    It leaves out what means little for a single program: everything in HBM, XLA's mapping, which is 100 %, and the
+    better of XLA's and the agent's.
     """
     programs: dict[str, dict[str, Row]] = {}
     for row in rows:
@@ -96,7 +96,7 @@ def _cell(row: Row | None) -> str:
 
 
 def means_table(rows: Iterable[Row]) -> Table | None:
-    """Returns the table of what each solver comes to over several programs; None for one, or where none compare.
+    """Returns the table of each solver's mean and extremes over several programs; None for one, or if none compare.
 
     It has the solvers that played all programs with a production mapping.
     """
@@ -119,7 +119,7 @@ def means_table(rows: Iterable[Row]) -> Table | None:
 
 
 def show_evaluations(rows: Sequence[Row]) -> None:
-    """Prints the table of the evaluation, of many programs one row each, and under it what it comes to over them."""
+    """Prints the table of the evaluation, with one row each for many programs, and below it each solver's means."""
     if len({row.program for row in rows}) <= _MOST_WHOLE:
         show_table(evaluations_table(rows))
     else:

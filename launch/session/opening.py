@@ -15,7 +15,7 @@ from ..run.directory import RunDirectory
 from ..run.json_file import read_json_file
 from .snapshot import Resumed
 
-# Of more programs, each is checked when it is first played.
+# With more programs, each is checked when it is first played.
 _FEW = 64
 # Settings that may change on resuming: how long, how often, on which machines. All others are fixed for a run.
 _MAY_CHANGE = ("minutes", "steps", "actors", "schedule.", "ray.")

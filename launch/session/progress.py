@@ -26,7 +26,7 @@ _MOST_NAMED = 4
 class ProgramView:
     """The displayed state of one program. Latencies are microseconds as the objective counts them, or None.
 
-    Under `robust` nobody measures these: they are shown as ratios to production.
+    Under `robust` these are not measured times, so they are shown as ratios to production.
 
     Attributes:
       name: the program.

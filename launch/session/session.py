@@ -141,7 +141,7 @@ class Session:
         return period > 0 and self.counters.step % period == 0
 
     def save_if_due(self, save: Callable[[], None]) -> None:
-        """Calls `save` if a checkpoint is due. If it raises CannotSave, says so; training goes on."""
+        """Calls `save` if a checkpoint is due. If `save` raises CannotSave, reports it; training goes on."""
         if time.monotonic() - self._saved_at >= 60 * self.config.schedule.checkpoint_minutes:
             try:
                 save()
@@ -189,7 +189,7 @@ class Session:
     # The display and the metric file.
 
     def doing(self, text: str) -> None:
-        """Shows a step that takes long, such as saving; an empty text ends it."""
+        """Shows a long step, such as saving; an empty text ends it."""
         self._view.doing = text
         self.show(force=bool(text))
 
@@ -295,7 +295,7 @@ class Session:
         self._view.steps_per_s, self._view.moves_per_s = values["learner/steps_per_s"], values["play/moves_per_s"]
         self._view.policy_lag = values.get("play/policy_lag", self._view.policy_lag)
         self._update_program_views()
-        # Of the game of residencies every game is a branch.
+        # In the residency game every game is a branch.
         kind = "branch" if self.config.actor.decisions == RESIDENCY else "episode"
         for view in self._view.programs:
             view.recent_us = values.get(f"{kind}/{view.name}/latency_us", view.recent_us)

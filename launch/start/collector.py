@@ -1,16 +1,16 @@
-"""Python's garbage collector, in the processes that are ours alone."""
+"""Python's garbage collector, in processes that run this package alone."""
 
 import gc
 
-# Objects made since the last look before the next one, and looks before the older objects are looked at too.
+# New objects that start a collection, and collections after which the older objects are scanned too.
 _YOUNG, _OLDER, _OLDEST = 50_000, 20, 10
 
 
 def collect_seldom() -> None:
-    """Makes this process look for garbage seldom.
+    """Makes this process collect garbage less often.
 
-    By default Python looks at every 700 new objects, and again and again at those that stay. Libraries that load, and
-    JAX as it traces, make objects by the hundred thousand, and nearly all of them stay: of the processor time that both
-    take, the looks are a tenth to a third.
+    By default Python collects after every 700 new objects, and scans the survivors again and again. Loading libraries
+    and tracing in JAX make objects by the hundred thousand, and nearly all of them stay: collections take a tenth to a
+    third of the processor time of both.
     """
     gc.set_threshold(_YOUNG, _OLDER, _OLDEST)

@@ -1,14 +1,14 @@
-"""Keeps on disk what JAX compiles of the networks, so that only the first run on a machine pays for it.
+"""Keeps JAX's compiled code of the networks on disk, so that only the first run on a machine compiles it.
 
-JAX has a cache of its own for that (`jax_compilation_cache_dir`), which leaves three things to its caller.
+JAX has its own cache for that (`jax_compilation_cache_dir`), which leaves three things to its caller.
 
-- It does not tell the processors of two machines apart, and machine code for one may end the other's process. Here a
-  folder belongs to one processor, one version of JAX and one of Python.
-- It writes into the folder that it reads from, and never again what is there: a process that is killed meanwhile would
-  leave half an entry for good. Here each process writes to a folder of its own, and moves what is whole. The name of
-  an entry ends with its size, so that one which lost its end with the machine's power is known.
-- From 0.9 on it refuses, with lines of errors, its own entries on some processors (jax-ml/jax, issue 38445). Those
-  versions keep nothing here.
+- It does not distinguish the processors of two machines, and machine code for one may crash a process on the other.
+  Here a folder belongs to one processor, one version of JAX and one of Python.
+- It writes into the folder that it reads from, and never rewrites an entry: a process killed while it writes would
+  leave half an entry for good. Here each process writes to its own folder, and moves whole entries. The name of an
+  entry ends with its size, which exposes an entry that a power failure cut short.
+- From 0.9 on it refuses its own entries on some processors, with lines of errors (jax-ml/jax, issue 38445). With those
+  versions nothing is kept here.
 """
 
 import contextlib
@@ -45,16 +45,16 @@ def _version(text: str) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-# Whether this version of JAX takes back what it has written.
+# Whether this version of JAX accepts its own entries.
 KEEPS = _version(jax.__version__) < _REFUSES
 
 
 @contextlib.contextmanager
 def keeping_networks() -> Iterator[None]:
-    """Loads what JAX compiles while the context lasts, where it has been compiled before, and keeps what is new.
+    """While the context lasts, loads what JAX has compiled before, and keeps what it compiles anew.
 
-    Nothing changes where the user has named a folder of JAX's own, where a context lasts already, where the version of
-    JAX refuses its entries, and where no folder can be made.
+    Nothing changes if the user has named a folder for JAX's own cache, if such a context lasts already, if this version
+    of JAX refuses its entries, or if no folder can be made.
     """
     global _keeping
     given = getattr(jax.config, _FOLDER) or not getattr(jax.config, _ENABLED)
@@ -88,7 +88,7 @@ def networks_folder() -> Path:
 
 
 def _open(folder: Path) -> Path:
-    """Returns a new folder with links to all entries, after those go that nobody has read for long."""
+    """Returns a new folder with links to all entries, after removing entries that nobody has read for long."""
     folder.mkdir(parents=True, exist_ok=True)
     os.utime(folder)
     oldest = time.time() - _KEPT_S
@@ -120,7 +120,7 @@ def _publish(mine: Path, folder: Path) -> None:
 
 
 def _set(settings: dict[str, object]) -> None:
-    """Changes settings of JAX, which looks at the folder once, unless it is told to look again."""
+    """Changes settings of JAX, and resets its cache, since JAX otherwise reads the folder's setting only once."""
     for name, value in settings.items():
         jax.config.update(name, value)
     compilation_cache.reset_cache()

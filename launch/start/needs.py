@@ -1,8 +1,8 @@
 """The kernels that each command and each solver runs, so that they are compiled before its clock starts.
 
 Named as in `env/compiled/prepare.py`; those that take longest to compile come first and last, since two processes begin
-at the two ends. A kernel that is missing here is compiled where it is first called, on the clock
-of the command; one too many is compiled for nothing. `tests/launch/start/test_needs.py` runs the solvers and compares.
+at the two ends. A kernel that is missing here is compiled where it is first called, on the command's
+clock; a superfluous one is compiled for nothing. `tests/launch/start/test_needs.py` runs the solvers and compares.
 """
 
 PHYSICS = ("env.physics.event_loop",)

@@ -15,7 +15,7 @@ DECODES = "order-search"
 
 
 def compile_solver(solver: str, solvers: Solvers, program: Program, objective: str | None, *also: str) -> None:
-    """Compiles a solver, which `solve` then finds ready, if it can solve the program; and others that are run beside.
+    """Compiles a solver for `solve`, if it can solve the program, and the solvers `also`, which run beside it.
 
     Raises:
       UserError: there is no such solver, or the objective is not known.

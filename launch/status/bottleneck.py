@@ -10,7 +10,7 @@ from dataclasses import dataclass
 ACTORS, LEARNER, REPLAY, NOBODY = "actors", "learner", "replay", "nobody"
 # A smaller share of a role's time counts as no wait.
 _LITTLE = 0.1
-# Beyond this place in the limiter's range the limiter does not hold the learner; below 1 minus it, not the actors.
+# Beyond this place in the limiter's range the limiter does not hold the learner; below 1 minus this, not the actors.
 _FAR = 0.75
 
 

@@ -17,10 +17,10 @@ class Holder:
     """The process that trains in a folder, as far as it is known.
 
     Attributes:
-      running: whether a process trains there; None if that cannot be told from this machine.
+      running: whether a process trains there; None if that cannot be determined from this machine.
       pid: its process id, or None.
       host: its machine, or None.
-      why: the reason why it cannot be told, or "".
+      why: the reason why it cannot be determined, or "".
     """
 
     running: bool | None

@@ -20,7 +20,7 @@ class Tail:
     Attributes:
       last: the last line of figures, as `Session.report` writes it; {} if there is none.
       first: the first line of the window, up to a minute of training before; `last` itself if there is no other.
-      damaged: count of lines that are no figures, without the last, which may be incomplete.
+      damaged: number of unreadable lines, not counting the last, which may be incomplete.
     """
 
     last: dict[str, Any]

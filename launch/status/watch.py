@@ -1,4 +1,4 @@
-"""The live view of a run's status: drawn anew every few seconds until nobody trains there, or Ctrl-C."""
+"""The live view of a run's status: redrawn every few seconds until training ends, or Ctrl-C."""
 
 import time
 from collections.abc import Callable
@@ -16,13 +16,13 @@ def watch(
     render: Callable[[dict[str, Any]], "RenderableType"],
     refresh_s: float = REFRESH_S,
 ) -> dict[str, Any]:
-    """Shows a status until its run no longer runs; the last one stays. Without a terminal only that one is printed.
+    """Shows a status until its run ends; the last status stays. Without a terminal only the last one is printed.
 
     Args:
       console: where to show it.
       read: returns the status.
       render: returns what to show of a status.
-      refresh_s: seconds between two looks.
+      refresh_s: seconds between two updates.
 
     Returns:
       The last status.

@@ -1,4 +1,4 @@
-"""Arguments that `capture`, `confirm`, `impose` and `tune`, the commands that ask the real compiler, share."""
+"""Arguments shared by the commands that ask the real compiler: `capture`, `confirm`, `impose` and `tune`."""
 
 import argparse
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Compilation before a command's clock starts: a progress bar, and an end at once by Ctrl-C."""
+"""Compilation before a command's clock starts: a progress bar, and an immediate end on Ctrl-C."""
 
 import sys
 import time
@@ -17,10 +17,10 @@ _TEXT = "compiling, once on this machine"
 
 
 class Compiling:
-    """The time in which a command compiles. A context: Ctrl-C and SIGTERM end a command at once, in one line, since
-    nothing has been written yet. Where this process is no command, Ctrl-C raises as ever.
+    """The time in which a command compiles. A context: Ctrl-C and SIGTERM end a command at once, with one line, since
+    nothing has been written yet. If this process is not a command, Ctrl-C raises as usual.
 
-    Where all code is on disk nothing is shown. In a terminal there is a bar on standard error, else a line at the
+    If all code is on disk, nothing is shown. Otherwise standard error shows a bar in a terminal, or else a line at the
     beginning and one at the end.
     """
 
@@ -111,6 +111,6 @@ class Compiling:
 
 
 def compile_kernels(needed: Iterable[str]) -> None:
-    """Compiles or loads kernels, all that a command compiles (`Compiling`)."""
+    """Compiles or loads kernels, where a command compiles nothing else (see `Compiling`)."""
     with Compiling() as compiling:
         compiling.kernels(needed)

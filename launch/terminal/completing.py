@@ -16,7 +16,7 @@ _ZSH = """{name}() {{
 
 
 def add_completions(parser: argparse.ArgumentParser) -> None:
-    """Tells each argument of the commands the names that it takes; all others complete files."""
+    """Gives each argument of the commands the names that it accepts; all other arguments complete files."""
     from ...env import workloads
     from ...env.physics.objective import OBJECTIVES
     from ...env.program.target import GENERATIONS

@@ -29,7 +29,7 @@ def report(
 
     Args:
       confirmation: the compiler's answers.
-      wanted: the mapping that the options were to bring about.
+      wanted: the mapping that the options should produce.
       missing: why the default's mapping could not be read back, so that the default of the confirmation is the mapping
         of XLA's algorithm; None if it was read.
       told_only: see `in_us`.
@@ -140,7 +140,7 @@ def _prefetched_across(program: "Program", mapping: "ProgramMapping") -> list[st
 
 
 def missing_line(result: dict[str, Any]) -> str | None:
-    """Returns the line that says with what mappings are compared where XLA's own is missing; else None."""
+    """Returns the line that names the mapping to compare with where XLA's own is missing; else None."""
     missing = result["production_missing"]
     return None if missing is None else f"{missing}. It is compared with {default_name(missing)} (solver xla) instead"
 
@@ -237,5 +237,5 @@ def versions_of(result: dict[str, Any]) -> str:
 
 
 def default_name(missing: str | None) -> str:
-    """Returns the name of the mapping that gains are over."""
+    """Returns the name of the mapping that gains are relative to."""
     return "XLA's default" if missing is None else "XLA's algorithm"

@@ -1,7 +1,7 @@
 """Latencies as people read them: microseconds that a cost model counts, and the ratio to XLA's mapping.
 
-The seconds of the objective `robust` are a ratio times production's `msa` latency, which nobody measures. They order
-mappings in JSON; people are shown the ratio.
+The seconds of the objective `robust` are a ratio times production's `msa` latency, not a measured time. They order
+mappings in JSON; people see the ratio.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ def latency_table(title: str, rows: Sequence[LatencyRow], compared: str = "produ
     Args:
       title: the program and the objective.
       rows: the mappings.
-      compared: the name of the mapping that ratios are to.
+      compared: the name of the mapping that ratios are relative to.
     """
     models = [model for model in MODELS if any(row.us.get(model) is not None for row in rows)]
     table = Table(title=title)
@@ -56,11 +56,11 @@ def percent(ratio: float | None) -> str:
 
 
 def judged_text(us: float, production_us: float | None, objective: str) -> str:
-    """Returns what the objective says of a mapping: the ratio to production, and microseconds where a model counts.
+    """Returns the objective's figures of a mapping: ratio to production, and microseconds where a model counts them.
 
     Args:
       us: judged microseconds (`objective.Judge.seconds`).
-      production_us: those of the mapping that it is compared with, or None.
+      production_us: judged microseconds of the mapping to compare with, or None.
       objective: the objective.
     """
     ratio = None if not production_us else f"{100 * us / production_us:.2f} % of production"

@@ -13,7 +13,7 @@ _WIDE = 100_000
 
 
 class Fitted:
-    """Renders a table as it is where it fits, else as records. Its title, caption and figures are whole either way."""
+    """Renders a table unchanged where it fits, else as records. Title, caption and figures are whole either way."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -27,7 +27,7 @@ class Fitted:
 
 
 def qualified(headings: list[str]) -> list[str]:
-    """Returns the headings with those that occur more than once after the nearest one before that does not."""
+    """Returns the headings; a repeated one is prefixed with the nearest unique heading before it."""
     names, group = [], ""
     for heading in headings:
         once = headings.count(heading) == 1

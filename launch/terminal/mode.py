@@ -1,4 +1,4 @@
-"""The manner of this process: a command or a library, quiet or not. Loads nothing, since every command asks it."""
+"""The mode of this process: a command or a library, quiet or not. Loads nothing, since every command imports it."""
 
 import sys
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def command_mode(quiet: bool) -> Iterator[None]:
 
 
 def is_command() -> bool:
-    """Returns whether this process is a command, and no program that uses the library."""
+    """Returns whether this process is a command, rather than a program that uses the library."""
     return _Mode.command
 
 
@@ -37,6 +37,6 @@ def is_live() -> bool:
 
 
 def say(line: str) -> None:
-    """Prints a line of progress on standard error, unless it is quiet."""
+    """Prints a line of progress on standard error, unless this process is quiet."""
     if not is_quiet():
         print(line, file=sys.stderr, flush=True)

@@ -34,7 +34,7 @@ def forget_interrupts() -> None:
 
 
 def catch_interrupts() -> None:
-    """Lets Ctrl-C interrupt this process, and again where it came in a finaliser, which swallows exceptions."""
+    """Lets Ctrl-C interrupt this process, and again if it came in a finaliser, which swallows exceptions."""
     signal.signal(signal.SIGINT, interrupt)
     default = sys.unraisablehook
 
@@ -69,7 +69,7 @@ class StopRequest:
 
     @contextlib.contextmanager
     def skipping(self) -> Iterator[None]:
-        """A context for work that may be left undone: the first signal ends it, and the code behind it goes on."""
+        """A context for work that may be left undone: the first signal ends it, and the code after it goes on."""
         self._skips = True
         try:
             yield
@@ -101,8 +101,8 @@ class StopRequest:
 class EndAtOnce:
     """A context in which Ctrl-C and SIGTERM end the process at once, with one line and no traceback.
 
-    An exception would have to wait until a library returns that compiles for seconds, and could come out of the middle
-    of it. So a thread is told of the signal, says the line, and leaves without a word to the rest.
+    An exception would have to wait for a library that compiles for seconds, and could surface in the middle of it. So a
+    thread receives the signal, prints the line, and ends the process without notifying the rest.
     """
 
     def __init__(self, why: str, before: Callable[[], None]) -> None:

@@ -46,7 +46,7 @@ from ..terminal.compiling import Compiling
 from ..terminal.stop import StopRequest
 from .process import ProcessTrainer
 
-# Of more programs, only their number is said.
+# With more programs, only their number is printed.
 _NAMED = 8
 Topology = Callable[[Session], Params]
 
@@ -130,7 +130,7 @@ def run_experiment(run_dir: str | Path, overrides: Overrides, *, resume: bool) -
 def train_in_process(session: Session, update: Update | None = None) -> Params:
     """Trains in this process until the session is finished; saves, and returns the last parameters.
 
-    Turns depend on the replay alone and all randomness on the seed, so runs of equal length are equal, also if one of
+    Turns depend on the replay alone and all randomness on the seed, so runs of equal length are equal, even if one of
     them was killed and resumed.
 
     Args:
@@ -210,7 +210,7 @@ def _topology(config: TrainConfig, update: Update | None, stack: ExitStack) -> T
 
 
 def _greet(session: Session, resume: bool, news: str | None) -> None:
-    """Says what the user should know before training begins."""
+    """Prints what the user should know before training begins."""
     if news is not None:
         session.say(news)
     run = session.run

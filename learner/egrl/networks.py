@@ -63,7 +63,7 @@ class FlatModule:
 
 @dataclass(frozen=True)
 class GraphNetwork:
-    """The network of policies and critics alike. Hashable, so that compiled functions of it can be cached."""
+    """The network of both policies and critics. Hashable, so that compiled functions of it can be cached."""
 
     config: GraphNetworkConfig
 

@@ -202,7 +202,7 @@ class Network:
         return self._apply(params, "score_latent", latent)
 
     def score(self, params: Params, features: jax.Array) -> jax.Array:
-        """Maps candidates by themselves `[..., F]` to what `outcomes` says of them, `[..., 2]`."""
+        """Maps candidates `[..., F]`, each by itself, to what `outcomes` predicts for them, `[..., 2]`."""
         return self._apply(params, "score", features)
 
     def _apply(self, params: Params, method: str, *inputs: jax.Array) -> Any:

@@ -8,7 +8,7 @@ from threadpoolctl import ThreadpoolController
 
 
 class NumpyScorer:
-    """Scores candidates by themselves, as `Network.score` does (a test holds both together).
+    """Scores candidates, each by itself, as `Network.score` does (a test compares the two).
 
     A candidate's features are `1`, those of its row, and the one-hot code of its choice: `C` candidates are `S` rows
     with `P` choices each. The first layer is computed once for each row.

@@ -25,7 +25,7 @@ _KIND = "local"
 class LocalReplay:
     """A `Replay` in this process's memory. Safe to use from several threads.
 
-    A single-threaded loop asks `can_insert()` and `can_sample(batch_size)` which side is next; one of them always may.
+    A single-threaded loop asks `can_insert()` and `can_sample(batch_size)` which side is next; one of them always can.
 
     Args:
       config: settings.

@@ -18,7 +18,7 @@ class Table:
     Key `k` lives in place `k % capacity`. The table neither locks nor waits: `LocalReplay` does.
 
     Attributes:
-      limiter: counts of inserts, samples and deletes; says whether more are allowed.
+      limiter: counts inserts, samples and deletes, and decides whether more are allowed.
       store: the rows that the segments consist of.
     """
 

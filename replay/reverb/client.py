@@ -134,7 +134,7 @@ class ReverbReplay:
             return dict(self._blocked_s)
 
     def checkpoint(self, directory: str | PathLike[str], timeout_s: float = 600.0) -> None:
-        """See `Replay.checkpoint`. The server answers nobody while it writes.
+        """See `Replay.checkpoint`. The server answers no requests while it writes.
 
         The checkpoint holds the table, the priorities and the limiter's counters. It holds neither the state of
         Reverb's random generator nor unfinished episodes, whose actors start anew.
@@ -210,7 +210,7 @@ class ReverbReplay:
         return tables[TABLE]
 
     def diagnosis(self) -> str:
-        """Returns the reason why no batch came, as far as the server tells."""
+        """Returns the reason why no batch came, as far as the server reveals it."""
         try:
             stats = self.stats()
         except ReplayTimeout as error:

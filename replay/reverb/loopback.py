@@ -15,7 +15,7 @@ def confine_to_loopback(port: int) -> bool:
     found = False
     for name in os.listdir("/proc/self/fd"):
         try:
-            # A socket object of its own, so that closing it leaves the server's.
+            # A separate socket object, so that closing it leaves the server's open.
             listener = socket.socket(fileno=os.dup(int(name)))
         except OSError:  # no socket, or closed meanwhile
             continue

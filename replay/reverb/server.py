@@ -175,7 +175,7 @@ class ReplayServer:
 
 
 def _check_free(port: int) -> None:
-    """Raises UserError if a process listens on `port`; gRPC would share it in silence."""
+    """Raises UserError if a process listens on `port`; gRPC would silently share it."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

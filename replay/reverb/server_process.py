@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def _serve(task: dict[str, Any]) -> Any:
-    """Returns a running `reverb.Server`, its table restored if the task says so."""
+    """Returns a running `reverb.Server`, its table restored if the task asks for it."""
     reverb = import_reverb()
     config, spec = ReplayConfig(**task["config"]), SegmentSpec(**task["spec"])
     root = Path(task["root"])

@@ -1,8 +1,8 @@
 """Stages a stored Reverb table for a new server, under the rate limiter of the new configuration.
 
-Reverb restores the limiter that a checkpoint was written under, whatever the new server was told, and inserts can then
-block for ever (google-deepmind/reverb#103). The limiter is a few fields of the checkpoint's first file, which are
-rewritten before the server reads it. The layout follows Reverb 0.14's `tfrecord_checkpointer.cc`.
+Reverb restores the limiter that a checkpoint was written under, whatever the settings of the new server, and inserts
+can then block for ever (google-deepmind/reverb#103). The limiter is a few fields of the checkpoint's first file, which
+are rewritten before the server reads it. The layout follows Reverb 0.14's `tfrecord_checkpointer.cc`.
 """
 
 import os

@@ -19,7 +19,7 @@ class Budget:
       seconds: None for no limit.
       evaluations: finished games; None for no limit. With this limit alone, a run repeats exactly with its seed.
       clock: `wall`, or `processor`: the time that all threads of this process have run, which other work on the machine
-        changes little.
+        hardly affects.
     """
 
     seconds: float | None = 60.0
@@ -47,7 +47,7 @@ class Status:
       best_s: judged seconds of the best game so far; infinite before the first one.
       doing: the present phase, in a word or two.
       production_s: judged seconds of XLA's own mapping; None if the program has none.
-      objective: what judges.
+      objective: the objective that judges.
     """
 
     seconds: float
@@ -61,5 +61,5 @@ class Status:
 Progress = Callable[[Status], None]
 
 
-# For games that somebody else counts. So many are never played.
+# For games that are counted elsewhere. This many are never played.
 ENDLESS = Budget(None, 2**62)

@@ -1,6 +1,6 @@
 """Counterfactual outcomes: every legal move of a decision is played, and a plan plays the game to its end.
 
-The result is exact and costs one compiled game per move. It tells which decisions matter, and by how much; most do not.
+The result is exact and costs one compiled game per move. It shows which decisions matter, and how much; most do not.
 """
 
 import numpy as np

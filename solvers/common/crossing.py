@@ -1,7 +1,8 @@
 """Crosses plans: takes from other plans the stretches and buffers that make a plan better.
 
-Walks that began apart decide well in different parts of a program. A plan says what it would like, and the game makes
-of it what is legal, so a part of one plan keeps its meaning within another. Each difference is judged by a whole game.
+Walks with different starts find good decisions in different parts of a program. A plan states preferences, and the game
+turns them into legal moves, so a part of one plan keeps its meaning within another. Each difference is judged by a
+whole game.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,21 +13,21 @@ from numpy.typing import NDArray
 from ...env.game.plan import Plan
 from .task import Task
 
-# The differences are taken over in so many stretches of the program, from halves to small ones, ...
+# The differences are taken over in this many stretches of the program, from halves to small ones, ...
 _STRETCHES = (2, 4, 8, 16)
-# ... then in so many of them by groups of buffers, drawn at random, and by stretches once more.
+# ... then in this many random groups of buffers, and in stretches once more.
 _GROUPS = (8, 32)
 
 
 def cross(task: Task, plan: Plan, seconds: float, others: Iterable[Plan], until: float) -> tuple[Plan, float]:
-    """Takes over differences from `others[A]`, each for itself, wherever the game gains by it.
+    """Takes over differences from `others[A]`, one by one, wherever the game gains by it.
 
     Args:
       task: the task; games are played on the tables that it uses now, and offered.
       plan: `[A]` the plan to improve.
-      seconds: judged, of its game on these tables.
+      seconds: the judged seconds of its game on these tables.
       others: plans to take from, in this order.
-      until: share of the budget that ends it.
+      until: share of the budget at which it ends.
 
     Returns:
       The improved plan, `plan` itself if nothing helped, and its judged seconds.
@@ -57,7 +58,7 @@ def _ways() -> Iterator[tuple[int, bool]]:
 
 
 def _parts(task: Task, different: NDArray[np.int64], parts: int, by_buffer: bool) -> list[NDArray[np.int64]]:
-    """Divides the accesses `different[D]` into at most so many parts."""
+    """Divides the accesses `different[D]` into at most `parts` parts."""
     if not by_buffer:
         return np.array_split(different, min(parts, len(different)))
     buffer = task.game.program.access_buffer[different]

@@ -1,4 +1,4 @@
-"""What several processes that search for the same thing show each other."""
+"""Exchanges finds between processes that search for the same thing."""
 
 import contextlib
 import io
@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 
 class Exchange:
-    """A folder to which each of several processes writes its best find, whole, and from which it reads those of others.
+    """A folder to which each of several processes writes its best find, whole, and from which it reads the others'.
 
-    A find is a set of arrays. Nobody waits for anybody: whoever has written nothing yet is left out.
+    A find is a set of arrays. No process waits for another: one that has written nothing yet is left out.
     """
 
     def __init__(self, folder: Path, number: int, workers: int) -> None:
@@ -23,11 +23,11 @@ class Exchange:
         self._offered_s = np.inf
 
     def turns(self) -> list[bool]:
-        """Returns, for as many pieces of work as there are processes, whether each is this one's."""
+        """Returns, for as many pieces of work as there are processes, whether each is this process's."""
         return [number == self._number for number in range(1 + len(self._others))]
 
     def offer(self, seconds: float, **find: NDArray[Any]) -> None:
-        """Shows a find, of so many judged seconds, to the others, if it is better than what they have seen."""
+        """Shows the others a find of `seconds` judged seconds, if it is better than all that this process has shown."""
         if not seconds < self._offered_s:
             return
         content = io.BytesIO()

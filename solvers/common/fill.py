@@ -1,6 +1,6 @@
-"""Filling the memory that a mapping leaves free, with buffers that it keeps in HBM throughout.
+"""Fills the memory that a mapping leaves free with buffers that it keeps in HBM throughout.
 
-An added buffer has no copies: the program itself writes it and it need not end in HBM, so it stays in fast memory from
+An added buffer has no copies: the program itself writes it, and it need not end in HBM, so it stays in fast memory from
 its first write to its last use. No other buffer moves, and no instruction waits longer.
 """
 
@@ -65,8 +65,8 @@ def fill(judge: Judge, mapping: Mapping) -> Mapping:
 
 
 def gather(judge: Judge, mapping: Mapping) -> Mapping:
-    """Packs a mapping anew, lowest peak first, so that the room left is in one piece, and fills that; returns `mapping`
-    itself if that does not make it better. Takes up to some seconds."""
+    """Packs a mapping anew, lowest peak first, so that the free memory is in one piece, and fills it; returns `mapping`
+    itself if the result is no better. Takes up to a few seconds."""
     repacked = repack(judge.program, mapping, judge.target, seconds=0.0).mapping
     if repacked is None:
         return mapping

@@ -58,12 +58,12 @@ def preferences_of_mapping(program: Program, mapping: Mapping) -> NDArray[np.int
 
 
 def follow_best(game: MallocGame, mapping: Mapping) -> None:
-    """Resets `game` with the slack of `SLACKS`, and with or without the hinted times of copies, by which following
-    `mapping` has the least latency.
+    """Resets `game` with the slack of `SLACKS`, and with or without the hinted times of copies, whichever follows
+    `mapping` with the least latency.
 
     Under `robust` the game's clock blends two cost models that disagree on run times, so no slack is best for all
-    programs: with too little, copies come late by one of them; with too much, they hold memory that others need. With
-    the mapping's own times most programs follow it nearly exactly; on some the game's times are better than XLA's.
+    programs: with too little, copies come late under one model; with too much, they hold memory that others need. With
+    the mapping's own times, most programs follow it nearly exactly; on some, the game's times are better than XLA's.
     """
     preferences = preferences_of_mapping(game.program, mapping)
     scoring, moves = make_scoring(game.judge), np.zeros(len(game.tables.access), np.int8)

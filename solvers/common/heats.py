@@ -1,8 +1,8 @@
-"""Divides a long budget into heats: runs of a solver that begin from nothing, each with luck of its own.
+"""Divides a long budget into heats: runs of a solver that begin from scratch, each with its own random numbers.
 
-An annealing walk ends in the basin that its start and its luck have led it to. Beyond some games per access a longer
-walk ends no lower, and another one may. In the end the best plan is crossed with those of the other heats, and a last
-walk goes on from the result.
+An annealing walk ends in the basin that its start and chance have led it to. Beyond a certain number of games per
+access, a longer walk ends no lower, but another walk may. At the end, the best plan is crossed with the plans of the
+other heats, and a last walk continues from the result.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from .crossing import cross
 from .race import Walker
 from .task import Best, Task
 
-# A heat has so many seconds at least, and about so many whole games per access. Shorter ones end no lower.
+# A heat has at least this many seconds, and about this many whole games per access. Shorter ones end no lower.
 _SECONDS, _GAMES_PER_ACCESS = 10.0, 8.0
 _MOST = 6
 # Share of the budget for crossing the plans of the heats and for the last walk.
@@ -27,16 +27,16 @@ _TIMED_GAMES = 8
 
 
 def in_heats(task: Task, solver: Callable[[Task], None], begin: Callable[[Plan], Walker], cold: float) -> None:
-    """Spends the budget on heats of a solver, on one alone where the budget is short.
+    """Spends the budget on heats of a solver, or on a single one if the budget is short.
 
-    Other processes that search the same program see what a heat has found when it is over. What they have found helps
-    in the end only: it would draw later heats into the basin of the first.
+    Other processes that search the same program see what a heat has found once it is over. Their own finds are used
+    only at the end: earlier, they would draw later heats into the basin of the first.
 
     Args:
       task: the task.
       solver: plays a heat.
       begin: begins the last walk from a plan `[A]`, on the tables that the task uses.
-      cold: its temperature, in units of the walk's `scale`.
+      cold: the last walk's temperature, in units of its `scale`.
     """
     count = _count(task)
     if count == 1:
@@ -102,7 +102,7 @@ def _offer(task: Task, best: Best) -> None:
 
 
 def _crossed(task: Task, found: list[Best]) -> Plan:
-    """Returns the first plan with what the others, and those of other processes, do better."""
+    """Returns the first plan, with what the other plans and those of other processes do better."""
     best = found[0]
     assert best.plan is not None
     others = [other.plan for other in found[1:] if other.plan is not None]

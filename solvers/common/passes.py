@@ -1,7 +1,7 @@
-"""Which buffers a loop holds over its passes, and which it leaves to each pass: a search over single changes.
+"""Searches, by single changes, which buffers a loop holds over its passes and which it leaves to each pass.
 
-A walk changes what a plan asks for, not which loops hold what (`env/game/holding.py`): that is a matter of the tables
-that the plan is played on. So between walks, pair after pair of a buffer and a loop is tried the other way.
+A walk changes what a plan asks for, not which loop holds which buffer (`env/game/holding.py`), because the tables that
+the plan is played on fix that. So between walks, each pair of a buffer and a loop is tried the other way.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ class Passes:
     """The search.
 
     Attributes:
-      pairs: those of a buffer and a loop that are worth a try.
+      pairs: the pairs of a buffer and a loop to try.
     """
 
     def __init__(self, task: Task) -> None:
@@ -45,7 +45,7 @@ class Passes:
     def improve(self, found: Found, until: float) -> Found:
         """Tries each pair the other way and keeps what is better; ends at `until` of the budget.
 
-        The order is random; where more is at stake comes sooner.
+        The order is random; pairs with more at stake tend to come sooner.
         """
         task = self._task
         if not self.pairs:

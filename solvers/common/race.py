@@ -1,8 +1,8 @@
 """A race of walks: several walks cool side by side, take over what the others found, and leave one by one.
 
-One walk alone ends where its luck leads it. So the best is crossed with all others after every round, and goes on from
-the result; then the worst leaves, and the others share its time. Where other processes race on the same program, the
-best is also crossed with theirs, and the last walk at two more moments.
+A single walk ends where chance leads it. So after every round the best walk is crossed with all others and continues
+from the result; then the worst walk leaves, and the others share its time. If other processes race on the same program,
+the best walk is also crossed with theirs, and the last walk at two more points.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,11 +15,12 @@ from .crossing import cross
 from .passes import Found, Passes
 from .task import PlanTables, Task
 
-# Share of the budget that crossing takes at most after a round, and trying what loops hold.
+# Largest share of the budget for crossing after a round, and for trying what loops hold.
 _CROSS_SHARE = 0.04
 # The ends of the rounds, as shares of the race, and the walks in each: one leaves after every round, ...
 _PATIENT = ((0.2, 4), (0.4, 3), (0.6, 2), (1.0, 1))
-# ... or sooner where the budget allows fewer games per access than this, by the first ones: depth then counts for more.
+# ... or sooner, by the first of these, if the budget allows fewer games per access than the second: depth then counts
+# for more.
 _HASTY, _HASTY_GAMES_PER_ACCESS = ((0.08, 3), (0.2, 2), (1.0, 1)), 0.3
 # Further rounds of the last walk, to take over what other processes have found.
 _SHARED = (0.75, 0.9)
@@ -62,7 +63,7 @@ class Cooling(NamedTuple):
 
 
 def race(task: Task, starts: Sequence[tuple[Plan, PlanTables]], begin: Callable[[Plan], Walker], by: Cooling) -> None:
-    """Spends the rest of the budget on walks from the first of `starts`, over again where there are fewer than walks.
+    """Spends the rest of the budget on walks from the first of `starts`, reusing them if there are more walks.
 
     Args:
       task: the task.
@@ -103,7 +104,7 @@ def _count(task: Task, by: Cooling) -> int:
 
 
 def _round(task: Task, walks: Sequence[Walker], scales: Sequence[float], begun: float, end: float, by: Cooling) -> None:
-    """Lets the walks take turns until `end` of the budget is spent; the one that has had least is next."""
+    """Lets the walks take turns until `end` of the budget is spent; the walk that has had the least is next."""
     had = np.zeros(len(walks))
     while not task.done and task.spent < end:
         number, before = int(np.argmin(had)), task.spent

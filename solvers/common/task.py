@@ -79,7 +79,7 @@ class Task:
       best_s: judged seconds of the best offer.
       best_plan: its plan; None if there is none.
       doing: the present phase, for the progress display.
-      exchange: plans of others who search the same program; None if nobody does.
+      exchange: plans of other processes that search the same program; None if there are none.
       moves_made: `[A]` the moves of the last game played by `play`.
     """
 
@@ -187,8 +187,8 @@ class Task:
     def part(self, share: float, stop: Callable[[], bool], shown: Callable[[Status], Status] | None = None) -> "Task":
         """Returns a task on the same game, with a share of the budget, no offers yet, and a generator of its own.
 
-        Both share one state, so they take turns. `stop` may ask for an early end. `shown` makes of the part's status
-        what the progress of the whole shows; without it the part shows nothing.
+        Both share one state, so they take turns. `stop` may ask for an early end. `shown` turns the part's status into
+        the status that the whole task reports; without it, the part reports nothing.
         """
         part, budget = copy.copy(self), self.budget
         part.budget = replace(

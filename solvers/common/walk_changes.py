@@ -1,6 +1,6 @@
 """Random changes of a plan, as an annealing walk makes them.
 
-A change is of one preference, of two near each other, of all of a buffer from an access on, or a swap of two buffers.
+A change alters one preference, two near each other, or all of a buffer from an access on, or it swaps two buffers.
 """
 
 from typing import NamedTuple
@@ -17,9 +17,9 @@ from ...env.game.plan import CROSS_PROGRAM_FETCH, WAIT, is_constant
 from ...env.game.tables import Tables
 from ...env.program.program import OPERAND
 
-# Accesses are near each other at this distance and less.
+# Accesses are near each other at this distance or less.
 _NEAR = 40
-# A change changes at most so many preferences.
+# A change alters at most this many preferences.
 _MAX_CHANGES = 64
 
 
@@ -29,7 +29,8 @@ class Search(NamedTuple):
     Attributes:
       waits: `WAIT` is among the preferences drawn.
       gives_up: games that fall behind are not played to their end.
-      uniform: share of changes that begin at any access alike; the others favour accesses with more at stake.
+      uniform: share of changes that are equally likely to begin at any access; the others favour accesses with more at
+        stake.
       single, pair, forward: shares of changes of one preference, of two near each other, and of all later preferences
         of a buffer; the rest swaps two buffers near each other.
     """

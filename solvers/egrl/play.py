@@ -1,4 +1,4 @@
-"""Games of EGRL: the player, from homes to a reward, and the replay buffer that evolution and gradient share."""
+"""Games of EGRL: the player, which rewards homes, and the replay buffer that evolution and gradient share."""
 
 from dataclasses import dataclass
 
@@ -30,14 +30,14 @@ class Player:
 
     Attributes:
       task: the task whose budget the games spend.
-      tensors: those of its program.
+      tensors: its program's tensors.
     """
 
     def __init__(self, task: Task, config: RewardConfig) -> None:
         """Prepares the program of a task."""
         self.task, self.tensors, self._config = task, make_tensors(task), config
         judge = task.game.judge
-        # XLA's own mapping stands for the paper's compiler; everything in HBM where the program has none.
+        # XLA's own mapping stands for the paper's compiler; without one, everything in HBM does.
         self._compiler_s = judge.seconds(judge.baseline)
 
     def play(self, homes: Homes) -> float:

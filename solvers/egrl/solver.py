@@ -15,7 +15,7 @@ from .population import EvolutionConfig, Population, draw
 from .tensors import HBM, NUM_FEATURES, NUM_HOMES
 
 _CAPACITY = 100_000
-# The greedy method tries all combinations of homes for so many tensors together: nine, as in the paper.
+# The greedy method tries all combinations of homes for this many tensors together: nine, as in the paper.
 _TOGETHER = 2
 
 

@@ -28,7 +28,7 @@ class GuidedWalk:
         if score is not None and config.proposed_share > 0.0:
             position = Position(task.plan_game, self.walk.plan, played=self.walk.played)
             self._proposals = Proposals(task, position, score, config.proposals)
-        # Games that the network is ahead of its share, negative.
+        # Games by which the network is behind its share; negative if it is ahead.
         self._credit = 0.0
 
     @property

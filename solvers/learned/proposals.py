@@ -9,7 +9,7 @@ from ..common.task import Task
 from .config import ProposalConfig
 from .score import Score
 
-# A change that has been tried loses so much of its logit, and regains half of it whenever another change gains.
+# A change that has been tried loses this much of its logit, and regains half of it whenever another change gains.
 _TRIED = 4.0
 # The cost of a changed game that does not depend on where it begins, in whole games.
 _FIXED_COST = 0.1
@@ -18,7 +18,7 @@ _NEVER = np.float32(-1e9)
 
 
 class Proposals:
-    """Draws changes by their scores, the likeliest to gain first but for noise, and tries them.
+    """Draws changes by their scores, the likeliest to gain first apart from noise, and tries them.
 
     A batch is drawn without replacement from the softmax of the scores (Gumbel top-k). Scores are computed anew every
     `games_per_score` games: in between the position moves on, and a change that has been tried counts for less.

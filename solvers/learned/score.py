@@ -21,7 +21,7 @@ PLACEBOS = (UNTRAINED, SHUFFLED, NONE)
 
 
 def make_score(params: dict[str, Any], placebo: str | None = None, seed: int = 0) -> Score:
-    """Returns the score of a network's parameters, or of a placebo made of them.
+    """Returns the score of a network's parameters, or of a placebo made from them.
 
     Args:
       params: the parameters of a candidate network.

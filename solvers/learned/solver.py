@@ -1,4 +1,4 @@
-"""The solvers with a trained network: `policy` climbs by its scores alone, `guided` anneals over what it proposes.
+"""The solvers with a trained network: `policy` climbs by its scores alone, `guided` anneals with its proposals.
 
 The network scores changes of a plan, and the real game judges those that are tried. There is no tree search here: the
 search over the learned model (`actors/search`) plays to learn.
@@ -19,8 +19,8 @@ from .proposals import Proposals
 from .score import Score
 from .starts import find_starts, followed_starts, ordered_starts
 
-# The policy alone: the games that it plays where its budget allows more, starts left out, its share for starts, and its
-# proposals. So few games afford fresher scores.
+# The policy alone: the most games that it plays, starts left out; its share for starts; and its proposals. With so few
+# games, fresher scores are affordable.
 POLICY_GAMES = 200
 _START_SHARE = 0.5
 POLICY = ProposalConfig(games_per_score=64)

@@ -25,7 +25,7 @@ def find_starts(task: Task, config: GuidedConfig) -> list[Start]:
 
 
 def ordered_starts(task: Task, config: GuidedConfig) -> list[Start]:
-    """Searches XLA's orders, where the budget affords it; offers the best mapping, and follows it."""
+    """Searches XLA's orders, if the budget allows it; offers the best mapping, and follows it."""
     if not affords_decoding(task, config.order_min_share):
         return []
     mapping = search_orders(task, config)

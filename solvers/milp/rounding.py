@@ -75,7 +75,7 @@ def rounded(task: Task, shares: Shares, threshold: float | NDArray[np.float64], 
 def cross(task: Task, pool: list[Shares]) -> None:
     """Plays the best plan with a part of it replaced by a random rounding of some solution.
 
-    Thresholds are drawn per buffer, so that a buffer's accesses are rounded alike.
+    Thresholds are drawn per buffer, so that all accesses of a buffer are rounded in the same way.
     """
     draw, program = task.generator, task.game.program
     shares = pool[int(draw.integers(len(pool)))]

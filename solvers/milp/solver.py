@@ -68,7 +68,7 @@ _CONSTRUCTED = 2
 _PACKER_NODES = 20_000
 # Shares of the time left that the relaxation and, after it, an integer solution may take.
 _RELAXATION_SHARE, _INTEGER_SHARE = 0.6, 0.35
-# An integer solution is sought if it may take so many times the relaxation's time.
+# An integer solution is sought if it may take this many times the relaxation's time.
 _WORTH_TRYING = 2.0
 _LONG = 1e9  # seconds
 # Nodes of branch and bound, where only evaluations are limited.

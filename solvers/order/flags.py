@@ -1,4 +1,4 @@
-"""The compiler's flags that a search over orders chooses too, and their values."""
+"""The compiler flags that a search over orders also chooses, and their values."""
 
 from dataclasses import astuple, dataclass, replace
 from functools import lru_cache
@@ -68,7 +68,7 @@ class Flags:
 
     @classmethod
     def from_array(cls, numbers: NDArray[np.float64]) -> "Flags":
-        """Returns the flags whose `array` this is."""
+        """Returns the flags that `array` came from."""
         kinds = [type(values[0]) for values in VALUES.values()]
         return cls(*(kind(number) for kind, number in zip(kinds, numbers.tolist(), strict=True)))
 

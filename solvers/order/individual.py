@@ -136,7 +136,7 @@ class Evaluator:
         return seconds
 
     def settle(self) -> None:
-        """Verifies the best offer and takes it back if it is illegal, until one is legal; must be called in the end."""
+        """Verifies the best offer and takes it back if it is illegal, until one is legal; must be called at the end."""
         while self._before:
             mapping = self._task.best.mapping
             if mapping is not None and not self._is_illegal(mapping):

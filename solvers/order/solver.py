@@ -7,8 +7,8 @@ flags. Two searches share the same moves:
   Resende, 2011): a child takes each buffer's key, ban and eagerness more often from its better parent;
 - *climb*: annealing over single moves from the best individual.
 
-During the search prefetches are not cut into slices: that makes decoding two to ten times as fast and individuals no
-worse. The best individual is decoded both ways.
+During the search, prefetches are not cut into slices: decoding is then two to ten times as fast, and the individuals
+are no worse. The best individual is decoded both ways.
 """
 
 import itertools
@@ -45,7 +45,7 @@ _MOVES = (
     ("flags", 0.05),
 )
 _NOISE, _MOST_NOISY = 0.1, 12
-# So many times in a budget, the best individual is decoded with the buffers that the search leaves out.
+# This many times in a budget, the best individual is decoded with the buffers that the search leaves out.
 _FINALS = 5
 
 

@@ -1,8 +1,8 @@
 """Synchronous copies that an asynchronous one replaces (XLA: sync copy replacement, `GenerateJointProcessedValues`).
 
 A copy that keeps the layout is converted if what it makes can be prefetched, from what it reads, for its one use. What
-it reads and all that such copies make of it are placed together. A copy that cannot be converted stays as it is, and
-what it makes has a turn of its own.
+it reads and all that such copies make of it are placed together. A copy that cannot be converted stays synchronous, and
+what it makes gets its own turn.
 """
 
 from ...env.compiled.kernel import routine

@@ -47,8 +47,8 @@ def candidates(program: Program, problem: Problem) -> NDArray[np.int64]:
 def possible(program: Program, problem: Problem) -> NDArray[np.int64]:
     """Returns the inputs that XLA can prefetch across programs, whatever they look like, in ascending order.
 
-    They fit into fast memory and are read, and nothing is written to them. Constants, inputs of a program like others,
-    are none: told to prefetch one, the compiler dies.
+    They fit into fast memory and are read, and nothing is written to them. Constants, although inputs of a program, are
+    left out: the compiler crashes if it is told to prefetch one.
     """
     constant = np.array([name.partition(".")[0] == "constant" for name in program.buffer_names], bool)
     inputs = (program.definition < 0) & program.fast_allowed & ~program.is_output & ~constant

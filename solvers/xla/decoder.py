@@ -21,7 +21,7 @@ from .state import FAST, State, Wishes, is_full, make_state, size_of
 from .write import Writer
 
 _MOST_GROWTH = 64
-# States that no decoder works with now, by what decides their sizes. They are large, and each decode empties its own.
+# States that no decoder uses now, by what decides their sizes. They are large, and each decode empties its own.
 _idle_states: WeakKeyDictionary[Program, dict[tuple[Target, int, int, int], list[State]]] = WeakKeyDictionary()
 
 
@@ -32,7 +32,7 @@ class Decoder:
 
     Attributes:
       program, target, options: as given.
-      cross: inputs that it prefetches across programs where nothing else is asked for.
+      cross: inputs that it prefetches across programs unless others are asked for.
     """
 
     def __init__(self, program: Program, target: Target | None = None, options: Options | None = None) -> None:
@@ -72,7 +72,7 @@ class Decoder:
     def repaired(self, mapping: Mapping) -> Mapping:
         """Returns a mapping of `decode_roughly` without violations.
 
-        Only with loops, collectives and colors can it have any. It takes several times as long as the decode.
+        Only loops, collectives and colors can cause any. The repair takes several times as long as the decode.
         """
         program = self.program
         exact = not len(program.loop_trips) and program.held_since is None and not self._colored
@@ -88,7 +88,7 @@ class Decoder:
     ) -> Mapping:
         """Returns what XLA does, which may break a rule of mappings: a stay may end within a loop that it entered.
 
-        Latencies are hardly ever others than those of the repaired mapping, so searches look at these.
+        The latency hardly ever differs from that of the repaired mapping, so searches skip the repair.
 
         Args:
           priority: `[N]` per buffer; buffers with lower numbers are placed first, equal ones in XLA's own order
@@ -102,7 +102,7 @@ class Decoder:
           cross: inputs to prefetch across programs before the compiler's own choice, the first ones first
             (`apply_to_cross_program_prefetches` of `xla_tpu_msa_sort_order_overrides`), of `crossable`.
           colors: `[A]` the memory that a kernel must have an access in: 0 for HBM, 1 for fast memory, -1 for either
-            (`xla_tpu_tpu_custom_call_memory_space_spec`). None: those that the compiler gives by itself.
+            (`xla_tpu_tpu_custom_call_memory_space_spec`). None: the compiler's own.
         """
         chosen = self.cross
         if len(cross):
@@ -146,7 +146,7 @@ class Decoder:
     def crossable(self) -> NDArray[np.int64]:
         """Returns the inputs that an option can have prefetched across programs.
 
-        Those that a loop reads are none: told to prefetch one, the compiler dies.
+        Inputs that a loop reads are left out: the compiler crashes if it is told to prefetch one.
         """
         possible = cross_program.possible(self.program, self.problem)
         inside = self.program.access_buffer[self.program.loop[self.program.access_instruction] >= 0]

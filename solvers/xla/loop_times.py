@@ -1,4 +1,4 @@
-"""When loops begin and end in the compiler's schedule: as its log has it, or as well as the program tells."""
+"""When loops begin and end in the compiler's schedule: from its log, or as far as the program shows."""
 
 from typing import NamedTuple
 

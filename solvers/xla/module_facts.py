@@ -1,6 +1,6 @@
 """Facts of the compiler's module that a program file does not hold: typical size, slices, results fit for fast memory.
 
-They come from the compiler's log or from the mappings in the program file; where neither says, they are guessed.
+They come from the compiler's log or from the mappings in the program file; where neither has them, they are guessed.
 """
 
 import math
@@ -30,11 +30,11 @@ def typical_bytes(program: Program) -> int:
 
 
 def logged_typical_bytes(program: Program) -> int | None:
-    """Returns the typical size that the compiler's log tells, or None.
+    """Returns the typical size from the compiler's log, or None.
 
     XLA picks the starts of all copies in a program by the seconds that a buffer of one typical size takes, not the
     buffer at hand (`CostAnalysisPrefetchIntervalPicker`, `size_override`). The log has these seconds to six digits; the
-    size is taken to be as even as they allow.
+    size is taken to be as round, in powers of two, as they allow.
     """
     facts = assignment_facts(program)
     if facts is None or facts.typical_copy_s is None:

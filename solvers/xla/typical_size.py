@@ -1,4 +1,4 @@
-"""The typical size of a program, found by the compiler's own mapping.
+"""The typical size of a program, fitted to the compiler's own mapping.
 
 XLA picks the starts of all copies by the seconds that a buffer of one typical size takes (`module_facts.py`). Its log
 names that size; program files of earlier captures do not. With the right size our copy of the algorithm makes the

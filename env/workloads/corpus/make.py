@@ -18,7 +18,7 @@ from ..models.generated.architecture import Architecture
 from ..models.generated.drawing import draw
 from .manifest import Manifest, part_of
 
-# Programs outside have nothing to decide, or are rarer in practice than a place in the corpus is worth.
+# Programs outside these ranges have nothing to decide, or are too rare in practice for a place in the corpus.
 ACCESSES = (40, 6000)
 PRESSURE = (0.2, 12.0)
 LARGEST_FILE_BYTES = 400 * 2**10
@@ -33,7 +33,7 @@ class UnfitError(UserError):
 
 
 def make(manifest: Manifest, seed: int, python: Path, time_limit_s: float) -> str:
-    """Makes the program of a seed, or notes why there is none; returns one line on it.
+    """Makes the program of a seed, or notes why there is none; returns one line about it.
 
     Args:
       manifest: gets the entry.
@@ -54,7 +54,7 @@ def make(manifest: Manifest, seed: int, python: Path, time_limit_s: float) -> st
 
 
 def add_cycles(manifest: Manifest, seed: int, python: Path, time_limit_s: float, passes: int = PASSES) -> str:
-    """Captures a program of the corpus again, to the end, with a cycle table; returns one line on it.
+    """Captures a program of the corpus again, to the end, with a cycle table; returns one line about it.
 
     If that fails, the program stays as it is.
 
@@ -74,7 +74,7 @@ def add_cycles(manifest: Manifest, seed: int, python: Path, time_limit_s: float,
 
 
 def complete_file(manifest: Manifest, seed: int, python: Path) -> str:
-    """Adds what the program file of a seed lacks; returns it in words, or what went wrong, or nothing.
+    """Adds what the program file of a seed lacks; returns in words what was added or what went wrong, or nothing.
 
     Args:
       manifest: has the program; its entry gets the hash, which may change.

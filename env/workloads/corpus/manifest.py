@@ -1,7 +1,7 @@
-"""The manifest of the corpus: what was made of which seed, and which seeds gave nothing and why.
+"""The manifest of the corpus: what was made from which seed, and which seeds gave nothing and why.
 
-`manifest.json` is `{"version": 1, "programs": [...], "left_out": [...]}`, both lists in the order of the seeds. Seeds
-are drawn from independently, so the first programs are as mixed as all.
+`manifest.json` is `{"version": 1, "programs": [...], "left_out": [...]}`, both lists in the order of the seeds. The
+draws of different seeds are independent, so the first programs are as mixed as all of them.
 
 | list | key | contents |
 |---|---|---|
