@@ -3,6 +3,7 @@
 import os
 import re
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,8 +108,14 @@ def _modules_in(folder: Path) -> list[Path]:
     return found
 
 
-def read_module_file(path: Path, python: Path) -> LoweredModule:
+def read_module_file(path: Path, python: Path, devices: Sequence[int] = ()) -> LoweredModule:
     """Reads a module with an interpreter that has jax.
+
+    Args:
+      path: the file.
+      python: the interpreter.
+      devices: numbers of the devices of its partitions, in their order, which a module does not say; empty for the
+        topology's own order.
 
     Raises:
       UserError: there is no such file, or it holds no module that this jax reads and one program of a TPU runs.
@@ -119,7 +126,7 @@ def read_module_file(path: Path, python: Path) -> LoweredModule:
         found = run_alone(
             "module_reader.py",
             python,
-            *(form, str(path.resolve()), str(made)),
+            *(form, str(path.resolve()), str(made), ",".join(map(str, devices))),
             environment={**os.environ, **worker.compiler_settings()},
             about=str(path),
             task=f"read it as {form}",

@@ -2,12 +2,13 @@
 
 Runs stand-alone, as a file, in an interpreter with jax:
 
-    python module_reader.py FORM FILE ARTIFACT
+    python module_reader.py FORM FILE ARTIFACT [DEVICES]
 
-FORM is how FILE holds the module, as `worker.py` names it. One line `capture-done: {...}` on standard output gives what
-the rest of the capture needs: `name`, `partitions`, `named` (whether its operations have the names that the compiler
-names instructions after). A failure that the user can mend is one line `capture-error: ...` and exit status 3. The
-artifact names no source files.
+FORM is how FILE holds the module, as `worker.py` names it. DEVICES are the numbers of the devices of its partitions, in
+their order, separated by commas; by default 0,1,2,... One line `capture-done: {...}` on standard output gives what the
+rest of the capture needs: `name`, `partitions`, `named` (whether its operations have the names that the compiler names
+instructions after). A failure that the user can mend is one line `capture-error: ...` and exit status 3. The artifact
+names no source files.
 """
 
 import importlib
@@ -98,7 +99,19 @@ def _reason(error: Exception) -> str:
     return next(iter([*telling, *lines, type(error).__name__]))[:300]
 
 
-def main(form: str, path: str, output: str) -> None:
+def ordered(partitions: int, devices: str, module: Any) -> list[int]:
+    """Returns the devices of the partitions, in their order; a wrong number of them ends the process."""
+    if not devices:
+        return list(range(partitions))
+    ids = [int(number) for number in devices.split(",")]
+    if worker.DEVICES in module.operation.attributes:
+        worker.fail("it names its devices itself; leave out --devices")
+    if len(ids) != partitions:
+        worker.fail(f"--devices {devices} is {len(ids)} devices, and it has {partitions} partitions")
+    return ids
+
+
+def main(form: str, path: str, output: str, devices: str = "") -> None:
     """Reads the module, writes the artifact, and prints the facts."""
     try:
         import jax
@@ -110,8 +123,9 @@ def main(form: str, path: str, output: str) -> None:
         module = parsed(form, data)
         found = facts(module)
         # Modules that a capture has kept name their devices; the device order of others is unknown.
+        ids = ordered(found["partitions"], devices, module)
         if worker.DEVICES not in module.operation.attributes:
-            data = worker.portable(without_places(module), list(range(found["partitions"])))
+            data = worker.portable(without_places(module), ids)
     except Exception as error:  # noqa: BLE001 -- jaxlib raises several kinds
         reason = _reason(error)
         worker.fail(f"jax {jax.__version__} cannot read it ({form}): {reason}; give the jax that wrote it (--jax)")

@@ -26,7 +26,10 @@ class Function:
 
 
 def check_function(
-    function: "Callable[..., Any] | str | Path", arguments: Sequence[Any] | None, python: Path | None
+    function: "Callable[..., Any] | str | Path",
+    arguments: Sequence[Any] | None,
+    python: Path | None,
+    devices: Sequence[int] = (),
 ) -> "Lowered | None":
     """Checks what is to be compiled. To be called before an interpreter is made, which can take minutes.
 
@@ -36,6 +39,7 @@ def check_function(
       function: what `jax.jit` takes, `PKG.MODULE:FUNCTION`, or the file of a lowered module.
       arguments: the arguments of a function of this process.
       python: the interpreter that the user gave, which may import from other folders; None for none.
+      devices: see `read_function`.
 
     Returns:
       The function of this process, lowered; None for a name or a file.
@@ -48,6 +52,12 @@ def check_function(
     from ...env.errors import UserError
     from .lowering import lower
 
+    if sorted(devices) != list(range(len(devices))):
+        raise UserError(f"--devices {','.join(map(str, devices))}: give each of the numbers from 0 once, e.g. 0,1,3,2")
+    if devices and not (isinstance(function, str | Path) and is_module_file(function)):
+        raise UserError(
+            "--devices: only the file of a module needs them, since a function says its own; leave them out"
+        )
     if not isinstance(function, str | Path):
         if arguments is None:
             raise UserError("arguments is missing; give a tuple of the function's arguments, abstract ones will do")
@@ -61,13 +71,21 @@ def check_function(
     return None
 
 
-def read_function(function: "Callable[..., Any] | str | Path", lowered: "Lowered | None", python: Path) -> Function:
+def read_function(
+    function: "Callable[..., Any] | str | Path",
+    lowered: "Lowered | None",
+    python: Path,
+    devices: Sequence[int] = (),
+    progress: Callable[[str], None] = print,
+) -> Function:
     """Returns the input of a capture, from what `check_function` has checked.
 
     Args:
       function: see `check_function`.
       lowered: the result of `check_function`.
       python: the interpreter that compiles.
+      devices: the devices of a module's partitions, in their order; empty for the order of the topology.
+      progress: takes one line at a time.
 
     Raises:
       UserError: the function or the module cannot be used; the message says how to fix it.
@@ -78,7 +96,13 @@ def read_function(function: "Callable[..., Any] | str | Path", lowered: "Lowered
     if isinstance(function, str | Path):
         if not is_module_file(function):
             return Function(str(function))
-        read = read_module_file(Path(function), python)
+        read = read_module_file(Path(function), python, devices)
+        if read.partitions > 1 and not devices:
+            progress(
+                f"a dumped module does not say which device runs which of its {read.partitions} partitions: they take "
+                "the devices in the order of their numbers. If the mesh has another order, names in the options match "
+                "nothing: give --devices what `[d.id for d in mesh.devices.flat]` is"
+            )
         return Function(read.reference, read.data, read.named)
     assert lowered is not None
     name = name_of(function)
@@ -87,5 +111,5 @@ def read_function(function: "Callable[..., Any] | str | Path", lowered: "Lowered
     with tempfile.TemporaryDirectory(prefix="mallocmuzero-") as folder:
         path = Path(folder) / "sharded.stablehlo"
         path.write_bytes(lowered.data)
-        read = read_module_file(path, python)  # which gives its partitions the devices of a topology
+        read = read_module_file(path, python, lowered.order)
     return Function(name, read.data)

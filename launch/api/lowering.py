@@ -7,10 +7,11 @@ from ...env.errors import UserError
 
 
 class Lowered(NamedTuple):
-    """A lowered module and its number of devices."""
+    """A lowered module, its number of devices, and the order in which the mesh has them; empty if it is not known."""
 
     data: bytes
     devices: int
+    order: tuple[int, ...] = ()
 
 
 def lower(function: Callable[..., Any], arguments: Sequence[Any]) -> Lowered:
@@ -35,6 +36,8 @@ def lower(function: Callable[..., Any], arguments: Sequence[Any]) -> Lowered:
     if not isinstance(arguments, tuple | list):
         raise UserError(f"arguments is a {type(arguments).__name__}; give a tuple of the function's arguments")
 
+    orders: list[tuple[int, ...]] = []
+
     def abstract(leaf: Any) -> Any:
         if not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")):
             return leaf
@@ -42,11 +45,20 @@ def lower(function: Callable[..., Any], arguments: Sequence[Any]) -> Lowered:
         sharding = getattr(leaf, "sharding", None)
         if sharding is not None and sharding.num_devices > 1:
             more["sharding"] = sharding
+            if hasattr(sharding, "mesh"):
+                orders.append(_ranks([device.id for device in sharding.mesh.devices.flat]))
         return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, **more)
 
     jitted: Any = function if hasattr(function, "lower") else jax.jit(function)
     exported = export.export(jitted, platforms=("tpu",))(*jax.tree.map(abstract, tuple(arguments)))
-    return Lowered(exported.mlir_module_serialized, exported.nr_devices)
+    order = next((order for order in orders if len(order) == exported.nr_devices), ())
+    return Lowered(exported.mlir_module_serialized, exported.nr_devices, order)
+
+
+def _ranks(numbers: list[int]) -> tuple[int, ...]:
+    """Returns the place of each number among all, by size: the devices of a process are a part of a topology."""
+    ordered = sorted(numbers)
+    return tuple(ordered.index(number) for number in numbers)
 
 
 def name_of(function: Callable[..., Any]) -> str:

@@ -3,7 +3,14 @@
 import argparse
 from pathlib import Path
 
-from ..terminal.compiler_arguments import add_base_options, add_python_option, add_target, base_options
+from ..terminal.compiler_arguments import (
+    add_base_options,
+    add_devices,
+    add_python_option,
+    add_target,
+    base_options,
+    devices_of,
+)
 from ..terminal.mode import is_quiet, say
 
 
@@ -26,6 +33,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("-o", "--output", required=True, type=Path, metavar="FILE", help="the program file, .json.gz")
     add_python_option(parser)
     add_base_options(parser)
+    add_devices(parser)
     parser.add_argument("--name", help="name of the workload; by default the function's name")
     parser.add_argument("--family", help="model family of the workload; by default its name")
     parser.add_argument(
@@ -65,6 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
         python=arguments.python,
         jax=arguments.jax,
         compiler_options=base_options(arguments.base),
+        devices=devices_of(arguments.devices),
         name=arguments.name,
         family=arguments.family,
         keep=arguments.keep,

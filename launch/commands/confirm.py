@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..terminal.compiler_arguments import add_python_option, add_target
+from ..terminal.compiler_arguments import add_devices, add_python_option, add_target, devices_of
 from ..terminal.json_output import add_json_option, check_json, write_json
 from ..terminal.mode import say
 
@@ -30,6 +30,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("options", type=Path, metavar="OPTIONS", help="the file that `tune -o` or `impose -o` wrote")
     add_target(parser)
     add_python_option(parser)
+    add_devices(parser)
     parser.add_argument(
         "--quick",
         action="store_true",
@@ -53,9 +54,10 @@ def run(arguments: argparse.Namespace) -> int:
     find_target(arguments.target)
     options = read_options(arguments.options)
     check_interpreter(arguments.python, arguments.jax)
-    check_function(arguments.function, None, arguments.python)
+    devices = devices_of(arguments.devices)
+    check_function(arguments.function, None, arguments.python, devices)
     python = find_interpreter(arguments.python, arguments.jax, say)
-    read = read_function(arguments.function, None, python)
+    read = read_function(arguments.function, None, python, devices, say)
     if not read.named and named_instructions(options):
         raise UserError(f"{arguments.function}: {UNNAMED}")
     found = recheck(

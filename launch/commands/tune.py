@@ -6,10 +6,12 @@ from pathlib import Path
 from ..api.tune import MINUTES, SOLVER
 from ..terminal.compiler_arguments import (
     add_base_options,
+    add_devices,
     add_options_output,
     add_python_option,
     add_target,
     base_options,
+    devices_of,
 )
 from ..terminal.json_output import add_json_option, check_json, write_json
 
@@ -36,6 +38,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     add_options_output(parser)
     add_python_option(parser)
     add_base_options(parser)
+    add_devices(parser)
     parser.add_argument(
         "--solver", default=SOLVER, metavar="NAME", help=f"a solver of docs/solvers.md; by default {SOLVER}"
     )
@@ -82,6 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
         python=arguments.python,
         jax=arguments.jax,
         compiler_options=base_options(arguments.base),
+        devices=devices_of(arguments.devices),
         output=arguments.output,
         program_output=arguments.program_output,
     )

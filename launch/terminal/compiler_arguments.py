@@ -53,6 +53,27 @@ def base_options(given: Sequence[str]) -> dict[str, str]:
     return found
 
 
+def add_devices(parser: argparse.ArgumentParser) -> None:
+    """Adds `--devices N,N,...`."""
+    parser.add_argument(
+        "--devices",
+        default="",
+        metavar="N,N,...",
+        help="for the file of a module with several partitions: the order in which the mesh has the devices, "
+        "`[d.id for d in mesh.devices.flat]`; by default 0,1,2,...",
+    )
+
+
+def devices_of(given: str) -> list[int]:
+    """Returns the numbers of `--devices`. Raises UserError if they are no numbers."""
+    from ...env.errors import UserError
+
+    try:
+        return [int(number) for number in given.split(",")] if given else []
+    except ValueError:
+        raise UserError(f"--devices {given}: give numbers separated by commas, e.g. 0,1,3,2") from None
+
+
 def add_python_option(parser: argparse.ArgumentParser) -> None:
     """Adds `--python PATH` and `--jax VERSION`."""
     group = parser.add_mutually_exclusive_group()

@@ -96,6 +96,18 @@ def test_partitions_are_the_devices_of_the_target_in_their_order(tmp_path: Path)
     assert read.partitions == 4
     again = read_module_file(written(tmp_path, read.data, "again.stablehlo"), PYTHON)
     assert again.data == read.data  # it names its devices now
+    ring = read_module_file(written(tmp_path, whole), PYTHON, [0, 1, 3, 2])
+    assert (devices_in(read), devices_in(ring)) == ([0, 1, 2, 3], [0, 1, 3, 2])
+    with pytest.raises(UserError, match="--devices 0,1 is 2 devices, and it has 4 partitions"):
+        read_module_file(written(tmp_path, whole), PYTHON, [0, 1])
+    with pytest.raises(UserError, match="names its devices itself; leave out --devices"):
+        read_module_file(written(tmp_path, read.data, "again.stablehlo"), PYTHON, [0, 1, 2, 3])
+
+
+def devices_in(read: LoweredModule) -> list[int]:
+    """Returns the devices that a module names."""
+    module = stablehlo.deserialize_portable_artifact(mlir.make_ir_context(), read.data)
+    return list(module.operation.attributes[worker.DEVICES])
 
 
 @pytest.mark.parametrize(

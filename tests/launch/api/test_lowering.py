@@ -63,7 +63,8 @@ from mallocmuzero.launch.api.function import check_function, read_function
 import mallocmuzero
 from mallocmuzero.launch.api.lowering import lower
 
-rows = NamedSharding(Mesh(jax.devices(), ("data",)), P("data"))
+ring = [jax.devices()[number] for number in (0, 1, 3, 2)]
+rows = NamedSharding(Mesh(ring, ("data",)), P("data"))
 x = jax.device_put(jnp.ones((8, 128)), rows)
 
 
@@ -72,6 +73,7 @@ def total(x):
 
 
 print(lower(total, (x,)).devices, lower(total, (jax.ShapeDtypeStruct(x.shape, x.dtype),)).devices)
+print(lower(total, (x,)).order)
 python = Path(sys.executable)
 found = read_function(total, check_function(total, (x,), python), python)
 print(found.reference, DEVICES.encode() in found.module)
@@ -84,7 +86,7 @@ def test_a_function_is_sharded_as_its_arguments_are() -> None:
         [sys.executable, "-c", SHARDED], env={**os.environ, **settings}, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["4 1", "__main__:total True"]
+    assert done.stdout.splitlines() == ["4 1", "(0, 1, 3, 2)", "__main__:total True"]
 
 
 @pytest.mark.parametrize("call", [mallocmuzero.capture, mallocmuzero.tune])

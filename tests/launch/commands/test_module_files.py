@@ -47,7 +47,8 @@ def written(path: Path) -> Path:
 def test_a_module_is_captured(tmp_path: Path, module: Path) -> None:
     output = tmp_path / "small.json.gz"
     python = str(recorded(tmp_path))
-    status, _, errors = call("capture", str(module), "--target", "v5e", "--python", python, "-o", str(output))
+    ours = ("--target", "v5e", "--python", python, "-o", str(output))
+    status, _, errors = call("capture", str(module), *ours, "--devices", "0")
     assert status == 0, errors
     program = read_program(output)
     assert program.name == "step"
@@ -65,7 +66,7 @@ def test_a_module_is_tuned_into_a_file_of_flags(tmp_path: Path, module: Path) ->
     options, python = tmp_path / "options.flags", str(recorded(tmp_path, WITH_CYCLES))
     status, _, errors = call(
         *("tune", str(module), "--target", "v5e", "--minutes", "0.1", "--solver", "order-search", "--python", python),
-        *("--option", "xla_tpu_of_mine=7", "-o", str(options), "--json", str(tmp_path / "r.json")),
+        *("--option", "xla_tpu_of_mine=7", "-o", str(options), "--json", str(tmp_path / "r.json"), "--devices", "0"),
     )
     assert status == 0, errors
     assert options.read_text(encoding="utf-8") == "--xla_tpu_of_mine=7\n"  # the recorded compiler knows no better ones
@@ -75,11 +76,31 @@ def test_a_module_is_tuned_into_a_file_of_flags(tmp_path: Path, module: Path) ->
 def test_options_are_confirmed_for_a_module(tmp_path: Path, module: Path) -> None:
     options, python = tmp_path / "options.flags", str(recorded(tmp_path, WITH_CYCLES))
     options.write_text(f"--{BANDWIDTH}=0.5\n", encoding="utf-8")
-    status, printed, errors = call("confirm", str(module), str(options), "--target", "v5e", "--python", python)
+    ours = ("--target", "v5e", "--python", python, "--devices", "0")
+    status, printed, errors = call("confirm", str(module), str(options), *ours)
     assert status == 0, errors
     assert "the options hold" in printed
     compilations = [request for request in requests(tmp_path) if request["through"] != "lowering"]
     assert [request["options"].get(BANDWIDTH) for request in compilations] == [None, "0.5"]
+
+
+@pytest.mark.parametrize(
+    ("devices", "message"),
+    [("0,one", "give numbers separated by commas"), ("0,2", "each of the numbers from 0 once, e.g. 0,1,3,2")],
+)
+def test_an_order_of_devices_that_is_none(tmp_path: Path, module: Path, devices: str, message: str) -> None:
+    ours = ("--target", "v5e:2x2", "-o", str(tmp_path / "small.json.gz"))
+    status, _, errors = call("capture", str(module), *ours, "--devices", devices)
+    assert status == 2
+    assert f"--devices {devices}: " in errors
+    assert message in errors
+
+
+def test_a_function_says_its_own_devices(tmp_path: Path) -> None:
+    ours = ("--target", "v5e:2x2", "-o", str(tmp_path / "small.json.gz"), "--devices", "0,1,3,2")
+    status, _, errors = call("capture", "models:my_step", *ours)
+    assert status == 2
+    assert "--devices: only the file of a module needs them" in errors
 
 
 def test_a_module_without_names_has_no_options_that_name(tmp_path: Path, unnamed: Path) -> None:
