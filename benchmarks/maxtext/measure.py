@@ -32,7 +32,7 @@ _KEPT = (
     *("default_us", "flags_us", "promised_us", "decoded_us", "confirmed_us", "kept", "untold", "verdict", "cycles_are"),
     *("decodes", "seconds", "versions", "realised", "realised_by_default", "program_sha256"),
 )
-key_of = keyed_by("setup", "arguments", "tune_minutes", "workers")
+key_of = keyed_by("setup", "arguments", "devices", "tune_minutes", "workers")
 
 
 class Job(NamedTuple):
@@ -55,6 +55,7 @@ class Job(NamedTuple):
         return {
             "setup": self.setup.name,
             "arguments": self.setup.arguments,
+            "devices": self.setup.devices,
             "tune_minutes": self.tune_minutes,
             "workers": self.workers,
         }
@@ -73,6 +74,7 @@ def perform(job: Job) -> Record:
     program_path = folder / f"{setup.name}.json.gz"
     command = [
         *(sys.executable, "-m", "mallocmuzero", "tune", module, "--target", setup.target, "--python", job.python),
+        *("--devices", setup.devices),
         *("--option", OPTION, "--minutes", job.tune_minutes, "--workers", job.workers),
         *("-o", folder / f"{setup.name}.flags", "--json", answer, "--program-output", program_path),
     ]
@@ -82,7 +84,10 @@ def perform(job: Job) -> Record:
     found["wall_s"] = time.monotonic() - begin
     if done.returncode:
         told = (folder / f"{setup.name}.log").read_text(encoding="utf-8").strip().splitlines()
-        return {**found, "error": told[-1] if told else f"exit status {done.returncode}"}
+        return {
+            **found,
+            "error": told[-1].removeprefix("mallocmuzero: error: ") if told else f"exit status {done.returncode}",
+        }
     told = json.loads(answer.read_text(encoding="utf-8"))
     return {**found, "error": None, **{name: told[name] for name in _KEPT}, **described(program_path)}
 

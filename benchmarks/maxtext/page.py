@@ -45,20 +45,20 @@ def summary(tuned: Sequence[Record], failed: Sequence[Record]) -> list[str]:
         lines.append(f"- Mean confirmed gain over {name}, {len(known)} steps: {means}.")
     used = sorted({(run["maxtext"], run["versions"]["jax"], run["versions"]["libtpu"]) for run in tuned})
     lines += [f"- MaxText {maxtext}, jax {jax}, libtpu {libtpu}." for maxtext, jax, libtpu in used]
-    return lines + [f"- `{run['setup']}` failed: {run['error']}" for run in failed]
+    return lines + [f"- `{run['setup']}`, devices {run['devices']}, failed: {run['error']}" for run in failed]
 
 
 def table(runs: Sequence[Record]) -> list[str]:
     """Returns the table of steps, those that gain most first."""
     lines = [
-        "| model | target | batch | length | accesses | loops | room | default, us | promised | confirmed | of flags "
-        "| default, us | promised | confirmed | of flags | kept |",
-        "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|",
-        "| | | | | | | | **msa** | | | | **cycles** | | | | |",
+        "| model | target | devices | batch | length | accesses | loops | room "
+        "| default, us | promised | confirmed | of flags | default, us | promised | confirmed | of flags | kept |",
+        "|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|",
+        "| | | | | | | | | **msa** | | | | **cycles** | | | | |",
     ]
     for run in runs:
         setup = _SETUPS[run["setup"]]
-        cells = [f"`{setup.model}`", f"`{run['target']}`", f"{setup.batch}", f"{setup.length}"]
+        cells = [f"`{setup.model}`", f"`{run['target']}`", run["devices"], f"{setup.batch}", f"{setup.length}"]
         cells += [f"{run['accesses']:,}", f"{run['loops'] or ''}", _room(run)]
         for model in MODELS:
             cells += gain_cells(run, model)

@@ -13,6 +13,7 @@ class Setup:
       target: the same topology as `tune` names it.
       batch: sequences per chip, `per_device_batch_size`.
       length: tokens of a sequence, `max_target_length`.
+      devices: the order in which MaxText's mesh has the devices, as `jax.experimental.mesh_utils` makes it.
     """
 
     model: str
@@ -20,6 +21,7 @@ class Setup:
     target: str
     batch: int
     length: int
+    devices: str
 
     @property
     def name(self) -> str:
@@ -45,8 +47,7 @@ class Setup:
 
 
 SETUPS = (
-    Setup("qwen3-0.6b", "v5e-4", "v5e:2x2", 4, 2048),
-    Setup("gemma2-2b", "v6e-4", "v6e:2x2", 2, 4096),
-    Setup("llama3.1-8b", "v5p-8", "v5p:2x2x1", 2, 4096),
-    Setup("deepseek2-16b", "v6e-16", "v6e:4x4", 2, 2048),
+    Setup("qwen3-0.6b", "v5e-4", "v5e:2x2", 4, 2048, "0,1,3,2"),
+    Setup("gemma2-2b", "v6e-4", "v6e:2x2", 2, 4096, "0,1,3,2"),
+    Setup("llama3.1-8b", "v5p-8", "v5p:2x2x1", 2, 4096, "0,2,1,3"),
 )

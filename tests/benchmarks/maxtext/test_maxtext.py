@@ -59,13 +59,13 @@ def test_the_summary_counts_failures_among_the_steps() -> None:
         "flags_us": {"msa": 95.0, "cycles": 95.0},
         "confirmed_us": {"msa": 90.0, "cycles": 95.0},
     }
-    lines = summary([tuned], [{"setup": "a", "error": "out of memory"}])
+    lines = summary([tuned], [{"setup": "a", "devices": "0", "error": "out of memory"}])
     assert lines == [
         "- 1 of 2 steps gain under both models.",
         "- Mean confirmed gain over XLA's default, 1 steps: +10.00 % in `msa`, +5.00 % in `cycles`.",
         "- Mean confirmed gain over the best of the flag grid, 1 steps: +5.26 % in `msa`, +0.00 % in `cycles`.",
         "- MaxText 0.2.5, jax 0.12, libtpu 0.0.52.",
-        "- `a` failed: out of memory",
+        "- `a`, devices 0, failed: out of memory",
     ]
 
 
