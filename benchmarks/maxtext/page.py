@@ -4,18 +4,16 @@ python -m benchmarks.maxtext.page [--results FILE]
 """
 
 from collections.abc import Sequence
-from statistics import mean
 
 from ..common.json_lines import ROOT, Record
 from ..common.marked_page import fill_marks
 from ..common.page_command import write_page
-from ..round_trip.page import MODELS, gain, gain_cells, ratio
+from ..round_trip.page import MODELS, gain_cells, gains, mean_gains, ratio
+from ..untuned.page import room
 from .measure import RESULTS, key_of
 from .setups import SETUPS
 
 PAGE = ROOT / "docs" / "results" / "maxtext.md"
-# Gains of a model below which nothing counts as gained, in per cent.
-_NOTHING = 0.1
 _SETUPS = {setup.name: setup for setup in SETUPS}
 
 
@@ -35,14 +33,13 @@ def summary(tuned: Sequence[Record], failed: Sequence[Record]) -> list[str]:
     """Returns counts, means, versions and failures."""
     if not tuned:
         return ["No run yet."]
-    both = sum(all(gain(run, "default_us", model) > _NOTHING for model in MODELS) for run in tuned)
+    both = sum(map(gains, tuned))
     lines = [f"- {both} of {len(tuned) + len(failed)} steps gain under both models."]
     for over, name in (("default_us", "XLA's default"), ("flags_us", "the best of the flag grid")):
         known = [run for run in tuned if run[over] is not None]
         if not known:
             continue
-        means = ", ".join(f"{mean(gain(run, over, model) for run in known):+.2f} % in `{model}`" for model in MODELS)
-        lines.append(f"- Mean confirmed gain over {name}, {len(known)} steps: {means}.")
+        lines.append(f"- Mean confirmed gain over {name}, {len(known)} steps: {mean_gains(known, over)}.")
     used = sorted({(run["maxtext"], run["versions"]["jax"], run["versions"]["libtpu"]) for run in tuned})
     lines += [f"- MaxText {maxtext}, jax {jax}, libtpu {libtpu}." for maxtext, jax, libtpu in used]
     return lines + [f"- `{run['setup']}`, devices {run['devices']}, failed: {run['error']}" for run in failed]
@@ -67,7 +64,7 @@ def table(runs: Sequence[Record]) -> list[str]:
 
 
 def _room(run: Record) -> str:
-    return "-" if run["bound"] is None else f"{100.0 * (1.0 - run['bound']):.1f}"
+    return "-" if run["bound"] is None else f"{room(run):.1f}"
 
 
 def effort(runs: Sequence[Record]) -> list[str]:

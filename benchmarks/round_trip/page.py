@@ -14,6 +14,8 @@ from .records import RESULTS, kind_of, programs, read
 
 PAGE = ROOT / "docs" / "results" / "round-trip.md"
 MODELS = ("msa", "cycles")
+# Gains of a model below which nothing counts as gained, and room that is none, in per cent.
+NOTHING = 0.1
 # Placements whose worse ratios to XLA's default differ by less are equally good.
 _SAME = 1e-6
 
@@ -47,6 +49,16 @@ def gain(run: Record, over: str, model: str, what: str = "confirmed_us") -> floa
     return 100.0 * (before - float(run[what][model])) / before
 
 
+def gains(run: Record) -> bool:
+    """Returns whether the confirmed placement gains over XLA's default under both models."""
+    return all(gain(run, "default_us", model) > NOTHING for model in MODELS)
+
+
+def mean_gains(runs: Sequence[Record], over: str) -> str:
+    """Returns the mean confirmed gain over `over` under each cost model, in words."""
+    return ", ".join(f"{mean(gain(run, over, model) for run in runs):+.2f} % in `{model}`" for model in MODELS)
+
+
 def ratio(run: Record, what: str) -> float:
     """Returns the worse of the ratios to XLA's default under the two cost models, which `robust` judges by."""
     return max(float(run[what][model]) / float(run["default_us"][model]) for model in MODELS)
@@ -73,8 +85,7 @@ def summary(runs: Sequence[Record], missing: Sequence[str]) -> list[str]:
         ]
         lines.append(f"Worse than it under one model: {_listed(mixed)}.")
         for over, name in (("default_us", "XLA's default"), ("flags_us", "the best of the flag grid")):
-            means = ", ".join(f"{mean(gain(run, over, model) for run in runs):+.2f} % in `{model}`" for model in MODELS)
-            lines.append(f"Mean confirmed gain over {name}: {means}.")
+            lines.append(f"Mean confirmed gain over {name}: {mean_gains(runs, over)}.")
         lines.append(f"XLA's default stays on: {_listed([run['program'] for run in runs if run['kept'] is None])}.")
         split = [run["program"] for run in runs if min(gain(run, "default_us", model) for model in MODELS) < -1e-4]
         lines.append(f"Kept although one model calls it worse than the default: {_listed(split)}.")

@@ -9,12 +9,10 @@ from statistics import mean
 from ..common.json_lines import ROOT, Record
 from ..common.marked_page import fill_marks
 from ..common.page_command import write_page
-from ..round_trip.page import MODELS, gain, gain_cells, ratio
+from ..round_trip.page import MODELS, NOTHING, gain, gain_cells, gains, ratio
 from .measure import RESULTS, key_of
 
 PAGE = ROOT / "docs" / "results" / "untuned.md"
-# Gains of a model below which nothing counts as gained, and room that is none, in per cent.
-_NOTHING = 0.1
 
 
 def render(page: str, runs: Sequence[Record]) -> str:
@@ -37,8 +35,8 @@ def summary(runs: Sequence[Record]) -> list[str]:
     ]
     for target in sorted({run["target"] for run in runs}):
         mine = [run for run in runs if run["target"] == target]
-        both = sum(all(gain(run, "default_us", model) > _NOTHING for model in MODELS) for run in mine)
-        cells = [target, f"{len(mine)}", f"{sum(room(run) < _NOTHING for run in mine)}", f"{both}"]
+        both = sum(map(gains, mine))
+        cells = [target, f"{len(mine)}", f"{sum(room(run) < NOTHING for run in mine)}", f"{both}"]
         for over in ("default_us", "flags_us"):
             cells += [f"{mean(gain(run, over, model) for run in mine):+.1f} %" for model in MODELS]
         lines.append(f"| {' | '.join(cells)} |")
@@ -60,7 +58,7 @@ def table(runs: Sequence[Record]) -> list[str]:
     ]
     for run in runs:
         cells = [f"`{run['function']}`", run["target"], f"{run['accesses']:,}", f"{run['loops'] or ''}"]
-        cells.append("none" if room(run) < _NOTHING else f"{room(run):.1f}")
+        cells.append("none" if room(run) < NOTHING else f"{room(run):.1f}")
         for model in MODELS:
             cells += gain_cells(run, model)
         lines.append(f"| {' | '.join([*cells, run['kept'] or 'default'])} |")

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from ...env.capture.worker import device_ids
 from ...env.errors import UserError
 
 
 class Lowered(NamedTuple):
-    """A lowered module, its number of devices, and the order in which the mesh has them; empty if it is not known."""
+    """A lowered module, its number of devices, and the order in which the mesh has them; empty for one device."""
 
     data: bytes
     devices: int
@@ -36,8 +37,6 @@ def lower(function: Callable[..., Any], arguments: Sequence[Any]) -> Lowered:
     if not isinstance(arguments, tuple | list):
         raise UserError(f"arguments is a {type(arguments).__name__}; give a tuple of the function's arguments")
 
-    orders: list[tuple[int, ...]] = []
-
     def abstract(leaf: Any) -> Any:
         if not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")):
             return leaf
@@ -45,13 +44,14 @@ def lower(function: Callable[..., Any], arguments: Sequence[Any]) -> Lowered:
         sharding = getattr(leaf, "sharding", None)
         if sharding is not None and sharding.num_devices > 1:
             more["sharding"] = sharding
-            if hasattr(sharding, "mesh"):
-                orders.append(_ranks([device.id for device in sharding.mesh.devices.flat]))
         return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, **more)
 
     jitted: Any = function if hasattr(function, "lower") else jax.jit(function)
-    exported = export.export(jitted, platforms=("tpu",))(*jax.tree.map(abstract, tuple(arguments)))
-    order = next((order for order in orders if len(order) == exported.nr_devices), ())
+    given = jax.tree.map(abstract, tuple(arguments))
+    exported = export.export(jitted, platforms=("tpu",))(*given)
+    order: tuple[int, ...] = ()
+    if exported.nr_devices > 1:  # what is exported does not keep the order
+        order = _ranks(device_ids(jitted.trace(*given).lower(lowering_platforms=("tpu",))))
     return Lowered(exported.mlir_module_serialized, exported.nr_devices, order)
 
 

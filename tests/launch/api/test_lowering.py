@@ -74,6 +74,9 @@ def total(x):
 
 print(lower(total, (x,)).devices, lower(total, (jax.ShapeDtypeStruct(x.shape, x.dtype),)).devices)
 print(lower(total, (x,)).order)
+# The sharding may be the function's own, and the arguments abstract.
+given = jax.jit(total, in_shardings=rows)
+print(lower(given, (jax.ShapeDtypeStruct(x.shape, x.dtype),)).order)
 python = Path(sys.executable)
 found = read_function(total, check_function(total, (x,), python), python)
 print(found.reference, DEVICES.encode() in found.module)
@@ -86,7 +89,7 @@ def test_a_function_is_sharded_as_its_arguments_are() -> None:
         [sys.executable, "-c", SHARDED], env={**os.environ, **settings}, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["4 1", "(0, 1, 3, 2)", "__main__:total True"]
+    assert done.stdout.splitlines() == ["4 1", "(0, 1, 3, 2)", "(0, 1, 3, 2)", "__main__:total True"]
 
 
 @pytest.mark.parametrize("call", [mallocmuzero.capture, mallocmuzero.tune])
