@@ -13,6 +13,8 @@ move. Copies to and from host memory are taken as collectives too. The compiler 
   receive its result;
 - as fusions. The first calls `AsyncCollectiveStart` and returns the same. Fusions that compute carry it on: they take
   these arrays and return them in place. The last calls `AsyncCollectiveDone`.
+
+A collective may run across a loop: it begins before, each pass carries it on, and it ends after.
 """
 
 import re
@@ -20,7 +22,8 @@ from collections.abc import Mapping
 
 from ..errors import UserError
 from .carried_copies import CarriedCopies
-from .hlo import Instruction, Module, Position, ShapeIndex, Use, behind, parse_path
+from .hlo import Instruction, Module, Position, ShapeIndex, Use, behind, parse_path, path_text
+from .loops import Flattened, Loop
 
 _STARTS = {
     "collective-permute-start": "collective-permute-done",
@@ -65,7 +68,7 @@ class Collectives:
 
     Args:
       module: the module.
-      instructions: those of its schedule, by name, in order.
+      flattened: its schedule.
       carried: the copies that run across the passes of a loop, which are not collectives.
 
     Raises:
@@ -75,10 +78,10 @@ class Collectives:
     def __init__(
         self,
         module: Module,
-        instructions: dict[str, Instruction],
+        flattened: Flattened,
         carried: CarriedCopies,
     ) -> None:
-        self._module, self._instructions = module, instructions
+        self._module, self._instructions = module, flattened.instructions
         self.ends: set[str] = set()
         self.carriers: set[str] = set()
         self.passed: dict[Position, Position] = {}
@@ -86,25 +89,20 @@ class Collectives:
         self.read: dict[Position, Use] = {}
         self.in_place: dict[Position, int] = {}
         self.begun: dict[Position, Position] = {}
-        for instruction in instructions.values():
-            if instruction.name in carried.ends:
-                continue
-            if instruction.name in carried.starts:
+        loops = {loop.instruction.name: loop for loop in flattened.whiles}
+        entered = _entered(flattened)
+        for instruction in self._instructions.values():
+            name = instruction.name
+            if name in carried.starts:
                 for path, (number, inner) in self._written_out(instruction, 0).items():
-                    self.passed[instruction.name, path] = (instruction.operands[number], inner)
-                continue
-            if instruction.opcode == "copy-start":
-                self._start(instruction, {(1,): (0, ())})
-            elif instruction.opcode in _TRANSFERS:
-                self._start(instruction, {(0,): (0, ())} if instruction.opcode == "send" else {})
-            elif instruction.opcode in _STARTS:
-                self._start(instruction, self._written_out(instruction, 0))
-            elif instruction.opcode == "async-update" and len(instruction.operands) > 1:
-                self._start(instruction, self._written_out(instruction, 1))
-            elif self._calls(instruction, "AsyncCollectiveStart"):
-                self._start(instruction, self._aliased(instruction))
-            elif instruction.opcode not in ("tuple", "get-tuple-element", "bitcast"):
-                self._use(instruction)
+                    self.passed[name, path] = (instruction.operands[number], inner)
+            elif name in entered:
+                self._pass_on(instruction, entered[name])
+            elif name in loops:
+                self._check_passes(loops[name])
+                self._pass_on(instruction, instruction.operands[0])
+            elif name not in carried.ends:
+                self._take(instruction)
 
     def is_context(self, position: Position) -> bool:
         """Returns whether an array of a collective holds no data: a semaphore, or the like."""
@@ -154,6 +152,34 @@ class Collectives:
         for path, (number, inner) in given.items():
             self.passed[start.name, path] = (start.operands[number], inner)
             self.read[start.name, path] = (start.name, number, inner)
+
+    def _take(self, instruction: Instruction) -> None:
+        """Takes an instruction that may start a collective, carry it on, or end it."""
+        if instruction.opcode == "copy-start":
+            self._start(instruction, {(1,): (0, ())})
+        elif instruction.opcode in _TRANSFERS:
+            self._start(instruction, {(0,): (0, ())} if instruction.opcode == "send" else {})
+        elif instruction.opcode in _STARTS:
+            self._start(instruction, self._written_out(instruction, 0))
+        elif instruction.opcode == "async-update" and len(instruction.operands) > 1:
+            self._start(instruction, self._written_out(instruction, 1))
+        elif self._calls(instruction, "AsyncCollectiveStart"):
+            self._start(instruction, self._aliased(instruction))
+        elif instruction.opcode not in ("tuple", "get-tuple-element", "bitcast"):
+            self._use(instruction)
+
+    def _pass_on(self, instruction: Instruction, given: str) -> None:
+        """Takes a loop, or the parameter of its condition or body: both are the loop's operand."""
+        for path, _ in instruction.shape.leaves():
+            begun = self.of(given, path)
+            if begun is not None:
+                self.begun[instruction.name, path] = begun
+
+    def _check_passes(self, loop: Loop) -> None:
+        """Raises UserError if a pass of a loop does not carry on what runs when it begins, and nothing else."""
+        for path, _ in loop.instruction.shape.leaves():
+            if self.of(loop.instruction.operands[0], path) != self.of(loop.body.root.name, path):
+                raise self._not_understood(loop.instruction, f"has passes that begin or end it, at {path_text(path)}")
 
     def _use(self, user: Instruction) -> None:
         """Takes an instruction that may carry a collective on, or end it."""
@@ -207,3 +233,14 @@ class Collectives:
             f"collective, {trouble}, which capture does not understand yet; shard the function so that the collective "
             "is not asynchronous, or compile for one device"
         )
+
+
+def _entered(flattened: Flattened) -> dict[str, str]:
+    """Returns, by parameter of a loop's condition or body, the loop's operand."""
+    return {
+        instruction.name: loop.instruction.operands[0]
+        for loop in flattened.whiles
+        for computation in (loop.condition, loop.body)
+        for instruction in computation.instructions.values()
+        if instruction.opcode == "parameter"
+    }

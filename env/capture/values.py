@@ -68,7 +68,7 @@ class Values:
                     f"not understand yet; {advice}"
                 )
         self.carried = carried_copies(module, self.flattened)
-        self.collectives = Collectives(module, self.instructions, self.carried)
+        self.collectives = Collectives(module, self.flattened, self.carried)
         self.elsewhere: dict[str, str] = {}
         self._made_by: dict[str, str] = {}
         for instruction in self.instructions.values():
