@@ -6,7 +6,8 @@ Within a gap, a mapping issues copies first and then waits. XLA may do it the ot
   replaced instruction, which takes no time.
 - It waits for a write-back, and then fetches the same buffer again. Here that fetch is issued one instruction later.
   Where the program keeps an instruction that moves nothing for this purpose, that instruction lies in between, and
-  copies that XLA issues later are issued after it too.
+  copies that XLA issues later are issued after it too. Where that fetch must end before that instruction does, the
+  write-back ends an instruction earlier instead, and has that much less time.
 """
 
 from collections.abc import Set
@@ -47,20 +48,24 @@ def place_in_gaps(
     later: set[int] = set()
     waited = issued = 0
     passed_over = replaced | idle
-    written: dict[int, int] = {}
+    written: dict[int, tuple[int, int]] = {}  # buffer -> its last write-back: the end, and the number of the copy
     for _, is_wait, copy in events:
         buffer, direction, start, end, *_, source, _ = copies[copy][1]
         if is_wait:
             waited = max(waited, end)
             if direction == WRITE_BACK:
-                written[buffer] = end
+                written[buffer] = end, copy
             continue
         after = start
         if start + 1 < waited <= end and all(t in passed_over for t in range(start + 1, waited)):
             after = waited - 1
-        if direction == PREFETCH and written.get(source) == after + 1 < end - 1 and _same_loop(program, after):
-            after += 1
-            later.add(copy)
+        written_by, back = written.get(source, (-1, -1))
+        if direction == PREFETCH and written_by == after + 1 and _same_loop(program, after):
+            if after + 1 < end - 1:
+                after += 1
+                later.add(copy)
+            else:
+                _end_earlier(copies, back)
         if after < issued < end and all(t in idle for t in range(after + 1, issued + 1)):
             after = issued
         issued = max(issued, after)
@@ -77,6 +82,13 @@ def place_in_gaps(
     places = {copies[copy][0] for copy in later}
     copies.sort(key=lambda copy: (copy[1][2], copy[0]))
     return {copy for copy, (place, _) in enumerate(copies) if place in places}
+
+
+def _end_earlier(copies: list[Placed], copy: int) -> None:
+    """Ends a copy one instruction earlier, in place, unless it would then have no instruction to run beside."""
+    place, (buffer, direction, start, end, *rest) = copies[copy]
+    if start < end - 2:
+        copies[copy] = place, (buffer, direction, start, end - 1, *rest)
 
 
 def _same_loop(program: Program, instruction: int) -> bool:

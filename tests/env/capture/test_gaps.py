@@ -27,6 +27,17 @@ def test_a_fetch_after_the_wait_for_its_write_back_begins_an_instruction_later(p
     assert residencies == [(5, 0, 1, 0, 0, 64), (5, 3, 4, 0, 0, 64), (6, 2, 4, 64, 0, 64)]
 
 
+def test_a_write_back_ends_earlier_if_the_fetch_behind_it_has_no_time_to_begin_later(program: Program):
+    back = (5, WRITE_BACK, 0, 4, 0, 64, 5, -1)
+    fetch = (5, PREFETCH, 3, 5, 0, 64, 5, -1)
+    copies = [(10, back), (20, fetch)]
+    residencies = [(5, 0, 3, 0, 0, 64), (5, 4, 5, 128, 0, 64)]
+    known = list(residencies)
+    assert place_in_gaps(copies, residencies, {10: 15, 20: 30}, set(), set(), program) == set()
+    assert copies == [(10, (5, WRITE_BACK, 0, 3, 0, 64, 5, -1)), (20, fetch)]
+    assert residencies == known
+
+
 def test_a_copy_after_the_wait_for_what_replaces_an_instruction_begins_after_that(program: Program):
     replacing = (5, PREFETCH, 0, 3, 0, 64, 7, 2)
     fetch = (6, PREFETCH, 1, 4, 0, 64, 6, -1)
