@@ -20,6 +20,7 @@ from ..env.program.mapping import Mapping
 from ..env.program.program import Program
 from .candidates import Candidate
 from .comparison import cycles_are_told
+from .kept_time import is_to_the_end_at_once
 from .real_compiler import Compiled, RealCompiler
 
 # The smallest gain over the default that counts, as a share; less is noise from rounded bytes.
@@ -108,8 +109,8 @@ def confirm(
       time_left_s: returns the seconds that are left. A compilation that would probably take longer is not begun, and
         one that does take longer is ended.
       reserve_s: seconds kept for the compilation to the end, once a first candidate has compiled.
-      candidate_s: seconds that a candidate will probably take until memory is assigned. If there is time for fewer than
-        two beside `reserve_s`, the first is compiled to the end at once.
+      candidate_s: seconds that a candidate will probably take until memory is assigned. If time is short, the first is
+        compiled to the end at once; see `is_to_the_end_at_once`.
       all_to_the_end: where cycles count, compile the other candidates to the end too while there is time. Estimates of
         cycles err on the pessimistic side, so one of these candidates may be better than it seems.
       earlier: earlier attempts, whose cycles are in the table of `program` (`scout`). One is kept if no candidate is
@@ -143,7 +144,8 @@ def confirm(
             result.attempts.append(Attempt(candidate, error=NO_TIME))
             continue
         limit_s = before_s if math.isfinite(before_s) else None
-        at_once = not quick and not kept_s and reserve_s > 0.0 and before_s < reserve_s + 2.0 * candidate_s
+        at_once = not quick and not kept_s and reserve_s > 0.0
+        at_once = at_once and is_to_the_end_at_once(before_s, candidate_s, reserve_s)
         attempt = _attempt(
             result.program, candidate, compiler, quick=not at_once, time_limit_s=limit_s, progress=progress
         )

@@ -15,6 +15,9 @@ _ANSWERS_WITH_CYCLES = 0.9
 FIRST_SEARCH, _SCOUT = 0.15, 0.2
 # A compilation may take this many times as long as the longest of the capture.
 _LONGER = 1.3
+# So many candidates are compiled until memory is assigned before one is compiled to the end, if they take no more than
+# this share of its time: the compiler's mapping may turn out worse than foreseen, or cannot be read back.
+_FIRST, _FIRST_SHARE = 3, 0.15
 # Until memory is assigned, a compilation takes at most about this share of the time to the end, and often a tenth.
 _ASSIGNMENT_SHARE = 0.25
 
@@ -36,15 +39,28 @@ def answers(longest_s: dict[str, float], candidates: int, left_s: float, with_cy
     """Returns how many of the `left_s` seconds to keep, based on the longest compilations of the capture.
 
     The compilation to the end is the first to be given up: the best candidate is then judged by the program's table.
-    With `with_cycles` it is the last to be given up, and all candidates but one go first.
+    With `with_cycles` it is the last to be given up, and all candidates but one go first, or but three if these take
+    little time.
     """
     most_s = _ANSWERS * max(0.0, left_s)
     one_s = until_assignment_s(longest_s)
     end_s = to_the_end_s(longest_s)
     if with_cycles and end_s + one_s <= _ANSWERS_WITH_CYCLES * max(0.0, left_s):
-        return Answers(min(max(most_s - end_s, one_s), candidates * one_s), end_s)
+        least_s = max(one_s, min(_FIRST * one_s, _FIRST_SHARE * end_s))
+        return Answers(min(max(most_s - end_s, least_s), candidates * one_s), end_s)
     candidates_s = min(most_s, candidates * one_s)
     return Answers(candidates_s, end_s if candidates_s + end_s <= most_s else 0.0)
+
+
+def is_to_the_end_at_once(left_s: float, one_s: float, end_s: float) -> bool:
+    """Returns whether a candidate is compiled to the end without a look at its mapping: there is no time for the look.
+
+    Args:
+      left_s: seconds that are left.
+      one_s, end_s: seconds that a candidate takes until memory is assigned, and to the end.
+    """
+    looks = 1 if _FIRST * one_s <= _FIRST_SHARE * end_s else 2  # One alone, if it takes long, is better saved.
+    return left_s < end_s + looks * one_s
 
 
 def until_assignment_s(longest_s: dict[str, float]) -> float:

@@ -14,6 +14,7 @@ from ..program.compiler_flags import NAMING
 from ..program.packed_module import pack_module
 from .compilation_files import ANSWER_FILE, cut_down, module_in, name_module, refused_in
 from .compiler import ASSIGNMENT, CODE, LOWERING, Compiler
+from .worker import ASSIGNED
 
 _FORMAT = 1
 
@@ -88,7 +89,10 @@ class Compilations:
 
     @property
     def longest_s(self) -> dict[str, float]:
-        """Wall seconds of the longest compilation made here, by how far it went; only for those that were made."""
+        """Wall seconds of the longest compilation made here, by how far it went; only for those that were made.
+
+        A compilation to the end with dumps also tells the seconds until memory was assigned.
+        """
         return {through: seconds for through, seconds in self._longest_s.items() if seconds > 0}
 
     def fits(self, through: str, until: float) -> bool:
@@ -117,11 +121,13 @@ class Compilations:
         folder.mkdir()
         request = {"options": {**self._options, **options}, "through": through}
         if not self._fetch(name, request, folder):
-            begun = time.monotonic()
+            begun, begun_at = time.monotonic(), time.time()
             compiler = self._quick if through == ASSIGNMENT else self._compiler
             cpu_s = compiler.compile(folder, request["options"], through, dump=dumps)  # type: ignore[arg-type]
             answer = {"cpu_s": cpu_s, "versions": compiler.versions()}
             (folder / ANSWER_FILE).write_text(json.dumps(answer), encoding="utf-8")
+            if through == CODE:
+                self._longest_s[ASSIGNMENT] = max(self._longest_s[ASSIGNMENT], _assigned_at(folder) - begun_at)
             if self._keep:
                 name_module(folder)
             else:
@@ -172,3 +178,8 @@ class Compilations:
             for path in folder.iterdir():
                 path.unlink()
             folder.rmdir()
+
+
+def _assigned_at(folder: Path) -> float:
+    """Returns the time at which the dump from after memory space assignment was written; 0 if there is none."""
+    return max((path.stat().st_mtime for path in folder.glob(f"*{ASSIGNED}")), default=0.0)

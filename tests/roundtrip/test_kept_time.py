@@ -16,9 +16,13 @@ def test_what_the_compiler_is_asked_has_its_time_kept() -> None:
     # The code generator did not end.
     assert answers({ASSIGNMENT: 2.0}, 4, 100.0) == Answers(pytest.approx(10.4), 0.0)
     assert answers({CODE: 2.0}, 4, 100.0) == Answers(pytest.approx(2.6), pytest.approx(2.6))
-    # Where cycles count, candidates go first, but for one, ...
+    # Where cycles count, candidates go first, but for one, or but for those that take little time in all, ...
+    longest_s = {CODE: 20.0, ASSIGNMENT: 4.0}
+    assert answers(longest_s, 4, 50.0, with_cycles=True) == Answers(pytest.approx(5.2), pytest.approx(26.0))
+    longest_s = {CODE: 20.0, ASSIGNMENT: 0.5}
+    assert answers(longest_s, 4, 50.0, with_cycles=True) == Answers(pytest.approx(1.95), pytest.approx(26.0))
     longest_s = {CODE: 20.0, ASSIGNMENT: 2.0}
-    assert answers(longest_s, 4, 50.0, with_cycles=True) == Answers(pytest.approx(2.6), pytest.approx(26.0))
+    assert answers(longest_s, 4, 50.0, with_cycles=True) == Answers(pytest.approx(3.9), pytest.approx(26.0))
     assert answers(longest_s, 4, 100.0, with_cycles=True) == Answers(pytest.approx(10.4), pytest.approx(26.0))
     # ... and where the best could not be compiled to the end, no time is kept for it.
     assert answers(longest_s, 4, 30.0, with_cycles=True).to_the_end_s == 0.0

@@ -14,6 +14,7 @@ from compiler_cases import interpreter, real_python, recorded, requests
 from mallocmuzero.env.capture import worker
 from mallocmuzero.env.capture.assemble import Assembly
 from mallocmuzero.env.capture.capture import capture
+from mallocmuzero.env.capture.compiler import ASSIGNMENT, CODE
 from mallocmuzero.env.errors import FormatError, UserError
 from mallocmuzero.env.program.compiler_flags import KEEPS, NAMING, REFUSED
 from mallocmuzero.env.program.program import RESULT, Program
@@ -106,6 +107,15 @@ def test_a_compiler_that_stops_once_memory_is_assigned(tmp_path: Path):
     assert read_module(output) is None
     with pytest.raises(UserError, match="variants need the code generator"):
         capture("models:my_step", "v5e", output, python=python, quick=True, passes=1)
+
+
+def test_a_compilation_to_the_end_tells_how_long_it_took_until_memory_was_assigned(tmp_path: Path):
+    change = f"(made / ('module' + {worker.ASSIGNED!r})).touch(); time.sleep(0.2)"
+    longest_s: dict[str, float] = {}
+    output = tmp_path / "small.json.gz"
+    python = recorded(tmp_path, change)
+    capture("models:my_step", "v5e", output, python=python, longest_s=longest_s, progress=lambda line: None)
+    assert 0.0 < longest_s[ASSIGNMENT] <= longest_s[CODE] - 0.2
 
 
 def test_what_the_worker_says_is_passed_on(tmp_path: Path):
