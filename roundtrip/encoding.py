@@ -212,7 +212,7 @@ class Codec:
         return {
             **flag_options(encoding.flags, self.target),
             **order_option(program, placed, self._across(encoding, kept)),
-            **prefetch_option(program, encoding.starts),
+            **prefetch_option(program, self.decoder(encoding.flags).eagerness(encoding.starts)),
             **keep_option(program, np.flatnonzero(kept).tolist(), np.flatnonzero(reads).tolist()),
             **self.arrays.option(self._colors(encoding)),
         }

@@ -102,20 +102,21 @@ def order_option(program: Program, order: Sequence[int], cross: Sequence[int] = 
     return {ORDER: " ".join(overrides)} if overrides else {}
 
 
-def prefetch_option(program: Program, wanted_start: ArrayLike) -> CompilerOptions:
+def prefetch_option(program: Program, eagerness: ArrayLike) -> CompilerOptions:
     """Returns the option that sets the starts of prefetches.
+
+    A start is told by a number, and not by the instruction before it (`after_instruction`): where another function of
+    the process has the instruction that reads and lacks the one before, the compiler ends the process.
 
     Args:
       program: the program.
-      wanted_start: `[A]` the instruction after which a prefetch for an access should start, or -1 for none.
+      eagerness: `[A]` when a prefetch for an access should start (`Decoder.eagerness`), or -1 for none.
     """
-    wanted = np.asarray(wanted_start)
-    overrides = []
-    for access in np.flatnonzero(wanted >= 0).tolist():
-        after = program.instruction_names[int(wanted[access])]
-        overrides.append(
-            f"overrides {{ {_use(program, access)} override_options {{ after_instruction {{ {_name(after)} }} }} }}"
-        )
+    wanted = np.asarray(eagerness)
+    overrides = [
+        f"overrides {{ {_use(program, access)} override_options {{ prefetch_eagerness: {wanted[access]:.6g} }} }}"
+        for access in np.flatnonzero(wanted >= 0).tolist()
+    ]
     return {PREFETCHES: " ".join(overrides)} if overrides else {}
 
 

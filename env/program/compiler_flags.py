@@ -22,8 +22,8 @@ CompilerOptions = dict[str, str]
 # The options that name instructions, each with a value that names none: not every version of the compiler takes them.
 NAMING: CompilerOptions = {
     ORDER: 'overrides { hlo_position_matcher { instruction_name_regex: "-" } override_options { assign_value: 0 } }',
-    PREFETCHES: 'overrides { hlo_operand_filter { instruction_name_regex: "-" } override_options { after_instruction '
-    '{ instruction_name_regex: "-" } } }',
+    PREFETCHES: 'overrides { hlo_operand_filter { instruction_name_regex: "-" } override_options '
+    "{ prefetch_eagerness: 0 } }",
     KEEPS: 'overrides { hlo_position_matcher { instruction_name_regex: "-" } keep_in_default_memory { } }',
     COLORS: 'forced_coloring_policy { instruction_forced_coloring_specs { instruction_re: "-" colors: 0 } }',
 }

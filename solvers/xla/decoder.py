@@ -21,6 +21,8 @@ from .state import FAST, State, Wishes, is_full, make_state, size_of
 from .write import Writer
 
 _MOST_GROWTH = 64
+# Decimal places of eagerness that the compiler's text keeps.
+_PLACES = 6
 # States that no decoder uses now, by what decides their sizes. They are large, and each decode empties its own.
 _idle_states: WeakKeyDictionary[Program, dict[tuple[Target, int, int, int], list[State]]] = WeakKeyDictionary()
 
@@ -183,6 +185,28 @@ class Decoder:
         found[asked] = np.maximum(np.searchsorted(self.program.schedule_index, times, side="right") - 1, 0)
         return found
 
+    def eagerness(self, wanted_start: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Returns `[A]` the eagerness that makes the compiler start prefetches after the given instructions.
+
+        Eagerness counts from 0, the time from which the value is of use, to 1, that of the access. A value is of use
+        from its definition on, or since its last access before (XLA: `GetPrefetchTimeByEagerness`). It is -1 for
+        accesses that have no start, or for which the compiler decides nothing.
+        """
+        found = np.full(len(wanted_start), -1.0)
+        chosen = np.flatnonzero((wanted_start >= 0) & (self._of_access >= 0))
+        uses = self._of_access[chosen]
+        times_of_use = self.problem.use["time"]
+        since = self._writer.defined.copy()
+        later = np.setdiff1d(np.arange(len(since)), self.problem.value["first_use"])
+        since[later] = np.maximum(since[later], times_of_use[later - 1])
+        ends, begins = times_of_use[uses], since[uses]
+        times = self.program.schedule_index[wanted_start[chosen]]
+        length = np.maximum(ends - begins, 1)
+        # In the middle between two times, because the compiler cuts the product off.
+        middle = np.clip((times - begins + 0.5) / length, 0.0, 1.0)
+        found[chosen] = _shortest(middle, 0.4 / length)
+        return found
+
     def _preferred_times(self, wanted: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.int64]:
         preferred_time = self.problem.preferred_time.copy()
         chosen = np.flatnonzero((wanted >= 0) & (self._of_access >= 0))
@@ -194,3 +218,16 @@ class Decoder:
         else:
             preferred_time[uses] = self.program.schedule_index[wanted[chosen]]
         return preferred_time
+
+
+def _shortest(numbers: NDArray[np.float64], off: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns numbers with the fewest decimal places, six at most, that are no further than `off` from the given ones.
+
+    The compiler prints these as they are written, so that its dump shows whether it took them.
+    """
+    found = np.round(numbers, _PLACES)
+    for places in range(_PLACES - 1, -1, -1):
+        rounded = np.round(numbers, places)
+        near = np.abs(rounded - numbers) <= off
+        found[near] = rounded[near]
+    return found

@@ -56,16 +56,16 @@ def test_inputs_to_prefetch_across_programs_come_first() -> None:
     assert order_option(program, [2, 1])[ORDER].split("overrides {")[1:] == overrides[1:]  # it is named once
 
 
-def test_a_start_names_the_use_and_the_instruction_before() -> None:
+def test_a_start_names_the_use_and_no_other_instruction() -> None:
     program = small_program()
-    wanted = np.full(program.num_accesses, -1)
-    wanted[(program.access_instruction == 2) & (program.access_buffer == 0)] = 0
+    wanted = np.full(program.num_accesses, -1.0)
+    wanted[(program.access_instruction == 2) & (program.access_buffer == 0)] = 1.0 / 3.0
     assert prefetch_option(program, wanted) == {
         PREFETCHES: 'overrides { hlo_operand_filter { instruction_name_regex: "c[.]2" operand_number: 1 '
         "size_gte: 16 size_lte: 16 } "
-        'override_options { after_instruction { instruction_name_regex: "a[.]1" } } }'
+        "override_options { prefetch_eagerness: 0.333333 } }"
     }
-    assert prefetch_option(program, np.full(program.num_accesses, -1)) == {}
+    assert prefetch_option(program, np.full(program.num_accesses, -1.0)) == {}
 
 
 def test_what_stays_in_hbm_is_named_by_value_or_by_use() -> None:

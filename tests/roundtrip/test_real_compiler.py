@@ -18,12 +18,14 @@ from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.program.compiler_flags import BANDWIDTH, CROSS_PROGRAM
 from mallocmuzero.env.program.cycle_table import build_table
 from mallocmuzero.env.program.mapping_file import write_mapping
+from mallocmuzero.env.program.program import RESULT
 from mallocmuzero.env.program.program_file import read_program
 from mallocmuzero.env.workloads import load
 from mallocmuzero.roundtrip import real_compiler as real_compiler_module
-from mallocmuzero.roundtrip.options import TRIPS
+from mallocmuzero.roundtrip.options import TRIPS, prefetch_option
 from mallocmuzero.roundtrip.real_compiler import Compiled, merge_tables, real_compiler
 from mallocmuzero.roundtrip.source import find_source, program_path
+from mallocmuzero.solvers.xla.decoder import Decoder
 
 VERSIONS = "compiled with jax 1 and libtpu 2; the program was captured with jax 1 and libtpu 2"
 
@@ -182,3 +184,34 @@ def test_two_compilers_at_once() -> None:
     jobs = [lambda options=options: compile_once(options) for options in ({}, {BANDWIDTH: "0.5"})]
     assert at_once(jobs) == []  # type: ignore[arg-type]
     assert len(found) == 2
+
+
+def test_the_compiler_starts_prefetches_when_it_is_told(tmp_path: Path) -> None:
+    python, name = real_python(), "strassen-8192"
+    program = load(name)
+    # Half way between the definition of the buffer and the access.
+    wanted = (np.maximum(program.definition[program.access_buffer], 0) + program.access_instruction) // 2
+    wanted[program.access_kind == RESULT] = -1
+    eagerness = Decoder(program).eagerness(wanted)
+    source = find_source(program, program_path(name))
+    with real_compiler(source, python, keep=tmp_path, progress=lambda line: None) as compiler:
+        compiler.compile(program, prefetch_option(program, eagerness), quick=True)
+    (log,) = tmp_path.rglob("log.txt")
+    told = re.findall(
+        r"Overriding prefetch for (\S+) operand number (\d+) operand index (\S+) .*"
+        r" live range \((\d+), (\d+)\) .* to (\d+)",
+        log.read_text(encoding="utf-8"),
+    )
+    access = {
+        (program.instruction_names[t], str(number), path or "{}"): index
+        for index, (t, number, path) in enumerate(
+            zip(program.access_instruction, program.access_number, program.access_path, strict=True)
+        )
+    }
+    compared = 0
+    for *use, begin, end, start in told:
+        after = int(program.schedule_index[wanted[access[tuple(use)]]])
+        if int(begin) <= after < int(end):
+            assert int(start) == after
+            compared += 1
+    assert compared > 50

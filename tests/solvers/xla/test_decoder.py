@@ -368,6 +368,27 @@ def test_the_start_of_a_prefetch_can_be_chosen(wanted: float, expected: int | No
         assert abs(start - wanted * 12) <= 2
 
 
+def test_eagerness_tells_the_compiler_every_start_from_the_last_use_on() -> None:
+    program = make_program(
+        [("a", 0.0, ["w"], ["x"]), *((f"s{n}", 0.0, ["x"], [f"y{n}"]) for n in range(6)), ("b", 0.0, ["w"], ["o"])],
+        {"w": {"size": 8, "input": True}, "x": 8, **{f"y{n}": 8 for n in range(6)}, "o": OUTPUT},
+    )
+    first, last = np.flatnonzero(program.access_buffer == program.buffer_names.index("w")).tolist()
+    decoder = Decoder(program)
+    since, end = program.schedule_index[[0, 7]].tolist()
+    for after in range(7):
+        starts = np.full(program.num_accesses, -1)
+        starts[last] = after
+        told = decoder.eagerness(starts)
+        # What XLA makes of it, in single precision (`GetPrefetchTimeByEagerness`).
+        assert since + int(np.float32(end - since) * np.float32(told[last])) == program.schedule_index[after]
+        assert np.all(np.delete(told, last) == -1.0)
+    # A start before the time from which it is of use is told as that time.
+    starts = np.full(program.num_accesses, -1)
+    starts[first] = 0
+    assert decoder.eagerness(starts)[first] <= 1.0
+
+
 def test_a_large_prefetch_is_cut_into_slices() -> None:
     chain = [(f"negate.{i}", 1.0, [f"n{i - 1}"] if i else ["p"], [f"n{i}"]) for i in range(8)]
     target = dataclasses.replace(TARGET, fast_bytes=65536, hbm_bandwidth=8192.0, fast_bandwidth=81920.0, alignment=4096)
