@@ -39,7 +39,7 @@ def held_until(tables: Tables, state: State, access: int) -> int:
     """
     beside = tables.access[access].beside
     if beside >= 0 and not state.access_fast[beside]:
-        return int(tables.access[access].alone)
+        return int(tables.access[access].own)
     return int(tables.access[access].until)
 
 

@@ -28,6 +28,8 @@ def _record(whole: str, real: str = "") -> np.dtype[np.void]:
 # until        the last instruction of the holding loop, or of the collective that reads or writes its buffer meanwhile,
 #              or its own: a fast buffer is held until then
 # alone        the same without collectives
+# own          the same without the collective that `beside` names: with one that the access itself begins, for two may
+#              read a buffer at once
 # ends         the instruction with which its stay ends, since a loop that does not hold its buffer begins or ends there
 #              before the next access, or NEVER (`holding.py`)
 # beside       the access with which a running collective has taken hold of its buffer to read it, or -1
@@ -46,8 +48,8 @@ def _record(whole: str, real: str = "") -> np.dtype[np.void]:
 # saving_s     seconds saved by the completion of the cycle table
 # once         executions of its prefetch per execution of its instruction: 1, or less if it runs before a loop
 ACCESS = _record(
-    "buffer kind instruction next tied_to beside key due earliest until alone ends carried in_hbm needed hint since "
-    "out",
+    "buffer kind instruction next tied_to beside key due earliest until alone own ends carried in_hbm needed hint "
+    "since out",
     "bytes benefit ahead saving_s once",
 )
 HINTS = "hint", "since", "out"

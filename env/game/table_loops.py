@@ -80,7 +80,7 @@ def _earliest_before(program: Program, earliest: NDArray[np.int64], loop: int) -
 
 def hold(program: Program, access: Rows) -> NDArray[np.bool_]:
     """Fills `beside`, and `until` of what collectives hold; returns `[A]` whether one holds the buffer after it."""
-    access["beside"], access["alone"] = -1, access["until"]
+    access["beside"], access["alone"], access["own"] = -1, access["until"], access["until"]
     held = np.zeros(program.num_accesses, bool)
     for since, last in program.holds.tolist():
         end = int(program.access_instruction[last])
@@ -88,6 +88,7 @@ def hold(program: Program, access: Rows) -> NDArray[np.bool_]:
         meanwhile = meanwhile[program.access_buffer[meanwhile] == program.access_buffer[since]]
         access["until"][meanwhile] = np.maximum(access["until"][meanwhile], end)
         access["beside"][meanwhile[1:]] = since
+        access["own"][since] = max(int(access["own"][since]), end)
         held[meanwhile] = True
     return held
 

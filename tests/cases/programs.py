@@ -165,8 +165,9 @@ def programs(draw: st.DrawFn, max_instructions: int = 10, loops: bool = True) ->
 
     They have chains, fan-out, operands read twice, in-place updates, overwritten buffers, several results, program
     inputs (also ones updated in place), outputs, buffers that must not or cannot live in fast memory, scoped
-    reservations, up to two loops, nested or not, when `loops`, collectives that run beside other instructions, and
-    results and operands that are always in HBM. A value that is born in a loop stays in it.
+    reservations, up to two loops, nested or not, when `loops`, collectives that run beside other instructions, two of
+    which may read a buffer at once, and results and operands that are always in HBM. A value that is born in a loop
+    stays in it.
     """
     sizes = st.sampled_from([4, 8, 16, 20, 32, 64, 200])
     allowed = st.sampled_from([True, True, True, True, False])
@@ -185,27 +186,28 @@ def programs(draw: st.DrawFn, max_instructions: int = 10, loops: bool = True) ->
         born[f"input.{number}"] = frozenset()
     instructions: list[Instruction] = []
     reserved: dict[str, int] = {}
-    start, done = sorted((draw(st.integers(0, count - 1)), draw(st.integers(0, count - 1))))
-    of_start, of_done = ([loop for loop in nest if loop[0] <= t <= loop[1]] for t in (start, done))
-    runs = start < done and of_start == of_done
-    read, wrote = "", f"buffer.{start}.0"
+    collectives = draw(_collectives(count, nest))
+    starts, dones = dict(collectives), {done: start for start, done in collectives}
+    read = ""
     for t in range(count):
         around = frozenset(loop for loop in nest if loop[0] <= t <= loop[1])
         readable = [name for name, loops_of in born.items() if loops_of <= around]
         reserved[f"fusion.{t}"] = draw(st.sampled_from([0, 0, 0, 0, 8, 40]))
-        if runs and t == start:
-            read = draw(st.sampled_from(readable))
-            buffers[wrote] = {"size": draw(sizes), "fast_allowed": draw(allowed)}
-            instructions.append((f"fusion.{t}", 0.0, [read], [wrote]))
+        if t in starts:
+            read = read or draw(st.sampled_from(readable))
+            buffers[f"buffer.{t}.0"] = {"size": draw(sizes), "fast_allowed": draw(allowed)}
+            instructions.append((f"fusion.{t}", 0.0, [read], [f"buffer.{t}.0"]))
             continue
-        if runs and t == done:
+        if t in dones:
+            wrote = f"buffer.{dones[t]}.0"
             born[wrote] = around
             instructions.append((f"fusion.{t}", draw(st.sampled_from([0.0, 1.0])), [read, wrote], [wrote]))
             continue
         operands = draw(st.lists(st.sampled_from(readable), max_size=3))
         results = []
-        # What the collective reads is not written meanwhile, and what it writes is not touched.
-        writable = [name for name in readable if not (runs and start < t < done and name == read)]
+        # What a collective reads is not written meanwhile, and what it writes is not touched.
+        running = any(start < t < done for start, done in collectives)
+        writable = [name for name in readable if not (running and name == read)]
         shape = draw(st.sampled_from(["new", "new", "new", "two", "in place", "overwrite", "new and in place"]))
         in_place = [name for name in operands if name in writable]
         if "in place" in shape and in_place:
@@ -229,7 +231,11 @@ def programs(draw: st.DrawFn, max_instructions: int = 10, loops: bool = True) ->
         max_prefetches=draw(st.sampled_from([1, 2, 40])),
         max_write_backs=draw(st.sampled_from([1, 2, 40])),
     )
-    holds = [(f"fusion.{start}", name, f"fusion.{done}") for name in (read, wrote)] if runs else []
+    holds = [
+        (f"fusion.{start}", name, f"fusion.{done}")
+        for start, done in collectives
+        for name in (read, f"buffer.{start}.0")
+    ]
     program = make_program(instructions, buffers, target, nest, reserved, holds)
     operands_too = draw(st.booleans())
     some = np.flatnonzero((program.access_kind == RESULT) | operands_too).tolist()
@@ -238,6 +244,25 @@ def programs(draw: st.DrawFn, max_instructions: int = 10, loops: bool = True) ->
     in_hbm = np.zeros(program.num_accesses, bool)
     in_hbm[draw(st.lists(st.sampled_from(some), min_size=1, unique=True))] = True
     return dataclasses.replace(program, hbm_accesses=in_hbm)
+
+
+@st.composite
+def _collectives(draw: st.DrawFn, count: int, nest: Sequence[Loop]) -> list[tuple[int, int]]:
+    """Returns a strategy for up to two collectives, as the instructions that begin and end them.
+
+    The second begins while the first runs. Each begins and ends in the same loops.
+    """
+
+    def around(t: int) -> list[Loop]:
+        return [loop for loop in nest if loop[0] <= t <= loop[1]]
+
+    start, done = sorted((draw(st.integers(0, count - 1)), draw(st.integers(0, count - 1))))
+    if start == done or around(start) != around(done):
+        return []
+    second = draw(st.integers(start, done - 1))
+    end = draw(st.integers(second, count - 1))
+    fits = start < second < end != done and around(start) == around(second) == around(end)
+    return [(start, done), (second, end)] if fits else [(start, done)]
 
 
 def make_cycles(
