@@ -23,10 +23,9 @@ def dump(python: Path, setup: Setup, path: Path, minutes: float = 10.0) -> None:
     Raises:
       RuntimeError: it ended, or took too long, before it wrote a step; the message has the end of its output.
     """
-    base = packages(python) / "maxtext" / "configs" / "base.yml"
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
-        command = [python, "-m", "maxtext.trainers.pre_train.train_compile", base, *setup.arguments]
+        command = [python, "-m", "maxtext.trainers.pre_train.train_compile", *setup.arguments]
         with log.open("wb") as file:
             process = subprocess.Popen(
                 [*map(str, command), f"base_output_directory={folder}/out", "run_name=dump"],

@@ -43,12 +43,14 @@ class LoweredModule:
       partitions: number of its partitions, one for each device.
       named: its operations have the names that the compiler names instructions after. If not, options that name
         instructions mean nothing to the program that the module comes from.
+      devices: the numbers of its partitions' devices, in their order.
     """
 
     reference: str
     data: bytes
     partitions: int
     named: bool
+    devices: tuple[int, ...]
 
 
 def is_module_file(given: str | Path) -> bool:
@@ -108,25 +110,27 @@ def _modules_in(folder: Path) -> list[Path]:
     return found
 
 
-def read_module_file(path: Path, python: Path, devices: Sequence[int] = ()) -> LoweredModule:
+def read_module_file(path: Path, python: Path, devices: Sequence[int] | str = (), topology: str = "") -> LoweredModule:
     """Reads a module with an interpreter that has jax.
 
     Args:
       path: the file.
       python: the interpreter.
       devices: numbers of the devices of its partitions, in their order, which a module does not say; empty for the
-        topology's own order.
+        topology's own order, `MAKE_MESH` for that of `jax.make_mesh`.
+      topology: the topology, which `MAKE_MESH` needs.
 
     Raises:
       UserError: there is no such file, or it holds no module that this jax reads and one program of a TPU runs.
     """
     form = form_of(path)
+    order = devices if isinstance(devices, str) else ",".join(map(str, devices))
     with tempfile.TemporaryDirectory(prefix="mallocmuzero-") as folder:
         made = Path(folder) / worker.MODULE_FILE
         found = run_alone(
             "module_reader.py",
             python,
-            *(form, str(path.resolve()), str(made), ",".join(map(str, devices))),
+            *(form, str(path.resolve()), str(made), order, topology),
             environment={**os.environ, **worker.compiler_settings()},
             about=str(path),
             task=f"read it as {form}",
@@ -136,4 +140,5 @@ def read_module_file(path: Path, python: Path, devices: Sequence[int] = ()) -> L
             data=made.read_bytes(),
             partitions=found["partitions"],
             named=found["named"],
+            devices=tuple(found["devices"]),
         )

@@ -2,10 +2,11 @@
 
 Runs stand-alone, as a file, in an interpreter with jax:
 
-    python module_reader.py FORM FILE ARTIFACT [DEVICES]
+    python module_reader.py FORM FILE ARTIFACT [DEVICES [TOPOLOGY]]
 
 FORM is how FILE holds the module, as `worker.py` names it. DEVICES are the numbers of the devices of its partitions, in
-their order, separated by commas; by default 0,1,2,... One line `capture-done: {...}` on standard output gives what the
+their order, separated by commas; by default 0,1,2,... `make_mesh` is the order in which `jax.make_mesh` has those of
+TOPOLOGY, such as v5e:2x2. One line `capture-done: {...}` on standard output gives what the
 rest of the capture needs: `name`, `partitions`, `named` (whether its operations have the names that the compiler names
 instructions after). A failure that the user can mend is one line `capture-error: ...` and exit status 3. The artifact
 names no source files.
@@ -13,17 +14,21 @@ names no source files.
 
 import importlib
 import json
+import math
 import re
 import sys
+import tempfile
 from typing import Any
 
 import worker
-from worker import ARTIFACT, EXPORTED
+from worker import ARTIFACT, EXPORTED, MAKE_MESH
 
 _PLATFORM = "tpu"
 # A place in a source file, among the aliases of locations that end a printed module: `"FILE":LINE:COLUMN to :COLUMN`.
 _PLACE = re.compile(r'"(?:[^"\\]|\\.)*":\d+:\d+(?: to \d*:\d+)?')
 _ALIAS = "#loc"
+# The axes of a mesh, `<["data"=1, "model"=4]>`, and their sizes. One that lists its devices is another mesh's part.
+_AXES, _SIZE = re.compile(r"<\[([^\]]*)\]>"), re.compile(r"=(\d+)")
 # The name of an operation in its printed location, which a place does not have.
 _NAME = re.compile(r'"(?:[^"\\]|\\.)*"(?!:\d)')
 
@@ -99,19 +104,46 @@ def _reason(error: Exception) -> str:
     return next(iter([*telling, *lines, type(error).__name__]))[:300]
 
 
-def ordered(partitions: int, devices: str, module: Any) -> list[int]:
+def mesh_shape(module: Any, partitions: int) -> list[int]:
+    """Returns the shape of the module's mesh; that of one axis if the module tells none."""
+    told = [str(operation) for operation in module.body.operations if operation.OPERATION_NAME == "sdy.mesh"]
+    for axes in _AXES.findall("\n".join([*told, str(module.operation.attributes)])):
+        sizes = [int(size) for size in _SIZE.findall(axes)]
+        if math.prod(sizes) == partitions:
+            return sizes
+    return [partitions]
+
+
+def of_make_mesh(shape: list[int], topology: str) -> list[int]:
+    """Returns the devices of a mesh of a shape that `jax.make_mesh` makes of a topology."""
+    from jax.experimental import mesh_utils
+
+    with tempfile.TemporaryDirectory() as folder:
+        devices = worker.devices_of(topology, folder)
+    if math.prod(shape) != len(devices):
+        worker.fail(f"it has {math.prod(shape)} partitions, and {topology} has {len(devices)} devices")
+    try:
+        mesh = mesh_utils.create_device_mesh(shape, devices, allow_split_physical_axes=True)
+    except (NotImplementedError, ValueError) as error:
+        worker.fail(f"jax makes no mesh {shape} of {topology} ({_reason(error)}); give --devices the numbers")
+    return [int(device.id) for device in mesh.flat]
+
+
+def ordered(partitions: int, devices: str, module: Any, topology: str) -> list[int]:
     """Returns the devices of the partitions, in their order; a wrong number of them ends the process."""
-    if not devices:
+    if not devices or (devices == MAKE_MESH and partitions == 1):
         return list(range(partitions))
-    ids = [int(number) for number in devices.split(",")]
     if worker.DEVICES in module.operation.attributes:
         worker.fail("it names its devices itself; leave out --devices")
+    if devices == MAKE_MESH:
+        return of_make_mesh(mesh_shape(module, partitions), topology)
+    ids = [int(number) for number in devices.split(",")]
     if len(ids) != partitions:
         worker.fail(f"--devices {devices} is {len(ids)} devices, and it has {partitions} partitions")
     return ids
 
 
-def main(form: str, path: str, output: str, devices: str = "") -> None:
+def main(form: str, path: str, output: str, devices: str = "", topology: str = "") -> None:
     """Reads the module, writes the artifact, and prints the facts."""
     try:
         import jax
@@ -123,7 +155,7 @@ def main(form: str, path: str, output: str, devices: str = "") -> None:
         module = parsed(form, data)
         found = facts(module)
         # Modules that a capture has kept name their devices; the device order of others is unknown.
-        ids = ordered(found["partitions"], devices, module)
+        ids = ordered(found["partitions"], devices, module, topology)
         if worker.DEVICES not in module.operation.attributes:
             data = worker.portable(without_places(module), ids)
     except Exception as error:  # noqa: BLE001 -- jaxlib raises several kinds
@@ -131,7 +163,7 @@ def main(form: str, path: str, output: str, devices: str = "") -> None:
         worker.fail(f"jax {jax.__version__} cannot read it ({form}): {reason}; give the jax that wrote it (--jax)")
     with open(output, "wb") as file:
         file.write(data)
-    print(f"\n{worker.DONE}{json.dumps(found)}", flush=True)
+    print(f"\n{worker.DONE}{json.dumps({**found, 'devices': ids})}", flush=True)
 
 
 if __name__ == "__main__":

@@ -60,6 +60,8 @@ OTHER_CORES = ".extracted."
 # Attribute of a stored module of several partitions: the numbers of its devices. MLIR wants a dialect before its name.
 _DIALECT = "mallocmuzero"
 DEVICES = f"{_DIALECT}.devices"
+# In the place of their numbers: the order in which `jax.make_mesh` has the devices.
+MAKE_MESH = "make_mesh"
 # Where true, as in newer versions by default, dumps leave out `get-tuple-element`. Older versions refuse the option.
 COMPACT = "xla_dump_compact_gte"
 _SHARDINGS = ("sdy.sharding", "mhlo.sharding")

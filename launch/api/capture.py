@@ -20,7 +20,7 @@ def capture(
     python: str | Path | None = None,
     jax: str | None = None,
     compiler_options: Mapping[str, str] | None = None,
-    devices: Sequence[int] = (),
+    devices: Sequence[int] | str = (),
     name: str | None = None,
     family: str | None = None,
     variants: bool = False,
@@ -43,7 +43,7 @@ def capture(
         that this package was tested with.
       compiler_options: options that the function is compiled with; None for none.
       devices: for the file of a module with several partitions: the order in which the mesh has the devices,
-        `[d.id for d in mesh.devices.flat]`; empty for 0, 1, 2, ...
+        `[d.id for d in mesh.devices.flat]`; `"make_mesh"` if `jax.make_mesh` made it; empty for 0, 1, 2, ...
       name: name of the program; None for the function's.
       family: model family of the program; None for its name.
       variants: also compile under other options, which takes about ten times as long. Adds XLA's mappings under a
@@ -73,7 +73,7 @@ def capture(
     check_interpreter(given, jax)
     lowered = check_function(function, arguments, given, devices)
     interpreter = find_interpreter(given, jax, progress)
-    read = read_function(function, lowered, interpreter, devices, progress)
+    read = read_function(function, lowered, interpreter, target, devices, progress)
     with tempfile.TemporaryDirectory(prefix="mallocmuzero-") as folder:
         path = Path(folder) / "program.json.gz"
         return run(

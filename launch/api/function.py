@@ -29,7 +29,7 @@ def check_function(
     function: "Callable[..., Any] | str | Path",
     arguments: Sequence[Any] | None,
     python: Path | None,
-    devices: Sequence[int] = (),
+    devices: Sequence[int] | str = (),
 ) -> "Lowered | None":
     """Checks what is to be compiled. To be called before an interpreter is made, which can take minutes.
 
@@ -49,10 +49,13 @@ def check_function(
     """
     from ...env.capture.module_file import form_of, is_module_file
     from ...env.capture.reference import check_reference
+    from ...env.capture.worker import MAKE_MESH
     from ...env.errors import UserError
     from .lowering import lower
 
-    if sorted(devices) != list(range(len(devices))):
+    if isinstance(devices, str) and devices != MAKE_MESH:
+        raise UserError(f"--devices {devices}: give numbers, e.g. 0,1,3,2, or {MAKE_MESH}")
+    if not isinstance(devices, str) and sorted(devices) != list(range(len(devices))):
         raise UserError(f"--devices {','.join(map(str, devices))}: give each of the numbers from 0 once, e.g. 0,1,3,2")
     if devices and not (isinstance(function, str | Path) and is_module_file(function)):
         raise UserError(
@@ -75,7 +78,8 @@ def read_function(
     function: "Callable[..., Any] | str | Path",
     lowered: "Lowered | None",
     python: Path,
-    devices: Sequence[int] = (),
+    target: str,
+    devices: Sequence[int] | str = (),
     progress: Callable[[str], None] = print,
 ) -> Function:
     """Returns the input of a capture, from what `check_function` has checked.
@@ -84,25 +88,31 @@ def read_function(
       function: see `check_function`.
       lowered: the result of `check_function`.
       python: the interpreter that compiles.
-      devices: the devices of a module's partitions, in their order; empty for the order of the topology.
+      target: see `capture`.
+      devices: the devices of a module's partitions, in their order; empty for the order of the topology, `make_mesh`
+        for that of `jax.make_mesh`.
       progress: takes one line at a time.
 
     Raises:
       UserError: the function or the module cannot be used; the message says how to fix it.
     """
     from ...env.capture.module_file import is_module_file, read_module_file
+    from ...env.program.target import find_target
     from .lowering import name_of
 
     if isinstance(function, str | Path):
         if not is_module_file(function):
             return Function(str(function))
-        read = read_module_file(Path(function), python, devices)
+        read = read_module_file(Path(function), python, devices, find_target(target)[1])
         if read.partitions > 1 and not devices:
             progress(
                 f"a dumped module does not say which device runs which of its {read.partitions} partitions: they take "
                 "the devices in the order of their numbers. If the mesh has another order, names in the options match "
-                "nothing: give --devices what `[d.id for d in mesh.devices.flat]` is"
+                "nothing: give --devices make_mesh if `jax.make_mesh` or `mesh_utils` made it, as in MaxText, else "
+                "what `[d.id for d in mesh.devices.flat]` is"
             )
+        elif read.partitions > 1 and isinstance(devices, str):
+            progress(f"the mesh that jax makes has the devices in the order {','.join(map(str, read.devices))}")
         return Function(read.reference, read.data, read.named)
     assert lowered is not None
     name = name_of(function)

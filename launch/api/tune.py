@@ -91,7 +91,7 @@ def tune(
     python: str | Path | None = None,
     jax: str | None = None,
     compiler_options: Mapping[str, str] | None = None,
-    devices: Sequence[int] = (),
+    devices: Sequence[int] | str = (),
     output: str | Path | None = None,
     program_output: str | Path | None = None,
     progress: Callable[[str], None] = say,
@@ -117,7 +117,7 @@ def tune(
         that this package was tested with.
       compiler_options: options that the function is compiled with anyway; they are among those returned. None for none.
       devices: for the file of a module with several partitions: the order in which the mesh has the devices,
-        `[d.id for d in mesh.devices.flat]`; empty for 0, 1, 2, ...
+        `[d.id for d in mesh.devices.flat]`; `"make_mesh"` if `jax.make_mesh` made it; empty for 0, 1, 2, ...
       output: file for the options, .json, or .flags for `LIBTPU_INIT_ARGS=--flagfile=FILE`; None for none.
       program_output: file for the program, .json.gz; None for none.
       progress: called with one line at a time; prints on standard error by default.
@@ -160,7 +160,7 @@ def tune(
     check_interpreter(interpreter, jax)
     lowered = check_function(function, arguments, interpreter, devices)
     interpreter = find_interpreter(interpreter, jax, progress)
-    read = read_function(function, lowered, interpreter, devices, progress)
+    read = read_function(function, lowered, interpreter, target, devices, progress)
     if not (read.named or flags_only):
         raise UserError(f"{function}: {UNNAMED}, or flags that name nothing (--flags-only)")
     with Compiling() as compiling:

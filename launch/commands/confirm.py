@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     devices = devices_of(arguments.devices)
     check_function(arguments.function, None, arguments.python, devices)
     python = find_interpreter(arguments.python, arguments.jax, say)
-    read = read_function(arguments.function, None, python, devices, say)
+    read = read_function(arguments.function, None, python, arguments.target, devices, say)
     if not read.named and named_instructions(options):
         raise UserError(f"{arguments.function}: {UNNAMED}")
     found = recheck(

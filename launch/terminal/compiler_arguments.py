@@ -58,20 +58,24 @@ def add_devices(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--devices",
         default="",
-        metavar="N,N,...",
+        metavar="N,N,...|make_mesh",
         help="for the file of a module with several partitions: the order in which the mesh has the devices, "
-        "`[d.id for d in mesh.devices.flat]`; by default 0,1,2,...",
+        "`[d.id for d in mesh.devices.flat]`, or make_mesh if `jax.make_mesh` or `mesh_utils` made it; by default "
+        "0,1,2,...",
     )
 
 
-def devices_of(given: str) -> list[int]:
-    """Returns the numbers of `--devices`. Raises UserError if they are no numbers."""
+def devices_of(given: str) -> list[int] | str:
+    """Returns the numbers of `--devices`, or `make_mesh`. Raises UserError if it is neither."""
+    from ...env.capture.worker import MAKE_MESH
     from ...env.errors import UserError
 
+    if given == MAKE_MESH:
+        return MAKE_MESH
     try:
         return [int(number) for number in given.split(",")] if given else []
     except ValueError:
-        raise UserError(f"--devices {given}: give numbers separated by commas, e.g. 0,1,3,2") from None
+        raise UserError(f"--devices {given}: give numbers separated by commas, e.g. 0,1,3,2, or make_mesh") from None
 
 
 def add_python_option(parser: argparse.ArgumentParser) -> None:

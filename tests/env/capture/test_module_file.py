@@ -1,7 +1,10 @@
 """Lowered modules in files: every form is read as the same module, and what cannot be compiled is said."""
 
+import importlib.util
 import io
+import os
 import re
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pytest
-from compiler_cases import interpreter
+from compiler_cases import interpreter, real_python
 from jax import export
 from jax.interpreters import mlir
 from jaxlib.mlir import ir
@@ -102,6 +105,43 @@ def test_partitions_are_the_devices_of_the_target_in_their_order(tmp_path: Path)
         read_module_file(written(tmp_path, whole), PYTHON, [0, 1])
     with pytest.raises(UserError, match="names its devices itself; leave out --devices"):
         read_module_file(written(tmp_path, read.data, "again.stablehlo"), PYTHON, [0, 1, 2, 3])
+
+
+def test_the_order_of_a_mesh_is_asked_of_jax_for_several_partitions_alone(tmp_path: Path) -> None:
+    assert read_module_file(written(tmp_path, text()), PYTHON, worker.MAKE_MESH, "v5e:1x1").devices == (0,)
+    several = written(tmp_path, text().replace("mhlo.num_partitions = 1", "mhlo.num_partitions = 4"))
+    if importlib.util.find_spec("libtpu") is None:
+        with pytest.raises(UserError, match="cannot import libtpu: install jax and libtpu there"):
+            read_module_file(several, PYTHON, worker.MAKE_MESH, "v5e:2x2")
+
+
+# Dumps a function that is sharded over a mesh that jax makes, and prints the order of its devices.
+MESH = """
+import jax, jax.numpy as jnp, sys
+from jax.experimental import topologies
+from jax.sharding import NamedSharding, PartitionSpec
+
+devices = topologies.get_topology_desc(platform="tpu", topology_name=sys.argv[1]).devices
+mesh = jax.make_mesh(tuple(map(int, sys.argv[2].split(","))), ("data", "model"), devices=devices)
+rows = NamedSharding(mesh, PartitionSpec("data", "model"))
+x = jax.ShapeDtypeStruct((256, 512), jnp.bfloat16, sharding=rows)
+print(jax.jit(lambda x: jnp.tanh(x).sum()).trace(x).lower().as_text(debug_info=True))
+print("order", *(device.id for device in mesh.devices.flat), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(("topology", "shape"), [("v5e:2x2", "1,4"), ("v5e:2x4", "2,4"), ("v5p:2x2x2", "4,2")])
+def test_the_order_of_a_mesh_is_found_with_the_real_compiler(tmp_path: Path, topology: str, shape: str) -> None:
+    python = real_python()
+    environment = {**os.environ, **worker.compiler_settings()}
+    command = [python, "-c", MESH, topology, shape]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    order = tuple(map(int, done.stderr.rpartition("order ")[2].split()))
+    assert order != tuple(range(len(order)))
+    path = written(tmp_path, done.stdout)
+    assert read_module_file(path, python, worker.MAKE_MESH, topology).devices == order
+    with pytest.raises(UserError, match=f"it has {len(order)} partitions, and v5e:4x4 has 16 devices"):
+        read_module_file(path, python, worker.MAKE_MESH, "v5e:4x4")
 
 
 def devices_in(read: LoweredModule) -> list[int]:

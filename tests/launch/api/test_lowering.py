@@ -78,7 +78,7 @@ print(lower(total, (x,)).order)
 given = jax.jit(total, in_shardings=rows)
 print(lower(given, (jax.ShapeDtypeStruct(x.shape, x.dtype),)).order)
 python = Path(sys.executable)
-found = read_function(total, check_function(total, (x,), python), python)
+found = read_function(total, check_function(total, (x,), python), python, "v5e:2x2")
 print(found.reference, DEVICES.encode() in found.module)
 """
 
