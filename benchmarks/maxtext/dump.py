@@ -4,7 +4,6 @@ import os
 import subprocess
 import tempfile
 import time
-from importlib.metadata import PathDistribution
 from pathlib import Path
 
 from .setups import Setup
@@ -56,20 +55,14 @@ def _read(log: Path) -> str:
     return log.read_text(encoding="utf-8", errors="replace")
 
 
-def packages(python: Path) -> Path:
-    """Returns the folder that an interpreter has MaxText in.
+def version_of(python: Path) -> str:
+    """Returns the version of MaxText that an interpreter has.
 
     Raises:
       SystemExit: it has none.
     """
-    code = "import importlib.metadata as m; print(m.distribution('maxtext').locate_file(''))"
+    code = "import importlib.metadata as m; print(m.version('maxtext'))"
     found = subprocess.run([python, "-c", code], capture_output=True, text=True)
     if found.returncode:
         raise SystemExit(f"{python}: has no MaxText; `pip install 'maxtext[tpu]'` with it, under Python 3.12")
-    return Path(found.stdout.strip())
-
-
-def version_of(python: Path) -> str:
-    """Returns the version of MaxText that an interpreter has."""
-    (found,) = packages(python).glob("maxtext-*.dist-info")
-    return PathDistribution(found).version
+    return found.stdout.strip()
