@@ -3,7 +3,7 @@
 import pytest
 
 from mallocmuzero.env.capture.compiler import ASSIGNMENT, CODE
-from mallocmuzero.roundtrip.kept_time import Answers, affords_scout, answers
+from mallocmuzero.roundtrip.kept_time import Answers, affords_scout, answers, is_to_the_end_at_once
 
 
 def test_what_the_compiler_is_asked_has_its_time_kept() -> None:
@@ -32,3 +32,18 @@ def test_a_compilation_between_two_searches_takes_a_fifth_of_their_time_at_most(
     assert affords_scout({CODE: 20.0}, 140.0)  # 26 s
     assert not affords_scout({CODE: 20.0}, 120.0)
     assert not affords_scout({ASSIGNMENT: 2.0}, 1000.0)  # the code generator did not end
+
+
+@pytest.mark.parametrize(
+    ("left_s", "one_s", "at_once"),
+    [
+        (112.0, 5.0, False),  # a look that takes little is taken as long as there is time for it
+        (104.0, 5.0, True),
+        (112.0, 10.0, True),  # one that takes long is not taken for one candidate alone
+        (121.0, 10.0, False),
+    ],
+)
+def test_a_candidate_is_compiled_to_the_end_at_once_where_there_is_no_time_for_a_look(
+    left_s: float, one_s: float, at_once: bool
+) -> None:
+    assert is_to_the_end_at_once(left_s, one_s, 100.0) == at_once
