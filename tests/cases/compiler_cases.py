@@ -92,7 +92,8 @@ import json, os, shutil, sys, time
 from pathlib import Path
 if sys.argv[1].endswith("module_reader.py"):
     Path(sys.argv[4]).write_bytes(b"a module")
-    print("capture-done: " + json.dumps({{"name": "step", "partitions": 1, "named": "unnamed" not in sys.argv[3]}}))
+    named = "unnamed" not in sys.argv[3]
+    print("capture-done: " + json.dumps({{"name": "step", "partitions": 1, "devices": [0], "named": named}}))
     sys.exit()
 Path(sys.argv[4], "versions.json").write_text('{{"jax": "1", "libtpu": "2"}}')
 for line in sys.stdin:
