@@ -373,7 +373,7 @@ def test_eagerness_tells_the_compiler_every_start_from_the_last_use_on() -> None
         [("a", 0.0, ["w"], ["x"]), *((f"s{n}", 0.0, ["x"], [f"y{n}"]) for n in range(6)), ("b", 0.0, ["w"], ["o"])],
         {"w": {"size": 8, "input": True}, "x": 8, **{f"y{n}": 8 for n in range(6)}, "o": OUTPUT},
     )
-    first, last = np.flatnonzero(program.access_buffer == program.buffer_names.index("w")).tolist()
+    _, last = np.flatnonzero(program.access_buffer == program.buffer_names.index("w")).tolist()
     decoder = Decoder(program)
     since, end = program.schedule_index[[0, 7]].tolist()
     for after in range(7):
@@ -383,10 +383,11 @@ def test_eagerness_tells_the_compiler_every_start_from_the_last_use_on() -> None
         # What XLA makes of it, in single precision (`GetPrefetchTimeByEagerness`).
         assert since + int(np.float32(end - since) * np.float32(told[last])) == program.schedule_index[after]
         assert np.all(np.delete(told, last) == -1.0)
-    # A start before the time from which it is of use is told as that time.
+    # A start before the last use of the value is told as that time.
+    of_x = np.flatnonzero(program.access_buffer == program.buffer_names.index("x"))
     starts = np.full(program.num_accesses, -1)
-    starts[first] = 0
-    assert decoder.eagerness(starts)[first] <= 1.0
+    starts[of_x[-1]] = 0
+    assert decoder.eagerness(starts)[of_x[-1]] == 0.0
 
 
 def test_a_large_prefetch_is_cut_into_slices() -> None:
