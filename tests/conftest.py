@@ -7,6 +7,8 @@ pytest's cache folder. Helpers of tests lie in `cases`, which pytest puts on the
 
 import os
 from collections.abc import Iterator
+from pathlib import PurePath
+from typing import Any
 
 import pytest
 
@@ -58,14 +60,26 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     order = {name: place for place, name in enumerate(_ORDER)}
+    items.sort(key=lambda item: order.get(_name(item.nodeid), len(order)))
+
+
+# `--dist loadgroup` of xdist 3.8 does nothing with pytest 9.2, silently: https://github.com/pytest-dev/pytest-xdist/issues/1386
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from xdist.scheduler import LoadScopeScheduling
+
     group_of = {name: group for group, names in _GROUPS.items() for name in names}
-    items.sort(key=lambda item: order.get(_name(item), len(order)))
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(group_of.get(_name(item), _name(item))))
+
+    class Groups(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of.get(_name(nodeid), nodeid.partition("::")[0])
+
+    return Groups(config, log)
 
 
-def _name(item: pytest.Item) -> str:
-    return item.path.stem.removeprefix("test_")
+def _name(nodeid: str) -> str:
+    """Returns the name of a test's file, without `test_`."""
+    return PurePath(nodeid.partition("::")[0]).stem.removeprefix("test_")
 
 
 @pytest.fixture(scope="module")

@@ -71,12 +71,9 @@ class _Sources:
     def __init__(self, flattened: Flattened) -> None:
         self._instructions: Mapping[str, Instruction] = flattened.instructions
         self._given: dict[str, tuple[str, str]] = {}
-        for loop in flattened.whiles:
-            pair = loop.instruction.operands[0], loop.body.root.name
-            self._given[loop.instruction.name] = pair
-            for computation in (loop.condition, loop.body):
-                parameters = (i.name for i in computation.instructions.values() if i.opcode == "parameter")
-                self._given.update(dict.fromkeys(parameters, pair))
+        carrying = {loop.instruction.name: loop for loop in flattened.whiles} | flattened.entered
+        for name, loop in carrying.items():
+            self._given[name] = loop.instruction.operands[0], loop.body.root.name
 
     def __contains__(self, position: Position) -> bool:
         return position[0] in self._given

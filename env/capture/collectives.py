@@ -90,14 +90,13 @@ class Collectives:
         self.in_place: dict[Position, int] = {}
         self.begun: dict[Position, Position] = {}
         loops = {loop.instruction.name: loop for loop in flattened.whiles}
-        entered = _entered(flattened)
         for instruction in self._instructions.values():
             name = instruction.name
             if name in carried.starts:
                 for path, (number, inner) in self._written_out(instruction, 0).items():
                     self.passed[name, path] = (instruction.operands[number], inner)
-            elif name in entered:
-                self._pass_on(instruction, entered[name])
+            elif name in flattened.entered:
+                self._pass_on(instruction, flattened.entered[name].instruction.operands[0])
             elif name in loops:
                 self._check_passes(loops[name])
                 self._pass_on(instruction, instruction.operands[0])
@@ -233,14 +232,3 @@ class Collectives:
             f"collective, {trouble}, which capture does not understand yet; shard the function so that the collective "
             "is not asynchronous, or compile for one device"
         )
-
-
-def _entered(flattened: Flattened) -> dict[str, str]:
-    """Returns, by parameter of a loop's condition or body, the loop's operand."""
-    return {
-        instruction.name: loop.instruction.operands[0]
-        for loop in flattened.whiles
-        for computation in (loop.condition, loop.body)
-        for instruction in computation.instructions.values()
-        if instruction.opcode == "parameter"
-    }

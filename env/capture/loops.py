@@ -70,6 +70,17 @@ class Flattened:
         return [loop for loop in self.loops if isinstance(loop, Loop)]
 
     @cached_property
+    def entered(self) -> dict[str, Loop]:
+        """The loop that takes it, by parameter of a loop's condition or body."""
+        return {
+            instruction.name: loop
+            for loop in self.whiles
+            for computation in (loop.condition, loop.body)
+            for instruction in computation.instructions.values()
+            if instruction.opcode == "parameter"
+        }
+
+    @cached_property
     def conditionals(self) -> dict[str, tuple[Computation, ...]]:
         """The branches of each conditional, by its name."""
         conditionals = (loop for loop in self.loops if isinstance(loop, Once) and loop.branches)

@@ -1,7 +1,5 @@
 """Finds the definition of every array (pipeline step 3) behind tuples, loops, branches, copies and collectives."""
 
-from collections.abc import Iterator
-
 from ..errors import UserError
 from .carried_copies import carried_copies
 from .collectives import Collectives
@@ -35,7 +33,7 @@ class Values:
       flattened: the schedule.
       instructions: its instructions by name.
       parameters: name of a parameter of a loop's condition or body, or of a branch -> the operand that it is.
-      branch_parameters: those of the branches of conditionals.
+      branch_parameters: those of them that belong to a branch.
       collectives: the collectives that run beside other instructions.
       carried: the copies that run across the passes of a loop.
       elsewhere: instruction that another core, or a copy, runs for one of them -> the one. MSA schedules it too.
@@ -47,18 +45,16 @@ class Values:
     def __init__(self, module: Module) -> None:
         self.flattened = flatten(module)
         self.instructions: dict[str, Instruction] = self.flattened.instructions
-        self.parameters = {
-            instruction.name: operand
-            for computation, operand in self._taken()
-            for instruction in computation.instructions.values()
-            if instruction.opcode == "parameter"
-        }
         self.branch_parameters = {
-            instruction.name
-            for branches in self.flattened.conditionals.values()
-            for branch in branches
+            instruction.name: operand
+            for name, branches in self.flattened.conditionals.items()
+            # The first operand says which branch runs.
+            for branch, operand in zip(branches, self.instructions[name].operands[1:], strict=True)
             for instruction in branch.instructions.values()
             if instruction.opcode == "parameter"
+        }
+        self.parameters = self.branch_parameters | {
+            parameter: loop.instruction.operands[0] for parameter, loop in self.flattened.entered.items()
         }
         for instruction in self.instructions.values():
             advice = next((words for start, words in _REFUSED.items() if instruction.opcode.startswith(start)), None)
@@ -79,15 +75,6 @@ class Values:
                     self._made_by[instruction.name] = _maker(called, module)
             elif instruction.opcode == "async-update" and instruction.operands[0] in self._made_by:
                 self._made_by[instruction.name] = self._made_by[instruction.operands[0]]
-
-    def _taken(self) -> Iterator[tuple[Computation, str]]:
-        """Yields the computations that take one parameter, and the operand that it is."""
-        for loop in self.flattened.whiles:
-            yield loop.condition, loop.instruction.operands[0]
-            yield loop.body, loop.instruction.operands[0]
-        for name, branches in self.flattened.conditionals.items():
-            # The first operand says which branch runs.
-            yield from zip(branches, self.instructions[name].operands[1:], strict=True)
 
     def names(self, position: Position) -> list[Position]:
         """Returns the names under which the compiler may list an array.
