@@ -1,13 +1,11 @@
-"""The self-play loop of the residency game: many rounds at once, one batched search per move."""
+"""Self-play of the residency game, in rounds."""
 
-import time
-from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from ...env.errors import UserError
 from ...env.program.program import Program
@@ -15,12 +13,11 @@ from ...env.residency.game import Sizes
 from ...env.residency.seat import play_turns
 from ...learner.networks.network import Network, Params
 from ...replay.interface import SegmentWriter
-from ...replay.segment import Step
 from ...solvers.learned.score import Score, make_score
-from ..search.search import SearchConfig, search
-from .actor import PlayReport
+from ..search.search import SearchConfig
 from .config import ActorConfig
 from .episode import EpisodeResult
+from .loop import Actor
 from .residency_config import EXACT
 from .residency_programs import ResidencyPool, ResidencyProgram
 from .residency_slot import ResidencySlot
@@ -30,8 +27,8 @@ from .threads import Threads
 _MANY_CHANGES = 5_000
 
 
-class ResidencyActor:
-    """Plays `config.games` games of rounds side by side. Its interface is that of `SelfPlayActor`."""
+class ResidencyActor(Actor):
+    """Plays `config.games` games of rounds side by side."""
 
     def __init__(
         self,
@@ -55,15 +52,9 @@ class ResidencyActor:
         Raises:
           UserError: a program leaves nothing to decide, or there are too few writers.
         """
-        if len(writers) != config.games:
-            raise UserError(f"actor: {config.games} games need as many writers, not {len(writers)}")
-        self._network, self._search_config, self._config = network, search_config, config
-        self._writers = list(writers)
-        self._key = jax.random.key(seed)
-        self._params: Params | None = None
+        sizes = Sizes(config.residency.candidates)
+        super().__init__(network, search_config, config.games, (sizes.observation, sizes.actions), writers, seed)
         self._score: Score | None = None
-        self._version = -1
-        self._moves = 0
         self._pool = ResidencyPool(programs, config)
         self._threads = Threads(config.games, config.threads)
         # Actors begin with different programs, and slots spread over them.
@@ -74,85 +65,39 @@ class ResidencyActor:
             )
             for slot in range(config.games)
         ]
-        sizes = Sizes(config.residency.candidates)
-        self._observations = np.zeros((config.games, sizes.observation), np.float32)
-        self._legal = np.zeros((config.games, sizes.actions), np.bool_)
+        # The exact outcomes of the moves at the root of the search.
+        self._exact = config.residency.root == EXACT
         self._outcomes = np.zeros((config.games, sizes.actions), np.float32)
-        self._pending: deque[tuple[int, Step]] = deque()
-        self._episodes: list[EpisodeResult] = []
-
-    @property
-    def moves(self) -> int:
-        """Searched moves so far."""
-        return self._moves
 
     def set_parameters(self, params: Params, version: int) -> None:
-        """Replaces the parameters; `version` is the step of the learner that made them."""
-        self._params, self._version = params, version
+        """See `Actor.set_parameters`."""
+        super().set_parameters(params, version)
         self._score = make_score(jax.device_get(params))
 
     def offer_lines(self, lines: Mapping[str, tuple[float, Sequence[int]]]) -> None:
-        """Takes over plans of other actors, judged seconds and preferences by program name.
-
-        Raises:
-          UserError: a plan does not fit its program.
-        """
+        """See `Actor.offer_lines`; a line is the preferences of a plan."""
         for name, (latency_s, plan) in lines.items():
             self._pool.offer(name, latency_s, plan)
 
-    def play(self, moves: int) -> PlayReport:
-        """Makes at least `moves` moves, a multiple of the number of games.
+    def _observe(self) -> NDArray[np.float32] | None:
+        assert self._score is not None
+        self._begin_rounds(self._score)
+        for index, slot in enumerate(self._slots):
+            slot.observe(self._observations[index], self._legal[index], self._outcomes[index])
+        return self._outcomes if self._exact else None
 
-        Raises:
-          ReplayTimeout: the replay takes no more steps for now. Nothing is lost: call again.
-          ValueError: `set_parameters` has not been called.
-        """
-        if self._params is None or self._score is None:
-            raise ValueError("set_parameters comes before play")
-        begin = time.perf_counter()
-        made = 0
-        search_seconds = game_seconds = 0.0
-        self._write_pending()
-        replay_seconds = time.perf_counter() - begin
-        exact = self._config.residency.root == EXACT
-        while made < moves:
-            started = time.perf_counter()
-            self._begin_rounds(self._score)
-            for index, slot in enumerate(self._slots):
-                slot.observe(self._observations[index], self._legal[index], self._outcomes[index])
-            observed = time.perf_counter()
-            key = jax.random.fold_in(self._key, self._moves)
-            outcomes = self._outcomes if exact else None
-            found = search(
-                self._network, self._params, key, self._observations, self._legal, self._search_config, outcomes
-            )
-            actions, policies = jax.device_get((found.action, found.action_weights))
-            searched = time.perf_counter()
-            for index, slot in enumerate(self._slots):
-                slot.choose(int(actions[index]), self._observations[index], policies[index])
-            self._play_turns(self._slots)
-            for index, slot in enumerate(self._slots):
-                self._take(index, slot)
-            stepped = time.perf_counter()
-            search_seconds += searched - observed
-            game_seconds += (observed - started) + (stepped - searched)
-            self._moves += len(self._slots)
-            made += len(self._slots)
-            self._write_pending()
-            replay_seconds += time.perf_counter() - stepped
+    def _step(self, actions: NDArray[np.int32], policies: NDArray[np.float32], values: NDArray[np.float32]) -> None:
+        for index, slot in enumerate(self._slots):
+            slot.choose(int(actions[index]), self._observations[index], policies[index])
+        self._play_turns(self._slots)
+        for index, slot in enumerate(self._slots):
+            self._take(index, slot)
+
+    def _conclude(self) -> float:
         for slot in self._slots:
             if slot.context.best[0] < self._reported_s(slot.context):
                 self._report(slot.context)
-        episodes, self._episodes = self._episodes, []
-        return PlayReport(
-            moves=made,
-            version=self._version,
-            seconds=time.perf_counter() - begin,
-            search_seconds=search_seconds,
-            game_seconds=game_seconds,
-            replay_seconds=replay_seconds,
-            episodes=episodes,
-        )
+        return 0.0
 
     def _begin_rounds(self, score: Score) -> None:
         """Begins a round wherever the last one is over."""
@@ -176,7 +121,8 @@ class ResidencyActor:
     def _take(self, index: int, slot: ResidencySlot) -> None:
         context = slot.context
         played = slot.take()
-        self._pending.extend((index, step) for step in played.steps)
+        for step in played.steps:
+            self._queue(index, [step], ends=step.discount == 0.0)
         if played.game_over:
             self._report(context)
 
@@ -202,45 +148,22 @@ class ResidencyActor:
     def _reported_s(self, context: ResidencyProgram) -> float:
         return self._pool.reported_s.get(context.program.name, np.inf)
 
-    def _write_pending(self) -> None:
-        """Hands the queued steps to their writers; after a `ReplayTimeout` the rest stays queued."""
-        while self._pending:
-            index, step = self._pending[0]
-            self._writers[index].append(step)
-            if step.discount == 0.0:
-                self._writers[index].end_episode()
-            self._pending.popleft()
-
     def state(self) -> dict[str, Any]:
-        """Returns the actor's state as plain JSON values; after `restore` it continues bit for bit.
-
-        Steps that a `ReplayTimeout` has left queued are not part of the state.
-        """
+        """See `Actor.state`."""
         return {
-            "moves": self._moves,
-            "key": np.asarray(jax.random.key_data(self._key)).tolist(),
+            **super().state(),
             "plans": self._pool.saved(),
             "reported": dict(self._pool.reported_s),
             "rounds": [slot.state() for slot in self._slots],
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restores what `state` returned. The writers must be new, or restored to the same moment.
-
-        Raises:
-          UserError: the state belongs to an actor with other games or programs.
-        """
-        if "rounds" not in state:
-            raise UserError("actor: the saved state is of an actor that plays another game; start a new run")
-        if len(state["rounds"]) != len(self._slots):
-            raise UserError(
-                f"actor: the saved state has {len(state['rounds'])} games, the configuration {len(self._slots)}"
-            )
-        self._moves = int(state["moves"])
-        self._key = jax.random.wrap_key_data(jnp.asarray(state["key"], jnp.uint32))
+        """See `Actor.restore`."""
+        rounds = self._games_of(state, "rounds", "the saved state is of an actor that plays another game")
+        super().restore(state)
         self._pool.restore(state["plans"])
         self._pool.reported_s = {name: float(seconds) for name, seconds in state["reported"].items()}
-        for index, (slot, where) in enumerate(zip(self._slots, state["rounds"], strict=True)):
+        for index, (slot, where) in enumerate(zip(self._slots, rounds, strict=True)):
             try:
                 slot.restore(where)
             except (KeyError, ValueError, IndexError) as error:

@@ -14,8 +14,8 @@ from typing import Any
 import jax
 
 from mallocmuzero.actors.evaluate.evaluate import Evaluation
-from mallocmuzero.actors.self_play.actor import PlayReport
 from mallocmuzero.actors.self_play.config import ACCESS, RESIDENCY
+from mallocmuzero.actors.self_play.loop import PlayReport
 from mallocmuzero.actors.self_play.programs import ProgramContext
 from mallocmuzero.actors.self_play.residency_programs import ResidencyProgram
 from mallocmuzero.env.errors import UserError

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mallocmuzero.actors.self_play.actor import PlayReport
+from mallocmuzero.actors.self_play.loop import PlayReport
 from mallocmuzero.launch.config.config import TrainConfig
 from mallocmuzero.launch.ray.cluster import import_ray
 from mallocmuzero.launch.ray.workers import (

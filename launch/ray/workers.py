@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from ...actors.evaluate.evaluate import Evaluation
-from ...actors.self_play.actor import PlayReport
+from ...actors.self_play.loop import PlayReport
 from ...env.compiled.prepare import prepare
 from ...env.program.program import Program
 from ...learner.networks.network import Network, Params
@@ -55,7 +55,7 @@ class Played:
       report: moves and episodes.
       waits: seconds waited since the last report, by cause.
       held: why the replay took no more, or None.
-      state: the actor's state (`SelfPlayActor.state`).
+      state: the actor's state (`Actor.state`).
     """
 
     report: PlayReport

@@ -13,6 +13,7 @@ from ...actors.evaluate.residency import evaluate_residency
 from ...actors.search.search import SearchConfig, SearchResult, search
 from ...actors.self_play.actor import SelfPlayActor
 from ...actors.self_play.config import RESIDENCY
+from ...actors.self_play.loop import Actor
 from ...actors.self_play.residency_actor import ResidencyActor
 from ...env.program.program import Program
 from ...learner.checkpoints.checkpoint import Checkpoints
@@ -85,7 +86,7 @@ def make_actor(
     *,
     writers: Sequence[SegmentWriter],
     seed: int,
-) -> SelfPlayActor | ResidencyActor:
+) -> Actor:
     """Returns an actor with all its games begun; parameters are still to be set."""
     if config.actor.decisions == RESIDENCY:
         return ResidencyActor(programs, network, config.search, config.actor, writers, seed)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...actors.self_play.actor import PlayReport
+from ...actors.self_play.loop import PlayReport
 from .counters import Counters
 
 # Parts of an actor's time, as `PlayReport` names them.

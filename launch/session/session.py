@@ -8,9 +8,9 @@ from dataclasses import asdict
 from typing import Any
 
 from ...actors.evaluate.evaluate import Evaluation
-from ...actors.self_play.actor import PlayReport
 from ...actors.self_play.best_mappings import BestMappings
 from ...actors.self_play.config import RESIDENCY
+from ...actors.self_play.loop import PlayReport
 from ...env.errors import UserError
 from ...env.physics.cost import MSA
 from ...env.physics.objective import latencies

@@ -43,7 +43,7 @@ class Resumed:
 
 
 def write_actor_states(path: Path, states: Sequence[Mapping[str, Any]]) -> None:
-    """Writes the state of every actor (`SelfPlayActor.state`)."""
+    """Writes the state of every actor (`Actor.state`)."""
     path.write_text(json.dumps({"actors": list(states)}), encoding="utf-8")
 
 

@@ -5,8 +5,9 @@ import pytest
 from actor_cases import NETWORK, SEARCH, Recorder, make_actor, skips, steps
 from programs import make_program
 
-from mallocmuzero.actors.self_play.actor import PlayReport, SelfPlayActor
+from mallocmuzero.actors.self_play.actor import SelfPlayActor
 from mallocmuzero.actors.self_play.config import ActorConfig
+from mallocmuzero.actors.self_play.loop import PlayReport
 from mallocmuzero.actors.self_play.programs import ProgramContext
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.game.game import MallocGame
