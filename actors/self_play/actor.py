@@ -96,13 +96,17 @@ class SelfPlayActor(Actor):
         begin = time.perf_counter()
         index = self._slices % len(self._programs)
         self._slices += 1
-        if index not in self._annealing:
-            self._annealing[index] = Annealing(self._programs[index], self._annealing_config, self._seed + index)
-        self._annealing[index].step()
+        self._annealing_of(index).step()
         result = report_best_line(self._programs[index], self._version)
         if result is not None:
             self._episodes.append(result)
         return time.perf_counter() - begin
+
+    def _annealing_of(self, index: int) -> Annealing:
+        """Returns the annealing of a program, which begins when it is first asked for."""
+        if index not in self._annealing:
+            self._annealing[index] = Annealing(self._programs[index], self._annealing_config, self._seed + index)
+        return self._annealing[index]
 
     def state(self) -> dict[str, Any]:
         """See `Actor.state`."""
@@ -121,10 +125,7 @@ class SelfPlayActor(Actor):
         self._programs.restore(state["lines"])
         self._slices = int(state["slices"])
         for name, where in state["annealing"].items():
-            annealing = self._annealing[int(name)] = Annealing(
-                self._programs[int(name)], self._annealing_config, self._seed
-            )
-            annealing.restore(where)
+            self._annealing_of(int(name)).restore(where)
         for index, (slot, where) in enumerate(zip(self._slots, games, strict=True)):
             try:
                 slot.restore(where)

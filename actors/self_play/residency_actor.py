@@ -121,8 +121,7 @@ class ResidencyActor(Actor):
     def _take(self, index: int, slot: ResidencySlot) -> None:
         context = slot.context
         played = slot.take()
-        for step in played.steps:
-            self._queue(index, [step], ends=step.discount == 0.0)
+        self._queue(index, played.steps, ends=bool(played.steps))
         if played.game_over:
             self._report(context)
 

@@ -70,10 +70,10 @@ class _Sources:
 
     def __init__(self, flattened: Flattened) -> None:
         self._instructions: Mapping[str, Instruction] = flattened.instructions
-        self._given: dict[str, tuple[str, str]] = {}
-        carrying = {loop.instruction.name: loop for loop in flattened.whiles} | flattened.entered
-        for name, loop in carrying.items():
-            self._given[name] = loop.instruction.operands[0], loop.body.root.name
+        self._given = {
+            name: (loop.instruction.operands[0], loop.body.root.name)
+            for name, loop in (flattened.loop_named | flattened.entered).items()
+        }
 
     def __contains__(self, position: Position) -> bool:
         return position[0] in self._given

@@ -89,7 +89,6 @@ class Collectives:
         self.read: dict[Position, Use] = {}
         self.in_place: dict[Position, int] = {}
         self.begun: dict[Position, Position] = {}
-        loops = {loop.instruction.name: loop for loop in flattened.whiles}
         for instruction in self._instructions.values():
             name = instruction.name
             if name in carried.starts:
@@ -97,8 +96,8 @@ class Collectives:
                     self.passed[name, path] = (instruction.operands[number], inner)
             elif name in flattened.entered:
                 self._pass_on(instruction, flattened.entered[name].instruction.operands[0])
-            elif name in loops:
-                self._check_passes(loops[name])
+            elif name in flattened.loop_named:
+                self._check_passes(flattened.loop_named[name])
                 self._pass_on(instruction, instruction.operands[0])
             elif name not in carried.ends:
                 self._take(instruction)

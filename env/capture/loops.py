@@ -70,8 +70,13 @@ class Flattened:
         return [loop for loop in self.loops if isinstance(loop, Loop)]
 
     @cached_property
+    def loop_named(self) -> dict[str, Loop]:
+        """The loops proper, by the name of the `while`."""
+        return {loop.instruction.name: loop for loop in self.whiles}
+
+    @cached_property
     def entered(self) -> dict[str, Loop]:
-        """The loop that takes it, by parameter of a loop's condition or body."""
+        """The loop that a parameter of a condition or body belongs to, by the parameter's name."""
         return {
             instruction.name: loop
             for loop in self.whiles
