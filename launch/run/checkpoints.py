@@ -17,6 +17,7 @@ Reading finds the damage, and names the last whole checkpoint before it.
 import json
 import os
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,6 +52,8 @@ class RunCheckpoints:
     def __init__(self, directory: Path, keep: int) -> None:
         self._directory = directory
         self._keep = keep
+        self._spared: int | None = None
+        self._sparing = threading.Lock()
 
     def numbers(self) -> list[int]:
         """Returns the numbers of the checkpoints in the folder, ascending."""
@@ -97,8 +100,10 @@ class RunCheckpoints:
                 os.fsync(file.fileno())
             scratch.rename(final)
             sync_folder(self._directory)
-            for old in self.numbers()[: -self._keep]:
-                shutil.rmtree(self.path(old))
+            with self._sparing:
+                for old in self.numbers()[: -self._keep]:
+                    if old != self._spared:
+                        shutil.rmtree(self.path(old))
         except OSError as error:
             raise CannotSave(
                 f"{error.filename or final}: cannot write the checkpoint ({error.strerror or error}); free space"
@@ -110,6 +115,19 @@ class RunCheckpoints:
             raise
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
+
+    @contextmanager
+    def spared(self) -> Iterator[int | None]:
+        """Yields the number of the last checkpoint, or None; `writing` does not remove it within the context.
+
+        For one thread at a time, beside the one that writes.
+        """
+        with self._sparing:
+            self._spared = max(self.numbers(), default=None)
+        try:
+            yield self._spared
+        finally:
+            self._spared = None
 
     def _check_space(self, final: Path, previous: Path) -> None:
         """Raises CannotSave if the disk has too little space: half a checkpoint would fill it for others too."""

@@ -1,14 +1,16 @@
 """Run directories by URL (`s3://...`, `gs://...`, whatever fsspec opens): a working folder on this machine.
 
 Training writes to the working folder as to any other run directory. After each checkpoint, new files are copied to the
-URL, the checkpoint's manifest last, so that a checkpoint with a manifest there is whole. Resuming fetches the run from
-the URL; the working folder is used only if the last copy has failed and the folder is ahead.
+URL, the checkpoint's manifest last, so that a checkpoint with a manifest there is whole, and the run's manifest after
+it. Resuming fetches the run from the URL; the working folder is used only if the last copy has failed and the folder is
+ahead, or if no copy has succeeded and the folder holds the only one.
 
 Object storage has no locks: two machines can train at one URL, and must not.
 """
 
 import hashlib
 import logging
+import os
 import re
 import shutil
 import tempfile
@@ -28,6 +30,8 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(::[A-Za-z][A-Za-z0-9+.-]*)*://")
 _CHECKPOINT = re.compile(r"checkpoints/(\d+)/(.*)")
+# Names of the files that `write_atomically` has not renamed yet begin with it.
+_TEMPORARY = ".mallocmuzero-"
 _LOCK = "lock"
 # Larger files of a checkpoint are not needed for the status of a run.
 _SMALL_BYTES = 2**20
@@ -61,23 +65,29 @@ class RunUrl:
             raise UserError(f"{self.url}: cannot be opened ({error}); pip install fsspec's package for it") from error
         self._root = self._root.rstrip("/")
         self._pushing: threading.Thread | None = None
-        self._failure: UserError | None = None
+        self._push_waits = False
+        # Size and time of change of every file when it was last copied.
+        self._copied: dict[str, tuple[int, int]] = {}
 
     def holds_run(self) -> bool:
         """Returns whether the URL holds a run. Raises UserError if the storage cannot be reached."""
         return self._try("looked at", lambda: bool(self._files.exists(f"{self._root}/{MANIFEST}")))
 
     def check(self, resume: bool) -> None:
-        """Raises UserError if the URL holds a run already, or none to resume, or the storage cannot be reached."""
-        if self.holds_run() != resume:
-            raise UserError(
-                f"{self.url}: holds no run (manifest.json is missing); check the URL"
-                if resume
-                else f"{self.url}: holds a run already; continue it with --resume, or choose another URL"
-            )
+        """Checks that a run can begin or be resumed here; `begin` also checks the working folder of a new run.
+
+        Raises:
+          UserError: the URL holds a run already, or neither it nor the working folder holds one to resume, or the
+            storage cannot be reached.
+        """
+        holds_run = self.holds_run()
+        if resume and not holds_run and not self._folder_holds_run:
+            raise _no_run(self.url)
+        if holds_run and not resume:
+            raise UserError(f"{self.url}: holds a run already; continue it with --resume, or choose another URL")
 
     def begin(self, resume: bool) -> str | None:
-        """Prepares the working folder; its lock, if any, stays.
+        """Prepares the working folder, whose lock, if any, stays. The caller holds that lock.
 
         Args:
           resume: fetch the run at the URL.
@@ -86,9 +96,15 @@ class RunUrl:
           A message for the user, or None.
 
         Raises:
-          UserError: the URL holds a run already, or none to resume, or the storage cannot be reached.
+          UserError: the URL holds a run already, or none to resume, or the storage cannot be reached, or the working
+            folder of a new run holds one that is not at the URL.
         """
         self.check(resume)
+        if self._folder_holds_run and not resume:
+            raise UserError(
+                f"{self.folder}: holds a run that is not at {self.url}; continue it with --resume, or "
+                f"`rm -r {self.folder}` to begin anew"
+            )
         if resume and self._is_ahead():
             return f"going on from {self.folder}, which is ahead of {self.url}: the last copy had failed"
         self._clear()
@@ -115,53 +131,57 @@ class RunUrl:
             self._try("written", partial(target.parent.mkdir, parents=True, exist_ok=True))
             if not (small and size > _SMALL_BYTES and (checkpoint is not None or name.startswith("tensorboard/"))):
                 self._try("fetched", partial(self._files.get_file, self._at(name), str(target)))
+                self._copied[name] = _stamp(target)
 
-    def push(self, keep: int) -> None:
+    def push(self, keep: int, checkpoints: RunCheckpoints | None = None) -> None:
         """Copies new files to the URL, and keeps the last `keep` checkpoints there.
+
+        Args:
+          keep: how many checkpoints to keep.
+          checkpoints: what writes checkpoints meanwhile; it spares the one that is copied. None if nothing does.
 
         Raises:
           UserError: the storage cannot be reached, or is full.
         """
+        checkpoints = checkpoints or RunCheckpoints(self.folder / "checkpoints", keep)
         there = self._there()
-        local = {str(path.relative_to(self.folder)): path for path in self.folder.rglob("*") if path.is_file()}
-        checkpoints: dict[int, list[str]] = {}
-        for name in sorted(local):
-            checkpoint = _CHECKPOINT.fullmatch(name)
-            if checkpoint is not None:
-                checkpoints.setdefault(int(checkpoint[1]), []).append(name)
-            elif name not in (_LOCK, MANIFEST) and not name.startswith("checkpoints/"):
-                self._put(name, local[name])
-        # Only the last checkpoint: those before it were copied when they were the last.
-        if checkpoints:
-            number = max(checkpoints)
-            manifest = RunCheckpoints(self.folder / "checkpoints", keep).path(number) / MANIFEST
-            name = str(manifest.relative_to(self.folder))
-            if name not in there or self._try("read", lambda: self._files.cat_file(self._at(name))) != _bytes(manifest):
-                # Files that an interrupted copy has left may be of another checkpoint with this number.
-                self._remove(number, there)
-                for part in [*(part for part in checkpoints[number] if part != name), name]:
-                    self._put(part, local[part])
-        self._put(MANIFEST, local[MANIFEST])
-        for number in sorted(self._whole(self._there()))[:-keep]:
-            self._remove(number, there)
+        # Only the last checkpoint: those before it were copied when they were the last. It is chosen first, since other
+        # files may be ahead of a checkpoint, but not behind it.
+        with checkpoints.spared() as number:
+            for name, path in self._others():
+                self._put_changed(name, path, there)
+            if number is not None:
+                self._put_checkpoint(checkpoints.path(number), number, there)
+        if MANIFEST not in there:
+            self._put(MANIFEST, self.folder / MANIFEST)
+        if number is not None:
+            self._prune(number, keep)
 
-    def push_soon(self, keep: int) -> None:
-        """Pushes on a thread, after the previous push. A failure is logged; the next push copies the rest."""
-        self.wait()
+    def push_soon(self, keep: int, checkpoints: RunCheckpoints) -> None:
+        """Pushes on a thread, after the previous push; of those that wait, one copies for all.
+
+        A failure is logged; the next push copies the rest. Arguments: see `push`.
+        """
+        if self._push_waits:
+            return
+        self._push_waits = True
+        previous = self._pushing
 
         def work() -> None:
+            if previous is not None:
+                previous.join()
+            # Before the push looks for files: what is written from now on needs another one.
+            self._push_waits = False
             try:
-                self.push(keep)
-                self._failure = None
+                self.push(keep, checkpoints)
             except UserError as error:
-                self._failure = error
                 _log.warning("%s", error)
 
         self._pushing = threading.Thread(target=work, name="run-url", daemon=True)
         self._pushing.start()
 
     def wait(self) -> None:
-        """Waits for a `push_soon` that is under way."""
+        """Waits for every `push_soon` so far."""
         if self._pushing is not None:
             self._pushing.join()
             self._pushing = None
@@ -177,6 +197,22 @@ class RunUrl:
             ) from error
         self._clear()
 
+    # Files in the working folder.
+
+    @property
+    def _folder_holds_run(self) -> bool:
+        return (self.folder / MANIFEST).exists()
+
+    def _others(self) -> Iterator[tuple[str, Path]]:
+        """Yields name and path of all files but checkpoints, manifest and lock; training may change them meanwhile."""
+        for folder, _, files in os.walk(self.folder):
+            for path in (Path(folder, file) for file in files):
+                name = str(path.relative_to(self.folder))
+                if name.startswith("checkpoints/") or name in (_LOCK, MANIFEST):
+                    continue
+                if path.is_file() and not path.name.startswith(_TEMPORARY):
+                    yield name, path
+
     # Files at the URL.
 
     def _there(self) -> dict[str, int]:
@@ -189,11 +225,36 @@ class RunUrl:
         return [int(match[1]) for match in matches if match is not None and match[2] == MANIFEST]
 
     def _is_ahead(self) -> bool:
+        """Returns whether the working folder is ahead of the URL; one of the two holds a run."""
+        there = self._there()
+        if MANIFEST not in there:
+            return True
         mine = RunCheckpoints(self.folder / "checkpoints", 1).numbers()
-        if not mine or max(mine) <= max(self._whole(self._there()), default=0):
+        if not mine or max(mine) <= max(self._whole(there), default=0):
             return False
         theirs = self._try("read", lambda: self._files.cat_file(self._at(MANIFEST)))
-        return (self.folder / MANIFEST).exists() and bool(_bytes(self.folder / MANIFEST) == theirs)
+        return self._folder_holds_run and bool(_bytes(self.folder / MANIFEST) == theirs)
+
+    def _put_checkpoint(self, folder: Path, number: int, there: dict[str, int]) -> None:
+        """Copies a checkpoint that is not there yet, its manifest last."""
+        manifest = folder / MANIFEST
+        name = str(manifest.relative_to(self.folder))
+        if name in there and self._try("read", lambda: self._files.cat_file(self._at(name))) == _bytes(manifest):
+            return
+        # Files that an interrupted copy has left may be of another checkpoint with this number.
+        self._remove(number, there)
+        parts = sorted(path for path in folder.rglob("*") if path.is_file() and path != manifest)
+        for path in [*parts, manifest]:
+            self._put(str(path.relative_to(self.folder)), path)
+
+    def _prune(self, last: int, keep: int) -> None:
+        """Removes checkpoints before the last, except `keep` whole ones; interrupted copies leave halves."""
+        there = self._there()
+        kept = sorted(number for number in self._whole(there) if number <= last)[-keep:]
+        matches = (_CHECKPOINT.fullmatch(name) for name in there)
+        for number in sorted({int(match[1]) for match in matches if match is not None}):
+            if number < last and number not in kept:
+                self._remove(number, there)
 
     # One file.
 
@@ -207,6 +268,17 @@ class RunUrl:
 
         self._try("written", put)
 
+    def _put_changed(self, name: str, path: Path, there: dict[str, int]) -> None:
+        """Copies a file unless it is there as it is; one that vanishes meanwhile is passed over."""
+        try:
+            stamp = _stamp(path)  # Before the copy: what is appended during it is copied next time.
+            if name not in there or self._copied.get(name) != stamp:
+                self._put(name, path)
+                self._copied[name] = stamp
+        except (FileNotFoundError, UserError):
+            if path.exists():
+                raise
+
     def _remove(self, number: int, there: dict[str, int]) -> None:
         folder = f"checkpoints/{number:06d}/"
         names = [name for name in there if name.startswith(folder)]
@@ -215,6 +287,7 @@ class RunUrl:
             self._try("removed", partial(self._files.rm_file, self._at(name)))
 
     def _clear(self) -> None:
+        self._copied.clear()
         if self.folder.exists():
             for path in self.folder.iterdir():
                 if path.is_dir():
@@ -238,6 +311,8 @@ class RunUrl:
 def local_run(run_dir: str | Path, small: bool = False) -> Iterator[Path]:
     """Yields a run directory on this machine: the given one, or for a URL a copy that ends with the context.
 
+    If no copy to the URL has succeeded, it is the working folder, and a line in the log says so.
+
     Args:
       run_dir: folder or URL.
       small: leave out large files of the checkpoint.
@@ -248,13 +323,26 @@ def local_run(run_dir: str | Path, small: bool = False) -> Iterator[Path]:
     if not is_url(run_dir):
         yield Path(run_dir)
         return
-    with tempfile.TemporaryDirectory(prefix="mallocmuzero-run-") as folder:
-        run = RunUrl(str(run_dir), Path(folder))
-        if not run.holds_run():
-            raise UserError(f"{run_dir}: holds no run (manifest.json is missing); check the URL")
-        run.fetch(small)
-        yield Path(folder)
+    run = RunUrl(str(run_dir))
+    if run.holds_run():
+        with tempfile.TemporaryDirectory(prefix="mallocmuzero-run-") as folder:
+            RunUrl(run.url, Path(folder)).fetch(small)
+            yield Path(folder)
+        return
+    if not run._folder_holds_run:
+        raise _no_run(run.url)
+    _log.warning("%s: holds no run yet; this is the one in %s, which will be copied there", run.url, run.folder)
+    yield run.folder
+
+
+def _no_run(url: str) -> UserError:
+    return UserError(f"{url}: holds no run (manifest.json is missing); check the URL")
 
 
 def _bytes(path: Path) -> bytes:
     return path.read_bytes()
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns

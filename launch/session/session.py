@@ -48,7 +48,7 @@ class Session:
       best: the best mapping of each program.
       checkpoints: the run's checkpoints.
       stop: true once the user wants to stop.
-      on_saved: called after each checkpoint.
+      on_saved: called after each checkpoint, with the run's checkpoints.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Session:
         self.network = Network(config.network)
         self.resumed = resumed
         self.stop = stop
-        self.on_saved: Callable[[], None] = lambda: None
+        self.on_saved: Callable[[RunCheckpoints], None] = lambda checkpoints: None
         self.checkpoints = RunCheckpoints(run.checkpoints, config.schedule.checkpoints_kept)
         self.best = BestMappings(self.programs, config.actor)
         self.counters = Counters()
@@ -74,12 +74,14 @@ class Session:
         if resumed is not None:
             self.counters, metrics_size = read_counters(resumed)
             self.best.load(resumed.folder / BEST)
-            # Mappings found after the checkpoint are kept too.
-            self.best.load(run.best)
+        elif run.metrics_file.is_file():  # It ended before its first checkpoint, and begins anew.
+            metrics_size = 0
+        # Mappings found after the checkpoint are kept too.
+        self.best.load(run.best)
         # Names of the best mappings that are not on the disk yet.
         self._unsaved = {name for name, _ in self.best.items()}
         self._metrics = MetricWriter(
-            run.metrics_file, run.tensorboard, metrics_size, None if resumed is None else self.counters.step
+            run.metrics_file, run.tensorboard, metrics_size, None if metrics_size is None else self.counters.step
         )
         # The disk refused the last line of metrics, or the last best mapping.
         self._metrics_full = self._best_full = False
@@ -155,7 +157,8 @@ class Session:
         self.counters.moves += report.moves
         self._window.played(report, self.counters.step)
         for episode in report.episodes:
-            self.counters.episode(episode.program)
+            if episode.finished:
+                self.counters.episode(episode.program)
             if self.best.offer(episode, {"seed": self.config.seed}):
                 self._unsaved.add(episode.program)
                 self._save_best()
@@ -246,7 +249,7 @@ class Session:
     def saved(self) -> None:
         """Notes that a checkpoint is complete."""
         self._saved_at = time.monotonic()
-        self.on_saved()
+        self.on_saved(self.checkpoints)
         _log.info("checkpoint at update %d, %d moves", self.counters.step, self.counters.moves)
 
     def not_saved(self, error: CannotSave) -> None:
