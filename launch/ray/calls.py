@@ -1,7 +1,7 @@
 """The calls to Ray actors that are under way, each with its worker and the time when it began."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,8 +30,9 @@ class Call:
 
     Attributes:
       role, index: the worker.
-      begin: time of the call, by the monotonic clock.
+      begin: time of the call, by the monotonic clock; while the worker is not there, time of the last look.
       first: the worker has not worked before, and may have to compile.
+      there: the worker's process has been seen.
       ended: the worker has been ended because the call took too long.
     """
 
@@ -39,14 +40,20 @@ class Call:
     index: int
     begin: float
     first: bool
+    there: bool
     ended: bool = False
 
 
 class Calls:
-    """The calls under way by their references, and the workers that have proven to work."""
+    """The calls under way by their references, and the workers that have proven to work.
 
-    def __init__(self, settings: RayConfig) -> None:
-        self._settings = settings
+    Args:
+      settings: the time-outs.
+      is_there: whether the process of a worker, by role and index, is there. Ray may have no room for it for long.
+    """
+
+    def __init__(self, settings: RayConfig, is_there: Callable[[str, int], bool]) -> None:
+        self._settings, self._is_there = settings, is_there
         self._calls: dict[Any, Call] = {}
         # Workers, as role and index, that have completed a piece of work.
         self._proven: set[tuple[str, int]] = set()
@@ -64,7 +71,8 @@ class Calls:
 
     def add(self, reference: Any, role: str, index: int = 0) -> None:
         """Adds a call that has just been made."""
-        self._calls[reference] = Call(role, index, time.monotonic(), (role, index) not in self._proven)
+        proven = self.proven(role, index)
+        self._calls[reference] = Call(role, index, time.monotonic(), first=not proven, there=proven)
 
     def pop(self, reference: Any) -> Call:
         """Removes a call that has completed, and returns it."""
@@ -85,6 +93,12 @@ class Calls:
             del self._calls[reference]
         return bool(references)
 
+    def drop_absent(self) -> None:
+        """Removes the calls to workers that are not there."""
+        self._look()
+        for reference in [reference for reference, call in self._calls.items() if not call.there]:
+            del self._calls[reference]
+
     def has_worked(self, role: str, index: int = 0) -> None:
         """Notes that a worker has worked: its later calls need not compile."""
         self._proven.add((role, index))
@@ -103,11 +117,21 @@ class Calls:
         return limit + (self._settings.start_timeout_s if call.first else 0.0)
 
     def overdue(self) -> list[Call]:
-        """Returns the calls that have become late since the last look; each is returned once."""
+        """Returns the calls that have become late since the last look; each is returned once.
+
+        A call does not become late while its worker is not there.
+        """
+        self._look()
         late = [call for call in self if not call.ended and time.monotonic() - call.begin > self.limit_s(call)]
         for call in late:
             call.ended = True
         return late
+
+    def _look(self) -> None:
+        for call in self:
+            call.there = call.there or self._is_there(call.role, call.index)
+            if not call.there:
+                call.begin = time.monotonic()
 
 
 def result_of(reference: Any, role: str, timeout_s: float) -> Any:

@@ -233,6 +233,8 @@ class Driver:
         # An evaluation may take long, and nothing depends on it.
         if self._fleet.calls.drop(EVALUATOR):
             self._fleet.end(EVALUATOR)
+        # A worker that waits for room has nothing to stop.
+        self._fleet.calls.drop_absent()
         while self._fleet.calls and time.monotonic() < deadline:
             self._complete_calls(again=False)
         for call in self._fleet.calls:

@@ -21,6 +21,8 @@ from .workers import ActorWorker, EvaluatorWorker, LearnerWorker, Publication
 _log = logging.getLogger(__name__)
 # Seconds in which an actor may still flush its segments to the replay when the run ends.
 _FLUSH_S = 2.0
+# Bits of an actor's index in what its seed is derived from; the number of its starts follows.
+_INDEX_BITS = 32
 
 
 class Fleet:
@@ -42,7 +44,7 @@ class Fleet:
         self._session, self._config, self._stack = session, session.config, stack
         self._ray: Any = import_ray()
         self._processes = Processes()
-        self.calls = Calls(self._config.ray)
+        self.calls = Calls(self._config.ray, lambda role, index: self._processes.is_there(self._worker(role, index)))
         count = self._config.actors
         self.actor_states: list[dict[str, Any] | None] = [None] * count
         if session.resumed is not None:
@@ -90,8 +92,9 @@ class Fleet:
     def _begin_actor(self, index: int) -> None:
         """Has an actor begin, or another one in its place go on from the last known state."""
         config = self._config
-        # Every start has a seed of its own: an actor that replaces a dead one must not repeat its games.
-        seed = seed_of(config.seed, Role.ACTOR, index + config.actors * self._starts[index])
+        # Every start has a seed of its own, whatever the number of actors was before a resume. It counts only without a
+        # state, which brings its own random state: what the dead actor drew since its last report is drawn again.
+        seed = seed_of(config.seed, Role.ACTOR, index + (self._starts[index] << _INDEX_BITS))
         self._starts[index] += 1
         self._told[index] = {}
         self.calls.begins(ACTOR, index)
@@ -111,14 +114,18 @@ class Fleet:
 
     def end(self, role: str, index: int = 0) -> None:
         """Ends a worker; its calls under way then fail."""
+        self._processes.kill(self._worker(role, index))
+
+    def _worker(self, role: str, index: int) -> Any:
         if role == ACTOR:
-            self._processes.kill(self._actors[index])
-        else:
-            self._processes.kill(self._evaluator if role == EVALUATOR else self._learner)
+            return self._actors[index]
+        return self._evaluator if role == EVALUATOR else self._learner
 
     def close_actors(self, timeout_s: float) -> None:
-        """Has the actors flush their segments and close."""
-        calls = [actor.close.remote(_FLUSH_S) for actor in self._actors]
+        """Has the actors that are there flush their segments and close."""
+        calls = [actor.close.remote(_FLUSH_S) for actor in self._actors if self._processes.is_there(actor)]
+        if not calls:  # Ray does not wait for nothing.
+            return
         ready, late = self._ray.wait(calls, num_returns=len(calls), timeout=timeout_s)
         for reference in ready:
             try:
@@ -193,7 +200,11 @@ class Fleet:
                 yield call, result, None
 
     def end_slow_workers(self) -> None:
-        """Ends workers that do not answer in time; their calls then fail, as if the workers had died."""
+        """Ends workers that do not answer in time; their calls then fail, as if the workers had died.
+
+        A worker that Ray has no room for is waited for. So is one that hangs before it reports its process: from here
+        the two look alike.
+        """
         for call in self.calls.overdue():
             limit_s = self.calls.limit_s(call)
             self._session.say(f"{call.role} {call.index} has not answered for {limit_s:.0f} s; ending it")

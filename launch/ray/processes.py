@@ -37,6 +37,11 @@ class Processes:
         """Has a new worker report its process, as its first call."""
         self._answers[handle] = handle.__ray_call__.remote(_here)
 
+    def is_there(self, handle: Any) -> bool:
+        """Returns whether a worker has reported its process, or failed; Ray may have no room for it for long."""
+        answer = self._answers.get(handle)
+        return answer is None or bool(self._ray.wait([answer], timeout=0)[0])
+
     def kill(self, handle: Any) -> None:
         """Ends a worker, even one that hangs; its calls under way then fail."""
         process = self._find(handle)

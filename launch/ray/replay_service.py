@@ -44,7 +44,9 @@ class ReplayService:
             restore_from = resumed.folder / REPLAY_FOLDER
         self.servers = ReplayServers(config.replay, config.segment_spec, host=cluster.host, restore_from=restore_from)
         stack.callback(self.servers.stop)
-        self._client = open_replay(self.servers.addresses, config.replay, config.segment_spec)
+        self._client = open_replay(
+            self.servers.addresses, config.replay, config.segment_spec, servers=self.servers.each
+        )
         stack.callback(self._client.close)
         self._counts = ReplayCounts(None if resumed is None else resumed.manifest)
         self._stats_at = 0.0
@@ -77,7 +79,12 @@ class ReplayService:
         return self._counts.entry
 
     def checkpoint(self, folder: Path) -> None:
-        """Writes all tables to a new folder. Raises Lost if a server does not."""
+        """Writes all tables to a new folder.
+
+        Raises:
+          Lost: a server does not answer.
+          UserError: a server cannot write, e.g. because its disk is full, or the folder cannot be written.
+        """
         try:
             self._client.checkpoint(folder, timeout_s=CHECKPOINT_TIMEOUT_S)
         except (ReplayTimeout, RuntimeError) as error:

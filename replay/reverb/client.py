@@ -1,5 +1,6 @@
 """The client of one Reverb server: a `Replay` for any process of the cluster."""
 
+import errno
 import logging
 import shutil
 import threading
@@ -36,7 +37,8 @@ class ReverbReplay:
       address: `host:port` of the server.
       config: the server's settings.
       spec: the server's sizes.
-      server: the server's handle, in the process that started it; only `restore` needs it. `close` leaves it running.
+      server: the server's handle, in the process that started it; only `restore` needs it. With it, `checkpoint` also
+        removes what a failed one has left on the server's disk. `close` leaves the server running.
       arrived: called from another thread when `take` has a batch to return or an error to raise.
 
     Raises:
@@ -112,7 +114,12 @@ class ReverbReplay:
         self._updater.put(keys, priorities)
 
     def flush_priorities(self, timeout_s: float) -> None:
-        """Waits until the server has all priorities. Raises ReplayTimeout if it does not in time."""
+        """Waits until the server has all priorities.
+
+        Raises:
+          ReplayTimeout: it does not have them in time.
+          RuntimeError: an update failed.
+        """
         if self._updater is not None and not self._updater.flush(timeout_s):
             raise ReplayTimeout(f"priorities did not reach {self._address} within {timeout_s:g} s")
 
@@ -145,10 +152,13 @@ class ReverbReplay:
 
         Raises:
           ReplayTimeout: the server did not finish in time.
+          RuntimeError: an update of priorities failed.
+          UserError: the server cannot write, e.g. because its disk is full, or `directory` cannot be written. The cause
+            is then an OSError or RuntimeError.
         """
         self.flush_priorities(timeout_s)
         with checkpoint.publish(directory, KIND, self._config, self._spec) as (folder, _):
-            written = Path(self._within(timeout_s, self._client.checkpoint))
+            written = self._write_checkpoint(timeout_s)
             if not written.is_dir():
                 raise UserError(
                     f"{written}: the replay server wrote its checkpoint there, which cannot be seen from here; "
@@ -220,22 +230,43 @@ class ReverbReplay:
             f"{stats.inserts} inserts, {stats.samples} samples"
         )
 
+    def _write_checkpoint(self, timeout_s: float) -> Path:
+        """Has the server write its checkpoint; returns the folder. Raises as `checkpoint`."""
+        try:
+            return Path(self._within(timeout_s, self._client.checkpoint))
+        except ReplayTimeout:  # It still writes.
+            raise
+        except Exception as error:
+            # Half a checkpoint would keep the disk full.
+            if self._server is not None:
+                self._server.remove_leftovers()
+            failed = f"replay server {self._address}: cannot write its checkpoint ({error})"
+            if isinstance(error, IndexError):  # Reverb's RESOURCE_EXHAUSTED
+                raise UserError(f"{failed}; free space there") from OSError(errno.ENOSPC, str(error))
+            if isinstance(error, RuntimeError):
+                raise UserError(failed) from error
+            raise
+
     def _within(self, timeout_s: float, call: Any) -> Any:
-        """Returns `call()`, run on a thread; a thread that takes longer is left behind."""
+        """Returns `call()`, run on a thread, or raises its error; a thread that takes longer is left behind.
+
+        Raises:
+          ReplayTimeout: it takes longer.
+        """
         results: list[Any] = []
-        errors: list[RuntimeError] = []
+        errors: list[Exception] = []
 
         def run() -> None:
             try:
                 results.append(call())
-            except RuntimeError as error:
+            except Exception as error:  # noqa: BLE001  (the caller raises it)
                 errors.append(error)
 
         thread = threading.Thread(target=run, name="replay-checkpoint", daemon=True)
         thread.start()
         thread.join(timeout_s)
         if errors:
-            raise UserError(f"replay server {self._address}: cannot write its checkpoint ({errors[0]})") from errors[0]
+            raise errors[0]
         if not results:
             raise ReplayTimeout(f"replay server {self._address} did not finish its checkpoint in {timeout_s:g} s")
         return results[0]

@@ -24,7 +24,7 @@ class PriorityUpdater:
         self._pending: dict[int, float] = {}
         self._sending = False
         self._closing = False
-        self._error: RuntimeError | None = None
+        self._error: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="replay-priorities", daemon=True)
         self._thread.start()
 
@@ -35,25 +35,34 @@ class PriorityUpdater:
           RuntimeError: an earlier update failed.
         """
         with self._changed:
-            if self._error is not None:
-                raise RuntimeError(f"updating priorities failed: {self._error}") from self._error
+            self._raise_failure()
             self._pending.update(zip(keys.tolist(), priorities.tolist(), strict=True))
             for key in list(self._pending)[: max(0, len(self._pending) - MOST_PENDING)]:
                 del self._pending[key]
             self._changed.notify_all()
 
     def flush(self, timeout_s: float) -> bool:
-        """Waits until all updates have reached the server; returns whether they did."""
+        """Waits until all updates have reached the server; returns whether they did in time.
+
+        Raises:
+          RuntimeError: an update failed.
+        """
         with self._changed:
-            return self._changed.wait_for(lambda: not (self._pending or self._sending), timeout_s)
+            sent = self._changed.wait_for(lambda: not (self._pending or self._sending), timeout_s)
+            self._raise_failure()
+            return sent
 
     def close(self, timeout_s: float) -> bool:
-        """Ends the thread once everything is sent; returns whether it did within `timeout_s`."""
+        """Ends the thread once everything is sent; returns whether everything was within `timeout_s`."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
         self._thread.join(timeout_s)
-        return not self._thread.is_alive()
+        return not self._thread.is_alive() and self._error is None
+
+    def _raise_failure(self) -> None:
+        if self._error is not None:
+            raise RuntimeError(f"updating priorities failed: {self._error}") from self._error
 
     def _run(self) -> None:
         while True:
@@ -67,7 +76,7 @@ class PriorityUpdater:
                 self._sending = True
             try:
                 self._client.mutate_priorities(TABLE, updates)
-            except RuntimeError as error:
+            except Exception as error:  # noqa: BLE001  (the next `put` or `flush` raises it)
                 with self._changed:
                     self._error, self._sending = error, False
                     self._pending.clear()

@@ -29,6 +29,8 @@ from .stored_table import KIND
 
 _log = logging.getLogger(__name__)
 _START_TIMEOUT_S = 300.0
+# Reverb's checkpoints, in the scratch folder.
+_CHECKPOINTS = "checkpoints"
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -102,6 +104,11 @@ class ReplayServer:
         self._end_process(10)
         self._start(port, directory)
 
+    def remove_leftovers(self) -> None:
+        """Removes what a failed checkpoint has left in the scratch folder. Not to be called while one is written."""
+        for leftover in (self._scratch / _CHECKPOINTS).glob("*"):
+            shutil.rmtree(leftover, ignore_errors=True)
+
     def stop(self, timeout_s: float = 10.0) -> None:
         """Ends the server and removes its scratch folder; kills it after `timeout_s`. May be called again."""
         self._end_process(timeout_s)
@@ -124,7 +131,7 @@ class ReplayServer:
             "config": asdict(self.config),
             "spec": asdict(self.spec),
             "port": port,
-            "root": str(self._scratch / "checkpoints"),
+            "root": str(self._scratch / _CHECKPOINTS),
             "restore_from": None if restore_from is None else str(Path(restore_from).absolute()),
             "parent": os.getpid(),
             "loopback": self._host in _LOOPBACK,

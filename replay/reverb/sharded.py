@@ -41,7 +41,7 @@ class ShardedReplay:
       addresses: `host:port` of each server, `config.servers` of them.
       config: settings of all servers together.
       spec: the servers' sizes.
-      servers: the servers' handles, in the process that started them; only `restore` needs them.
+      servers: the servers' handles, in the process that started them, as `ReverbReplay` takes them.
 
     Raises:
       UserError: as `ReverbReplay`.
@@ -121,7 +121,7 @@ class ShardedReplay:
                 return
 
     def flush_priorities(self, timeout_s: float) -> None:
-        """Waits until the servers have all priorities. Raises ReplayTimeout if they do not in time."""
+        """See `ReverbReplay.flush_priorities`, of all servers."""
         at_once(lambda shard: shard.flush_priorities(timeout_s), self._shards)
 
     def stats(self) -> ReplayStats:

@@ -19,7 +19,7 @@ SETTINGS = RayConfig(call_timeout_s=10.0, start_timeout_s=100.0)
 def test_a_call_is_late_once_and_the_first_one_may_take_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
     monkeypatch.setattr(ray_calls.time, "monotonic", lambda: now)
-    calls = Calls(SETTINGS)
+    calls = Calls(SETTINGS, lambda role, index: True)
     calls.has_worked(ACTOR, 1)
     calls.has_worked(EVALUATOR)
     calls.has_worked(LEARNER)
@@ -49,6 +49,26 @@ def test_a_call_is_late_once_and_the_first_one_may_take_longer(monkeypatch: pyte
     assert calls.drop(EVALUATOR)
     assert calls.references == [3, 4, 0]
     assert calls.limit_s(replace(calls.pop(4), first=False)) == 10
+
+
+def test_a_worker_that_waits_for_room_is_not_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr(ray_calls.time, "monotonic", lambda: now)
+    there: set[int] = set()
+    calls = Calls(SETTINGS, lambda role, index: index in there)
+    for index in range(2):
+        calls.add(index, ACTOR, index)
+    for _ in range(50):
+        now += 100
+        assert calls.overdue() == []
+    there.add(1)  # A node has joined.
+    assert calls.overdue() == []
+    now += 109
+    assert calls.overdue() == []
+    now += 2
+    assert [call.index for call in calls.overdue()] == [1]
+    calls.drop_absent()
+    assert calls.references == [1]
 
 
 def test_a_stopped_process_is_ended_and_no_other_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,7 +113,7 @@ def test_a_run_outlives_faults_is_interrupted_resumed_and_loses_its_replay(
     assert "Traceback" not in console.read_text()
     interrupted, saved = last_checkpoint(run_dir), counters(run_dir)
     assert saved["step"] > 0
-    assert saved["episodes"] > 0
+    assert saved["moves"] > 0
     assert sorted(path.name for path in (interrupted / "replay").iterdir()) == ["server_0", "server_1"]
     replay = contents(interrupted / "replay")
     inserts = max(line.get("replay/inserts", 0) for line in metric_lines(run_dir))

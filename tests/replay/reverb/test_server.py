@@ -122,6 +122,36 @@ def test_actors_a_learner_and_a_server_that_is_killed(tmp_path, monkeypatch):
 
 
 @needs_reverb
+def test_a_server_that_cannot_write_tells_why_and_leaves_nothing(tmp_path, monkeypatch):
+    error = IndexError("/scratch/chunks.tfrecord; No space left on device")
+    with ReplayServer(FREE, SPEC) as server:
+        checkpoints = server._scratch / "checkpoints"
+
+        def fails(_):
+            (checkpoints / "half").mkdir()
+            (checkpoints / "half" / "chunks.tfrecord").write_bytes(b"half")
+            raise error
+
+        replay = ReverbReplay(server.address, FREE, SPEC, server=server)
+        with monkeypatch.context() as patch:
+            patch.setattr("reverb.Client.checkpoint", fails)
+            with pytest.raises(UserError, match=r"chunks\.tfrecord; No space left on device\); free space") as caught:
+                replay.checkpoint(tmp_path / "replay")
+            assert isinstance(caught.value.__cause__, OSError)  # so the run goes on
+            assert list(checkpoints.iterdir()) == []
+            error = RuntimeError("Input/output error")
+            with pytest.raises(UserError, match=r"cannot write its checkpoint \(Input/output error\)"):
+                replay.checkpoint(tmp_path / "replay")
+            error = ValueError("no checkpointer")  # a defect, not a disk
+            with pytest.raises(ValueError, match="no checkpointer"):
+                replay.checkpoint(tmp_path / "replay")
+            assert list(checkpoints.iterdir()) == []
+        assert list(tmp_path.iterdir()) == []
+        replay.checkpoint(tmp_path / "replay")
+        replay.close()
+
+
+@needs_reverb
 def test_the_server_ends_with_its_parent(tmp_path):
     program = textwrap.dedent("""
         import os, signal, sys, time
@@ -209,3 +239,18 @@ def test_priorities_that_a_server_does_not_take_are_bounded(monkeypatch, most):
     goes_on.set()
     assert updater.close(20)
     assert sent == [{99: 1.0}, {6: 4.0, 7: 4.0, 8: 7.0, 9: 8.0, 10: 8.0, 11: 8.0}]
+
+
+def test_a_flush_after_a_failure_does_not_say_that_all_is_sent():
+    class Client:
+        def mutate_priorities(self, table, updates):
+            raise error
+
+    for error in (RuntimeError("the server is gone"), IndexError("the server is full")):
+        updater = reverb_updater.PriorityUpdater(Client())
+        updater.put(np.array([1]), np.array([1.0]))
+        with pytest.raises(RuntimeError, match=f"updating priorities failed: {error}"):
+            updater.flush(20)
+        with pytest.raises(RuntimeError, match=f"updating priorities failed: {error}"):
+            updater.put(np.array([2]), np.array([1.0]))
+        assert not updater.close(20)
