@@ -92,6 +92,11 @@ class LearnerConfig:
             raise UserError(f"learner: decay_steps must be at least 1 or None, not {self.decay_steps}")
         if self.value_target not in (TD, MAX, STORED):
             raise UserError(f"learner: value_target must be {TD}, {STORED} or {MAX}, not {self.value_target!r}")
+        if self.discount < 1.0 and self.value_target != TD:
+            raise UserError(
+                f"learner: discount is {self.discount}, but the values that actors store are not discounted; set "
+                f"discount to 1, or value_target to {TD}"
+            )
 
     @property
     def segment_length(self) -> int:

@@ -31,15 +31,16 @@ class Targets(NamedTuple):
 
 
 def make_targets(network: Network, target_params: Params, batch: TrainingBatch, config: LearnerConfig) -> Targets:
-    """Returns the targets of a batch; the target network predicts the bootstrap values anew."""
+    """Returns the targets of a batch; the target network predicts the bootstrap values anew, where they are needed."""
     last = config.unroll_steps + 1
-    bootstrap = bootstrap_values(network, target_params, batch.observation[:, config.td_steps :])
-    value = n_step_returns(batch.reward, batch.discount, bootstrap, config.td_steps, config.discount)
     valid = batch.valid[:, :last]
-    if config.value_target == MAX:
-        value = jnp.where(valid, jnp.maximum(value, batch.value[:, :last]), value)
-    elif config.value_target == STORED:
-        value = jnp.where(valid, batch.value[:, :last], value)
+    if config.value_target == STORED:
+        value = jnp.where(valid, batch.value[:, :last], 0.0)
+    else:
+        bootstrap = bootstrap_values(network, target_params, batch.observation[:, config.td_steps :])
+        value = n_step_returns(batch.reward, batch.discount, bootstrap, config.td_steps, config.discount)
+        if config.value_target == MAX:
+            value = jnp.where(valid, jnp.maximum(value, batch.value[:, :last]), value)
     targets = Targets(value, batch.reward[:, : last - 1], batch.policy[:, :last], batch.outcome[:, :last], valid)
     return jax.lax.stop_gradient(targets)
 

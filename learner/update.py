@@ -65,8 +65,7 @@ def make_update(network: Network, config: LearnerConfig, search: SearchFunction 
 
     @jax.jit
     def step(state: TrainingState, batch: TrainingBatch) -> tuple[TrainingState, Metrics, jax.Array]:
-        next_key, action_key, search_key = jax.random.split(state.key, 3)
-        hide_key = jax.random.fold_in(action_key, 1)
+        next_key, action_key, search_key, hide_key = jax.random.split(state.key, 4)
         if search is not None:
             batch = reanalyse(search, state.target_params, search_key, batch, config)
         targets = make_targets(network, state.target_params, batch, config)

@@ -3,11 +3,9 @@
 Shapes: `S` rows of a segment (`unroll_steps + td_steps + 1`), `D` observation size, `A` actions, `B` batch.
 """
 
-from collections import deque
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -208,29 +206,3 @@ class SegmentClock:
         """Begins the next episode."""
         self.rows = 0
         self.last_discount = 1.0
-
-
-def segments(spec: SegmentSpec, episode: Iterable[Step]) -> Iterator[Segment]:
-    """Yields the segments of one episode, each as soon as its steps have been drawn from `episode`.
-
-    Raises:
-      ValueError: a step does not fit `spec`, or the discount is 0 elsewhere than on the last step.
-    """
-    clock = SegmentClock(spec)
-    window: deque[dict[str, Any]] = deque(maxlen=spec.length)
-    for step in episode:
-        clock.check_open()
-        window.append(spec.row(step))
-        if clock.advance(step.discount):
-            yield stack(window)
-    absorbing = spec.absorbing
-    for _ in range(clock.padding()):
-        window.append(absorbing)
-        if clock.advance():
-            yield stack(window)
-
-
-def stack(rows: Iterable[dict[str, np.ndarray]]) -> Segment:
-    """Returns the segment of these `S` rows."""
-    rows = list(rows)
-    return Segment(**{name: np.stack([row[name] for row in rows]) for name in rows[0]})

@@ -1,6 +1,6 @@
 """Episodes of self-play: what a slot of the actor plays, one after another, and whole games as the simplest kind."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,16 +15,18 @@ from .programs import ProgramContext, ProgramPool
 
 @dataclass(frozen=True)
 class EpisodeResult:
-    """A finished game. Its mapping, which `actions` play, is not verified yet.
+    """A finished game, or the best line so far. Its mapping, which `actions` play, is not verified yet.
 
     Attributes:
       program: name of the program.
       latency_s: simulated seconds, by the objective (`objective.Judge`).
-      score: normalised; 0 equals the greedy player, 1 is the floor.
-      actions: the moves; empty if the game is a branch and no better than the games reported before.
+      score: normalised; 0 equals the greedy player, 1 is the floor; 0 in the residency game.
+      actions: the moves, or the preferences of a plan; empty if the best line is reported by itself, or is no better
+        than the lines reported before.
       decisions, evictions, stalled_copies: counts of the game; 0 without moves.
       version: version of the parameters at its last move.
       branch: only a part of the game was searched (`branch.py`), or none of it (`annealing.py`).
+      finished: a game has ended; otherwise the best line is reported, and counts as no game.
     """
 
     program: str
@@ -36,6 +38,7 @@ class EpisodeResult:
     stalled_copies: int
     version: int
     branch: bool = False
+    finished: bool = True
 
 
 @dataclass
@@ -115,12 +118,12 @@ def result_without_moves(context: ProgramContext, latency_s: float, version: int
 
 
 def report_best_line(context: ProgramContext, version: int) -> EpisodeResult | None:
-    """Returns the game of the best line, or None if a game as good has been reported."""
+    """Returns the best line, as no game of its own, or None if one as good has been reported."""
     latency_s, actions = context.best
     if latency_s >= context.reported_s:
         return None
     game = context.game_after(actions.tolist())
-    return result_of(context, game, latency_s, version, branch=True)
+    return replace(result_of(context, game, latency_s, version, branch=True), finished=False)
 
 
 def parse_preferences(text: str, game: MallocGame) -> NDArray[np.int8]:

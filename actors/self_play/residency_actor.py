@@ -95,8 +95,7 @@ class ResidencyActor(Actor):
 
     def _conclude(self) -> float:
         for slot in self._slots:
-            if slot.context.best[0] < self._reported_s(slot.context):
-                self._report(slot.context)
+            self._report_best(slot.context)
         return 0.0
 
     def _begin_rounds(self, score: Score) -> None:
@@ -122,25 +121,30 @@ class ResidencyActor(Actor):
         context = slot.context
         played = slot.take()
         self._queue(index, played.steps, ends=bool(played.steps))
-        if played.game_over:
-            self._report(context)
+        if played.game_s is not None:
+            self._report(context, played.game_s, [], finished=True)
+            self._report_best(context)
 
-    def _report(self, context: ResidencyProgram) -> None:
-        """Reports the best plan of a program; its digits only if it is new."""
+    def _report_best(self, context: ResidencyProgram) -> None:
+        """Reports the best plan of a program if it is new."""
         seconds, plan = context.best
-        new = seconds < self._reported_s(context)
-        self._pool.reported_s[context.program.name] = min(seconds, self._reported_s(context))
+        if seconds < self._reported_s(context):
+            self._pool.reported_s[context.program.name] = seconds
+            self._report(context, seconds, plan.tolist(), finished=False)
+
+    def _report(self, context: ResidencyProgram, seconds: float, plan: list[int], finished: bool) -> None:
         self._episodes.append(
             EpisodeResult(
                 program=context.program.name,
                 latency_s=seconds,
                 score=0.0,
-                actions=plan.tolist() if new else [],
+                actions=plan,
                 decisions=0,
                 evictions=0,
                 stalled_copies=0,
                 version=self._version,
                 branch=True,
+                finished=finished,
             )
         )
 

@@ -32,11 +32,13 @@ class ResidencyProgram:
       task: the game that plans are played in; all its games take turns.
     """
 
-    def __init__(self, program: Program, config: ActorConfig) -> None:
-        """Prepares a program."""
+    def __init__(
+        self, program: Program, config: ActorConfig, found: dict[str, tuple[float, Plan]] | None = None
+    ) -> None:
+        """Prepares a program; `found` holds the best plans that games have found, by program, and is added to."""
         self._config = config
         self.task = Task(program, None, config.objective, ENDLESS, 0, game=config.game(program))
-        self._best: tuple[float, Plan] | None = None
+        self._found = {} if found is None else found
 
     @property
     def playable(self) -> bool:
@@ -69,16 +71,13 @@ class ResidencyProgram:
     @property
     def best(self) -> tuple[float, Plan]:
         """Judged seconds and plan of the best game."""
-        return self.starts[0] if self._best is None else self._best
+        start, found = self.starts[0], self._found.get(self.program.name)
+        return start if found is None or start[0] <= found[0] else found
 
     def offer(self, seconds: float, plan: Plan) -> None:
         """Keeps a plan if it is better than the best."""
         if seconds < self.best[0]:
-            self._best = seconds, plan.copy()
-
-    def saved(self) -> list[Any] | None:
-        """Returns the best plan that games have found, as JSON values; None if there is none."""
-        return None if self._best is None else [self._best[0], digits_of(self._best[1])]
+            self._found[self.program.name] = seconds, plan.copy()
 
 
 class ResidencyPool:
@@ -92,7 +91,8 @@ class ResidencyPool:
         self._programs, self._config = list(programs), config
         self._made: dict[int, ResidencyProgram] = {}
         self._index = {program.name: index for index, program in enumerate(programs)}
-        self._offered: dict[int, tuple[float, Plan]] = {}
+        # Kept apart from what is made, because games go on with a program that has made way for another.
+        self._found: dict[str, tuple[float, Plan]] = {}
         self.reported_s: dict[str, float] = {}
 
     def __len__(self) -> int:
@@ -101,17 +101,9 @@ class ResidencyPool:
     def __getitem__(self, index: int) -> ResidencyProgram:
         if index not in self._made:
             if len(self._made) >= _MOST_MADE:
-                self._forget(next(iter(self._made)))
-            made = self._made[index] = ResidencyProgram(self._programs[index], self._config)
-            if index in self._offered:
-                made.offer(*self._offered.pop(index))
+                self._made.pop(next(iter(self._made)))
+            self._made[index] = ResidencyProgram(self._programs[index], self._config, self._found)
         return self._made[index]
-
-    def _forget(self, index: int) -> None:
-        """Frees a program; a slot that still plays on it keeps it."""
-        saved = self._made.pop(index).saved()
-        if saved is not None:
-            self._offered[index] = saved[0], plan_of_digits(saved[1])
 
     def offer(self, name: str, seconds: float, plan: Sequence[int] | NDArray[np.int8]) -> None:
         """Keeps a plan of another actor; ignores programs that are not in the pool."""
@@ -123,19 +115,13 @@ class ResidencyPool:
             raise UserError(f"actor: a plan of {name!r} has {len(given)} preferences, the program has other accesses")
         if index in self._made:
             self._made[index].offer(seconds, given)
-        elif index not in self._offered or seconds < self._offered[index][0]:
-            self._offered[index] = seconds, given
+        elif name not in self._found or seconds < self._found[name][0]:
+            self._found[name] = seconds, given
 
     def saved(self) -> list[list[Any] | None]:
         """Returns the best plan of each program, as JSON values; None where there is none."""
-        found: list[list[Any] | None] = []
-        for index in range(len(self)):
-            if index in self._made:
-                found.append(self._made[index].saved())
-            else:
-                offered = self._offered.get(index)
-                found.append(None if offered is None else [offered[0], digits_of(offered[1])])
-        return found
+        found = [self._found.get(program.name) for program in self._programs]
+        return [None if best is None else [best[0], digits_of(best[1])] for best in found]
 
     def restore(self, saved: Sequence[Any]) -> None:
         """Restores what `saved` returned. Raises UserError if it is of other programs."""

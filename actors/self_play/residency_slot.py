@@ -35,10 +35,10 @@ class _Move:
 
 @dataclass
 class Played:
-    """What a move has led to: the steps of the round if it is over, and the end of the game."""
+    """What a move has led to: the steps of the round if it is over, and judged seconds of the game if it has ended."""
 
     steps: list[Step] = field(default_factory=list)
-    game_over: bool = False
+    game_s: float | None = None
 
 
 class ResidencySlot:
@@ -159,14 +159,15 @@ class ResidencySlot:
         self.round, self._moves = None, []
         self._rounds += 1
         self._idle = 0 if gained else self._idle + 1
-        over = self._rounds >= self._config.rounds or self._idle >= self._config.idle_rounds
-        if over:
+        game_s = None
+        if self._rounds >= self._config.rounds or self._idle >= self._config.idle_rounds:
+            game_s = self._position.seconds
             self._games += 1
             if self._games % self._config.games == 0:
                 self._turn += 1
                 self._enter()
             self._begin_game()
-        return Played(steps, over)
+        return Played(steps, game_s)
 
     def _steps(self) -> list[Step]:
         """Returns the steps of the round, whose values are the exact returns."""

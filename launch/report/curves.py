@@ -23,7 +23,11 @@ _CHARTS: tuple[tuple[str, str, dict[str, str]], ...] = (
             "*: with search": "evaluation/*/muzero-search/of_production",
         },
     ),
-    ("Games of self-play: mean latency", "µs", {"*": "episode/*/latency_us"}),
+    (
+        "Games of self-play: mean latency",
+        "µs",
+        {"*: whole games": "episode/*/latency_us", "*: games from a plan": "branch/*/latency_us"},
+    ),
     ("Loss", "", {"loss": "learner/loss"}),
     (
         "Loss by part",

@@ -39,6 +39,8 @@ class ReportWindow:
             self._actor_seconds[part] += getattr(report, f"{part}_seconds")
         self._actor_seconds["all"] += report.seconds
         for episode in report.episodes:
+            if not episode.finished:
+                continue
             key = ("branch" if episode.branch else "episode", episode.program)
             self._latencies_us[key].append(episode.latency_s * 1e6)
             self._scores[key].append(episode.score)

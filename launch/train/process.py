@@ -1,5 +1,7 @@
 """The parts of the topology `process`: learner, replay and actor in one process, each called in turn."""
 
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -34,8 +36,11 @@ class ProcessTrainer:
     def __init__(self, session: Session, update: Update | None = None) -> None:
         config = session.config
         self._session, self._config = session, config
+        # While the actor plays, nobody samples: what the rate limiter holds back has to wait, however much it is.
         self.replay = LocalReplay(
-            config.replay, config.segment_spec, np.random.default_rng(seed_of(config.seed, Role.REPLAY))
+            replace(config.replay, max_in_flight=sys.maxsize),
+            config.segment_spec,
+            np.random.default_rng(seed_of(config.seed, Role.REPLAY)),
         )
         self.state = starting_state(config, session.network, session.resumed)
         self._update = make_training_update(config, session.network) if update is None else update

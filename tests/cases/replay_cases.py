@@ -1,11 +1,14 @@
 """Small episodes and configurations for the tests of replays."""
 
 import dataclasses
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 
 from mallocmuzero.replay.config import ReplayConfig
-from mallocmuzero.replay.segment import Batch, Segment, SegmentSpec, Step, segments
+from mallocmuzero.replay.segment import Batch, Segment, SegmentClock, SegmentSpec, Step
 
 SPEC = SegmentSpec(observation_size=4, num_actions=3, unroll_steps=2, td_steps=3, period=2)
 FREE = ReplayConfig(capacity=64, min_size=1, samples_per_insert=1.0, error_buffer=1e6, priority_exponent=0.5)
@@ -51,3 +54,29 @@ def contents(batch: Batch) -> list[bytes]:
 def expected(*episodes: list[Step], spec: SegmentSpec = SPEC) -> set[bytes]:
     """The contents of all segments of these episodes."""
     return {content(segment) for steps in episodes for segment in segments(spec, steps)}
+
+
+def segments(spec: SegmentSpec, episode: Iterable[Step]) -> Iterator[Segment]:
+    """Yields the segments of one episode, each as soon as its steps have been drawn from `episode`.
+
+    Raises:
+      ValueError: a step does not fit `spec`, or the discount is 0 elsewhere than on the last step.
+    """
+    clock = SegmentClock(spec)
+    window: deque[dict[str, Any]] = deque(maxlen=spec.length)
+    for step in episode:
+        clock.check_open()
+        window.append(spec.row(step))
+        if clock.advance(step.discount):
+            yield stack(window)
+    absorbing = spec.absorbing
+    for _ in range(clock.padding()):
+        window.append(absorbing)
+        if clock.advance():
+            yield stack(window)
+
+
+def stack(rows: Iterable[dict[str, np.ndarray]]) -> Segment:
+    """Returns the segment of these `S` rows."""
+    rows = list(rows)
+    return Segment(**{name: np.stack([row[name] for row in rows]) for name in rows[0]})

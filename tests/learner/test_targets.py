@@ -73,6 +73,16 @@ def test_max_takes_the_search_value_where_it_is_larger() -> None:
     assert largest.value[2, 2] == 0.0
 
 
+def test_stored_values_ask_no_network() -> None:
+    network = Network(NetworkConfig(observation_size=6, width=16, projection_width=8))
+    stored = LearnerConfig(batch_size=3, unroll_steps=2, td_steps=3, value_target="stored")
+    batch = training_batch(make_batch(stored, observation_size=6, episode_left=[9, 9, 2]), 0.0)
+    batch.value[2, 2] = 50.0  # behind the end: ignored
+    targets = make_targets(network, {}, batch, stored)
+    np.testing.assert_array_equal(targets.value[:2], batch.value[:2, :3])
+    np.testing.assert_array_equal(targets.value[2], [*batch.value[2, :2], 0.0])
+
+
 def test_importance_weights() -> None:
     probability = np.array([0.5, 0.25, 0.25 / 2])
     np.testing.assert_allclose(importance_weights(probability, 4, 1.0), [0.25, 0.5, 1.0])

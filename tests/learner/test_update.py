@@ -10,6 +10,7 @@ import pytest
 from learner_cases import make_batch
 
 from mallocmuzero.env.errors import UserError
+from mallocmuzero.learner import update as steps
 from mallocmuzero.learner.batch import training_batch
 from mallocmuzero.learner.config import LearnerConfig
 from mallocmuzero.learner.networks.network import Network, NetworkConfig
@@ -190,3 +191,35 @@ def test_reanalyse_inside_the_update() -> None:
 def test_a_bad_configuration_is_refused(field: str, value: object) -> None:
     with pytest.raises(UserError, match=field):
         LearnerConfig(**{field: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("target", ["stored", "max"])
+def test_stored_values_are_not_discounted(target: str) -> None:
+    LearnerConfig(discount=0.9)
+    with pytest.raises(UserError, match=r"discount is 0\.9, but the values that actors store are not discounted"):
+        LearnerConfig(discount=0.9, value_target=target)
+
+
+@pytest.mark.parametrize("partitionable", [False, True])
+def test_no_two_draws_of_an_update_share_random_bits(partitionable: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys: dict[str, jax.Array] = {}
+
+    def spy(name: str, place: int, function: Any) -> Any:
+        def called(*arguments: Any) -> Any:
+            keys[name] = arguments[place]
+            return function(*arguments)
+
+        return called
+
+    monkeypatch.setattr(steps, "hide", spy("hide", 1, steps.hide))
+    monkeypatch.setattr(steps, "unrolled_loss", spy("action", 4, steps.unrolled_loss))
+    before = jax.config.jax_threefry_partitionable
+    jax.config.update("jax_threefry_partitionable", partitionable)
+    try:
+        with jax.disable_jit():
+            make_update(NETWORK, CONFIG)(fresh_state(), BATCH)
+        # `randint` splits its key.
+        drawn = [keys["hide"], keys["action"], *jax.random.split(keys["action"])]
+        assert len({np.asarray(key).tobytes() for key in drawn}) == len(drawn)
+    finally:
+        jax.config.update("jax_threefry_partitionable", before)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from replay_cases import SPEC, episode
+from replay_cases import SPEC, episode, segments
 
 from mallocmuzero.env.errors import UserError
-from mallocmuzero.replay.segment import SegmentClock, SegmentSpec, segments
+from mallocmuzero.replay.segment import SegmentClock, SegmentSpec
 
 
 @st.composite

@@ -8,11 +8,13 @@ import pytest
 from actor_cases import skips, steps
 from residency_cases import CONFIG, make_residency_actor
 
+from mallocmuzero.actors.self_play import residency_programs
 from mallocmuzero.actors.self_play.best_mappings import BestMappings
 from mallocmuzero.actors.self_play.residency_config import MODEL, ResidencyConfig
 from mallocmuzero.actors.self_play.residency_programs import ResidencyPool
 from mallocmuzero.actors.self_play.residency_slot import ResidencySlot
 from mallocmuzero.env.errors import UserError
+from mallocmuzero.env.game.plan import digits_of
 from mallocmuzero.env.residency.observation import CHANGED_SHARE
 from mallocmuzero.env.residency.seat import play_turns
 from mallocmuzero.env.verifier.verify import verify
@@ -62,6 +64,36 @@ def test_best_plans_become_verified_mappings() -> None:
     lines = best.lines({})
     assert {len(plan) for name, (_, plan) in lines.items()} <= {program.num_accesses for program in programs}
     actor.offer_lines(lines)
+
+
+def test_games_are_counted_once_and_reported_with_their_own_seconds() -> None:
+    programs = [skips(), skips(7, "longer")]
+    actor, _ = make_residency_actor(programs)
+    reports = [actor.play(MOVES) for _ in range(4)]
+    reported = [episode for report in reports for episode in report.episodes]
+    games = [episode for episode in reported if episode.finished]
+    assert len(games) == sum(slot["games"] for slot in actor.state()["rounds"]) > 1
+    assert not any(episode.actions for episode in games)
+    best = {program.name: np.inf for program in programs}
+    for episode in reported:
+        if not episode.finished:
+            assert len(episode.actions) > 0
+            assert episode.latency_s < best[episode.program]
+            best[episode.program] = episode.latency_s
+    assert all(episode.latency_s >= best[episode.program] for episode in games)
+    assert len({episode.latency_s for episode in games}) > len(programs)
+
+
+def test_a_plan_found_on_a_program_that_has_made_way_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(residency_programs, "_MOST_MADE", 2)
+    pool = ResidencyPool([skips(length, f"skips-{length}") for length in (6, 7, 8)], CONFIG)
+    playing = pool[0]
+    assert pool[1] is not pool[2]
+    plan = playing.best[1]
+    playing.offer(1e-9, plan)  # The first has made way for the third.
+    assert pool.saved()[0] == [1e-9, digits_of(plan)]
+    assert pool[0] is not playing
+    assert pool[0].best[0] == 1e-9
 
 
 def test_equal_seeds_play_equal_games_and_a_resumed_actor_goes_on_bit_for_bit() -> None:

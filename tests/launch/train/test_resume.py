@@ -11,9 +11,14 @@ import pytest
 from launch_cases import call, counters, metric_lines, train_arguments
 
 from mallocmuzero.env.errors import FormatError, UserError
+from mallocmuzero.env.physics.objective import make_judge
+from mallocmuzero.env.program.mapping_file import read_mapping, write_mapping
+from mallocmuzero.env.workloads import load
 from mallocmuzero.launch.run.checkpoint_parts import json_sha256
 from mallocmuzero.launch.run.checkpoints import CannotSave, RunCheckpoints
 from mallocmuzero.launch.session.metrics import MetricWriter
+from mallocmuzero.solvers.common.budget import Budget
+from mallocmuzero.solvers.solve import solve
 
 PARTS = {
     *("parameters", "target", "optimiser", "step", "learner_key", "actors", "published", "replay", "best", "config"),
@@ -115,6 +120,31 @@ def test_what_the_message_says_can_be_done(run: Path) -> None:
         values = [line[name] for line in lines if name in line]
         assert values == sorted(values)
     assert len({line["time"] for line in lines}) == len(lines)
+
+
+def test_a_run_that_ended_before_its_first_checkpoint_keeps_its_best_mappings(run: Path) -> None:
+    program = load("tiny")
+    best = run / "best" / "tiny.mapping.json.gz"
+    found = solve(program, "anneal", budget=Budget(evaluations=3000))
+    write_mapping(found.mapping, program, best)
+    known_s = make_judge(program, None).judge(read_mapping(best, program))
+    shutil.rmtree(run / "checkpoints")
+    (run / "checkpoints").mkdir()
+    before = {line["time"] for line in metric_lines(run)}
+    status, _, errors = call("train", "--run-dir", str(run), "--resume", "--steps", "2")
+    assert status == 0
+    assert "starting from the beginning" in errors
+    assert make_judge(program, None).judge(read_mapping(best, program)) <= known_s
+    # What the first attempt has written is not counted again.
+    assert not before & {line["time"] for line in metric_lines(run)}
+    assert counters(run)["step"] == 2
+
+
+def test_a_slice_longer_than_the_limiter_allows_waits_for_the_learner(tmp_path: Path) -> None:
+    settings = {"schedule__slice_moves": 256, "replay__insert_timeout_s": 0.2, "schedule__evaluate_period": 0}
+    status, _, errors = call(*train_arguments(tmp_path / "run", "--steps", "12", workload="tiny", **settings))
+    assert status == 0, errors
+    assert counters(tmp_path / "run")["step"] == 12
 
 
 def test_a_changed_configuration_program_or_metric_file_is_noticed(run: Path) -> None:

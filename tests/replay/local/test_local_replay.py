@@ -4,12 +4,11 @@ import copy
 
 import numpy as np
 import pytest
-from replay_cases import FREE, PACED, SPEC, content, contents, episode, expected, play
+from replay_cases import FREE, PACED, SPEC, content, contents, episode, expected, play, segments
 
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.replay.interface import ReplayTimeout
 from mallocmuzero.replay.local.replay import LocalReplay
-from mallocmuzero.replay.segment import segments
 
 
 class Loop:
