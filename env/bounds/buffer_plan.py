@@ -79,7 +79,7 @@ class BufferPlanner:
                         stay = [start + 1, t]
                         plan.stays.append(stay)
                         plan.copies.append([PREFETCH, start, t, earliest])
-                if not wanted and in_hbm is None:  # a write-back must have come before
+                if (not wanted or touch.slow) and in_hbm is None:  # a write-back must have come before
                     assert stay is not None
                     if touch.writes and touch.may_be_fast:
                         wanted = True  # in place, and no other memory holds the value
@@ -110,7 +110,7 @@ class BufferPlanner:
                 if not touch.reads:
                     return None
                 stretch = self._stretches.get((buffer, touch.instruction))
-                if touch.instruction not in fast:
+                if touch.instruction not in fast or touch.slow:
                     return None if touch.writes and touch.may_be_fast else touch.instruction
                 if stretch is not None and self._at(stretch.kept) < 0.5:
                     start = self._issue(buffer, touch.instruction, stretch)

@@ -207,6 +207,7 @@ class MappingBuilder:
             size = int(program.size[buffer])
             for touch in self._planner.histories[buffer]:
                 fast[list(touch.accesses)] = touch.instruction in plan.fast
+                fast[list(touch.slow)] = False
             for first, last in plan.stays:
                 # All offsets differ, since the packer keeps residencies at equal offsets together.
                 residencies.append([buffer, first, last, len(residencies) * self._target.alignment, 0, size])

@@ -143,7 +143,8 @@ class _Builder:
             value = self._stretch(buffer, value, before, t, touch.reads, touch.reads, bool(read_by))
             if touch.reads:
                 linear.at_least(value.held.add(here, -1.0))  # fast reads find all of the value there
-                linear.at_least(here.add(value.in_hbm).add(instead), 1.0)  # and others find it in HBM
+                elsewhere = value.in_hbm.add(instead)  # and others find it in HBM
+                linear.at_least(elsewhere if touch.slow else here.add(elsewhere), 1.0)
                 if instead.terms:
                     read_by.append(t)
             if touch.writes:

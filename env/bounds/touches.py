@@ -18,7 +18,8 @@ class Touch:
       buffer, instruction: the buffer and the instruction.
       reads, writes: the instruction has it as an operand, as a result.
       accesses: numbers of the accesses.
-      may_be_fast: fast memory can serve them.
+      may_be_fast: fast memory can serve them; if the instruction only reads the buffer, some of them are enough.
+      slow: numbers of those that are in HBM even then.
     """
 
     buffer: int
@@ -27,6 +28,7 @@ class Touch:
     writes: bool
     accesses: tuple[int, ...]
     may_be_fast: bool
+    slow: tuple[int, ...]
 
 
 def touches(program: Program) -> list[list[Touch]]:
@@ -44,7 +46,8 @@ def touches(program: Program) -> list[list[Touch]]:
                 any(kind[a] == OPERAND for a in accesses),
                 any(kind[a] != OPERAND for a in accesses),
                 tuple(accesses),
-                all(allowed[a] for a in accesses),
+                any(allowed[a] for a in accesses),
+                tuple(a for a in accesses if not allowed[a]) if any(allowed[a] for a in accesses) else (),
             )
             for t, accesses in sorted(by_instruction.items())
         ]
@@ -68,9 +71,6 @@ def wait_weights(program: Program) -> NDArray[np.float64]:
 
     A copy that is due there lies in that loop or in one inside it, since copies do not cross a loop's border.
     """
-    weights = np.append(np.ones(len(program.loop_trips)), 1.0)
-    for loop, (parent, trips) in enumerate(zip(program.loop_parent.tolist(), program.loop_trips.tolist(), strict=True)):
-        weights[loop] = weights[parent] * trips
     around = [-1, *program.loop.tolist(), -1]
     parents = program.loop_parent.tolist()
     gaps = []
@@ -79,4 +79,4 @@ def wait_weights(program: Program) -> NDArray[np.float64]:
         while before != after:
             before, after = (parents[before], after) if before > after else (before, parents[after])
         gaps.append(before)
-    return weights[np.array(gaps)]
+    return program.loop_weight[np.array(gaps)]

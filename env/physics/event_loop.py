@@ -203,7 +203,7 @@ class Loops(Struct):
     Attributes:
       loop: `[T + 1]` the innermost loop of each instruction and of the end of the program, -1 outside all loops.
       parent: `[L]` the enclosing loop, or -1.
-      trips: `[L]` executions of the body.
+      trips: `[L]` executions of the body in one of the program.
       last: `[L]` the last instruction of the body.
     """
 
@@ -226,13 +226,8 @@ def loops_of(program: Program) -> Loops:
 
 def _find_loops(program: Program) -> Loops:
     loop, parent = np.append(program.loop, [-1]).astype(np.int64), program.loop_parent.astype(np.int64)
-    trips = np.full(len(parent), np.inf)
-    for innermost in np.unique(program.loop[program.loop >= 0]).tolist():
-        least = program.weight[program.loop == innermost].min()
-        while innermost >= 0:
-            trips[innermost] = min(trips[innermost], least)
-            innermost = int(parent[innermost])
-    return Loops(loop=loop, parent=parent, trips=trips, last=program.loop_last.astype(np.int64))
+    trips, last = program.loop_weight[:-1].copy(), program.loop_last.astype(np.int64)
+    return Loops(loop=loop, parent=parent, trips=trips, last=last)
 
 
 @kernel(Loops, Schedule)

@@ -144,14 +144,15 @@ class Program:
     def access_allowed(self) -> NDArray[np.bool_]:
         """`[A]` the access may be served from fast memory, as far as its buffer and its instruction go.
 
-        What an instruction writes in place over a buffer goes to the memory in which it reads the buffer, so a result
-        that goes to HBM holds the operand there too.
+        An instruction that writes a buffer has all its operands and results of it in one memory, so one that is always
+        in HBM holds the others there too. If it only reads the buffer, the others may be read from fast memory.
         """
         allowed = self.fast_allowed[self.access_buffer]
         if self.hbm_accesses is None:
             return allowed
         touch = self.access_instruction.astype(np.int64) * self.num_buffers + self.access_buffer
-        return allowed & ~np.isin(touch, touch[self.hbm_accesses])
+        written = np.isin(touch, touch[self.access_kind == RESULT])
+        return allowed & ~self.hbm_accesses & ~(written & np.isin(touch, touch[self.hbm_accesses]))
 
     @property
     def loop_kinds(self) -> list[str]:
@@ -162,12 +163,17 @@ class Program:
         return np.where(self.conditional, "conditional", np.where(inside, "branch", "loop")).tolist()
 
     @cached_property
-    def weight(self) -> NDArray[np.float64]:
-        """`[T]` number of runs of the instruction: the product of the trip counts around it."""
-        per_loop = np.ones(len(self.loop_trips) + 1)  # the last entry serves loop -1
+    def loop_weight(self) -> NDArray[np.float64]:
+        """`[L + 1]` number of runs of the loop's body: the product of the trip counts around it. Of loop -1, 1."""
+        per_loop = np.ones(len(self.loop_trips) + 1)
         for index, (parent, trips) in enumerate(zip(self.loop_parent, self.loop_trips, strict=True)):
             per_loop[index] = per_loop[parent] * trips
-        return per_loop[self.loop]
+        return per_loop
+
+    @cached_property
+    def weight(self) -> NDArray[np.float64]:
+        """`[T]` number of runs of the instruction: those of the body of its innermost loop."""
+        return self.loop_weight[self.loop]
 
     @cached_property
     def sha256(self) -> str:

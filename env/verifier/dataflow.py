@@ -14,7 +14,7 @@ from ..program.program import Program
 from .buffer_walk import BufferWalk
 from .events import Access, Copy, LoopNest, accesses_by_buffer
 from .holds import holds_by_buffer
-from .replacements import check_replacement, is_whole
+from .replacements import check_order, check_replacement, is_whole
 from .violation import Report
 
 
@@ -56,6 +56,7 @@ def check_dataflow(
             check_replacement(program, copy, accesses_of, report)
             read_by[copy.source].append(copy)
             exempt |= {(copy.replaces, copy.buffer), (copy.replaces, copy.source)}
+    check_order([copy for moves in read_by.values() for copy in moves], loops, report)
     for buffer, accesses in enumerate(accesses_of):
         check()
         rows, moves, reads = rows_of.get(buffer, []), copies_of.get(buffer, []), read_by.get(buffer, [])

@@ -111,6 +111,11 @@ class LoopNest:
             loop = self.parent[loop]
         return loop
 
+    def is_done_before(self, one: Copy, other: Copy) -> bool:
+        """Returns whether a copy is complete before another is issued: in one gap, copies are issued first."""
+        with_body = self.ended_by(one.start, one.end) >= 0
+        return one.end <= other.start + int(with_body)
+
     def is_within(self, loop: int, outer: int) -> bool:
         """Returns whether `loop` is `outer` or lies inside it. A parent has a smaller number than its child."""
         while loop > outer:

@@ -26,11 +26,13 @@ def check_places(program: Program, target: Target, residencies: NDArray[np.int64
             start[row],
             buffer[row],
         )
-    for row in np.flatnonzero((offset + low < 0) | (offset + high > target.fast_bytes)):
+    # No sum with an offset, here or below: an offset can be any integer, and a sum would wrap around.
+    for row in np.flatnonzero((offset < -low) | (offset > target.fast_bytes - high)):
+        begins, ends = (int(offset[row]) + int(byte[row]) for byte in (low, high))
         report.add(
             Kind.CAPACITY,
-            f"{report.residency(residencies[row])} takes bytes {offset[row] + low[row]}..{offset[row] + high[row]} "
-            f"of a fast memory of {target.fast_bytes}.",
+            f"{report.residency(residencies[row])} takes bytes {begins}..{ends} of a fast memory of "
+            f"{target.fast_bytes}.",
             start[row],
             buffer[row],
         )
@@ -79,11 +81,12 @@ def check_overlaps(residencies: NDArray[np.int64], report: Report) -> None:
         elif index < len(lows) and lows[index] < offset + high:
             other = active[index][1]
         if other is not None:
-            taken = residencies[other]
+            taken = rows[other]
             report.add(
                 Kind.OVERLAP,
                 f"{report.residency(residencies[row])} at bytes {offset + low}..{offset + high} of fast memory "
-                f"overlaps {report.residency(taken)} at bytes {taken[3] + taken[4]}..{taken[3] + taken[5]}.",
+                f"overlaps {report.residency(residencies[other])} at bytes {taken[3] + taken[4]}.."
+                f"{taken[3] + taken[5]}.",
                 start,
                 buffer,
             )
@@ -139,7 +142,7 @@ def check_scoped(program: Program, residencies: NDArray[np.int64], report: Repor
     for level, table in enumerate(levels):
         rows = np.flatnonzero(power == level)
         largest[rows] = np.maximum(table[start[rows]], table[end[rows] - 2**level + 1])
-    for row in np.flatnonzero((largest > offset + low) & (offset + high > 0) & (largest > 0)):
+    for row in np.flatnonzero((offset < largest - low) & (offset > -high) & (largest > 0)):
         window = program.reserved[start[row] : end[row] + 1]
         t = int(start[row] + np.flatnonzero(window > offset[row] + low[row])[0])
         report.add(

@@ -1,8 +1,10 @@
 """Checks copies that replace a synchronous copy instruction: each must have the same effect as that instruction."""
 
+from collections import defaultdict
+
 from ..program.mapping import PREFETCH
 from ..program.program import REPLACEABLE_OPCODES, Program, replaced_pair
-from .events import Access, Copy
+from .events import Access, Copy, LoopNest
 from .violation import Kind, Report
 
 
@@ -54,5 +56,40 @@ def check_replacement(program: Program, copy: Copy, accesses_of: list[list[Acces
                     f"{words} is in flight from {copy.start} to {copy.end} and so changes places with "
                     f"{report.instruction(t)}, relative to {report.instruction(target)}, which it replaces.",
                     t,
+                    buffer,
+                )
+
+
+def check_order(copies: list[Copy], loops: LoopNest, report: Report) -> None:
+    """Reports copies that replace instructions in another order than that of the instructions.
+
+    Where one writes a buffer that the other reads or writes, the copy that replaces the earlier instruction has to be
+    complete before the other is issued. The walks do not see this: they take copies in the order of their flights.
+
+    Args:
+      copies: all copies that replace an instruction.
+      loops: the loop nest.
+      report: takes the violations.
+    """
+    users: dict[int, list[Copy]] = defaultdict(list)
+    for copy in sorted(copies, key=lambda copy: copy.replaces):
+        users[copy.source].append(copy)
+        users[copy.buffer].append(copy)
+    for buffer, ordered in users.items():
+        for number, later in enumerate(ordered):
+            for earlier in ordered[:number]:
+                writes = buffer in (earlier.buffer, later.buffer)
+                if not writes or earlier.replaces == later.replaces or loops.is_done_before(earlier, later):
+                    continue
+                # `check_replacement` reports a copy on the wrong side of where the other's instruction stands.
+                if later.replaces <= earlier.start or earlier.replaces >= later.end:
+                    continue
+                report.add(
+                    Kind.REPLACES,
+                    f"copy {earlier.number} from {earlier.start} to {earlier.end} is not complete before copy "
+                    f"{later.number} from {later.start} to {later.end} is issued: both use {report.buffer(buffer)}, "
+                    f"and the instructions that they replace, {report.instruction(earlier.replaces)} and "
+                    f"{report.instruction(later.replaces)}, come in this order.",
+                    later.replaces,
                     buffer,
                 )

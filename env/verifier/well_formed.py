@@ -47,6 +47,13 @@ def sound_residencies(program: Program, table: NDArray[np.int64], report: Report
                 start,
                 buffer,
             )
+        elif offset > np.iinfo(np.int64).max:  # of unsigned integers
+            report.add(
+                Kind.INDEX,
+                f"Residency {number} of {report.buffer(buffer)} is at offset {offset}, which is beyond any memory.",
+                start,
+                buffer,
+            )
         else:
             sound.append((buffer, start, end, offset, low, high, number))
     return np.array(sound, np.int64).reshape(-1, len(RESIDENCY_FIELDS) + 1)

@@ -115,6 +115,36 @@ COPY_LOOP = make_program(
     {"x": 16, "y": 16, "z": 16, "o": {"size": 16, "output": True}},
     loops=[(1, 2, 3)],
 )
+# Two synchronous copies, one after the other: both write `c`, or the second reads what the first writes.
+_COPIES = {"both write": ("ac", "dc"), "write, then read": ("ab", "bc")}
+TWO_COPIES = {
+    name: make_program(
+        [
+            ("make", 1.0, [], ["a", "b", "c", "d"]),
+            ("one", 1.0, [], ["t"]),
+            ("two", 1.0, [], ["t"]),
+            ("copy.1", 1.0, [first[0]], [first[1]]),
+            ("three", 1.0, [], ["t"]),
+            ("copy.2", 1.0, [second[0]], [second[1]]),
+            ("four", 1.0, [], ["t"]),
+            ("use", 1.0, [second[1]], ["o"]),
+        ],
+        {**dict.fromkeys("abcdt", 16), "o": {"size": 16, "output": True}},
+    )
+    for name, (first, second) in _COPIES.items()
+}
+# Of two copies that write `y`, the first runs in a loop.
+COPY_OF_LOOP = make_program(
+    [
+        ("make", 1.0, [], ["x", "y", "z"]),
+        ("copy.1", 1.0, ["x"], ["y"]),
+        ("busy", 1.0, [], ["t"]),
+        ("copy.2", 1.0, ["z"], ["y"]),
+        ("use", 1.0, ["y"], ["o"]),
+    ],
+    {**dict.fromkeys("xyzt", 16), "o": {"size": 16, "output": True}},
+    loops=[(1, 2, 3)],
+)
 
 # A collective reads `a` and writes `b` from `start` to `done`; `peek` reads `a` meanwhile.
 COLLECTIVE = make_program(

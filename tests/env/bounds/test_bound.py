@@ -131,6 +131,24 @@ KNOWN = {
         ),
         {"legal": 1.0 + 1.0 + 0.01, "game": 1.0 + 1.0 + 0.01},
     ),
+    # An instruction reads a buffer in both memories, in one of them always.
+    "both memories": (
+        make_program(
+            [("use", 0.0, ["w", "w"], ["o"])],
+            {"w": one(100, input=True), "o": one(10, output=True)},
+            hbm_accesses=np.array([True, False, False]),
+        ),
+        {"legal": 1.0 + 0.1 + 0.1},
+    ),
+    # The value has to reach HBM for that, beside the busy instruction.
+    "both memories, and written": (
+        make_program(
+            [("make", 0.0, [], ["x"]), ("busy", 5.0, [], []), ("use", 0.0, ["x", "x"], ["o"])],
+            {"x": 100, "o": one(10, output=True)},
+            hbm_accesses=np.array([False, True, False, False]),
+        ),
+        {"legal": 0.1 + 5.0 + 1.0 + 0.1 + 0.1},
+    ),
     # A wait inside a loop counts once per trip.
     "loop": (
         make_program(
@@ -156,6 +174,14 @@ def test_a_bound_is_the_optimum_where_that_is_known(name: str) -> None:
     program, expected = KNOWN[name]
     for scope, seconds in expected.items():
         assert least(program, scope=scope) == pytest.approx(seconds, rel=1e-4), scope
+
+
+@pytest.mark.parametrize("name", ["both memories", "both memories, and written"])
+def test_a_mapping_that_reads_in_both_memories_is_found(name: str) -> None:
+    program, expected = KNOWN[name]
+    found = bound(program, MSA, 20.0)
+    assert found.mapping_s == pytest.approx(expected["legal"])
+    assert found.proved
 
 
 def test_parts_may_stay_where_the_whole_does_not_fit() -> None:

@@ -37,6 +37,12 @@ def test_all_in_hbm_is_the_sum_of_instructions() -> None:
 
 def test_the_floor_serves_everything_from_fast_memory() -> None:
     assert floor_latency(program(), program().target) == pytest.approx(1.0 + 1.0 + 140 / 1000)
+    # An instruction that reads a buffer twice, once always in HBM, may read it in fast memory too. One that writes it
+    # over what it reads has all of it in HBM.
+    for results, seconds in ((["y"], 10 / 100 + 10 / 1000 + 10 / 1000), (["x"], 30 / 100)):
+        buffers = {"x": {"size": 10, "input": True}, **dict.fromkeys(set(results) - {"x"}, 10)}
+        both = make_program([("a", 0.0, ["x", "x"], results)], buffers, hbm_accesses=np.array([True, False, False]))
+        assert floor_latency(both, both.target) == pytest.approx(seconds)
     forbidden = make_program(
         [("a", 0.0, ["x"], ["y"])], {"x": {"size": 10, "fast_allowed": False, "input": True}, "y": 10}
     )
@@ -114,6 +120,30 @@ def test_loop_trips_weigh_time_and_waits() -> None:
     again = make_mapping(looped, [], [("w", 2, 2, 0)], [copy("w", PREFETCH, 1, 3)])
     assert simulate(looped, looped.target, again).waited_s == pytest.approx(10 * 1.0)
     assert simulate(looped, looped.target, again).wait_s[3] == pytest.approx(1.0)
+
+
+def test_a_wait_counts_once_for_each_trip_of_its_own_loop_whatever_the_loops_inside() -> None:
+    """10 trips around a loop of `inner` trips: `w` is due before `c`, which only the outer loop holds."""
+    for inner in (0, 1, 3):
+        nested = make_program(
+            [("a", 0.1, [], ["p"]), ("b", 0.1, [], ["q"]), ("c", 0.0, ["w"], ["r"])],
+            {"p": 10, "q": 10, "r": 10, "w": {"size": 100, "input": True}},
+            loops=[(0, 2, 10), (1, 1, inner)],
+        )
+        mapping = make_mapping(nested, [("c", "w")], [("w", 1, 2, 0)], [copy("w", PREFETCH, 0, 2)])
+        assert simulate(nested, nested.target, mapping).waited_s == pytest.approx(10 * 1.0)
+
+
+def test_a_wait_between_two_loops_counts_as_the_loop_around_both() -> None:
+    """The outer loop has no instruction of its own."""
+    nested = make_program(
+        [("a", 0.1, [], ["p"]), ("b", 0.0, ["w"], ["q"])],
+        {"p": 10, "q": 10, "w": {"size": 100, "input": True}},
+        loops=[(0, 1, 10), (0, 0, 3), (1, 1, 5)],
+    )
+    mapping = make_mapping(nested, [("b", "w")], [("w", 1, 1, 0)], [copy("w", PREFETCH, 0, 1)])
+    timeline = simulate(nested, nested.target, mapping)
+    assert timeline.waited_s == pytest.approx(10 * 1.0)
 
 
 def test_an_instruction_is_never_faster_than_its_compute_time() -> None:

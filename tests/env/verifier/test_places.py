@@ -20,6 +20,11 @@ CASES = [
         {"fast": X_FAST, "residencies": [("x", 0, 3, 112)]},
     ),
     Case(
+        "where the sum of offset and size wraps around", CHAIN, Kind.CAPACITY, "a", "x",
+        {"fast": X_FAST, "residencies": [("x", 0, 3, 2**63 - 8)]},
+        {"fast": X_FAST, "residencies": [("x", 0, 3, 112)]},
+    ),
+    Case(
         "below fast memory", CHAIN, Kind.CAPACITY, "d", "u",
         {"residencies": [("u", 3, 4, -8)]},
         {"residencies": [("u", 3, 4, 0)]},

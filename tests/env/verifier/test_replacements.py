@@ -1,8 +1,22 @@
 """Rules of copies that replace an instruction."""
 
 import pytest
-from verifier_cases import COPY, COPY_AGAIN, COPY_LOOP, COPY_OLD, RELAYOUT, Case, check_case, prefetch, write_back
+from programs import TARGET, make_mapping
+from verifier_cases import (
+    COPY,
+    COPY_AGAIN,
+    COPY_LOOP,
+    COPY_OF_LOOP,
+    COPY_OLD,
+    RELAYOUT,
+    TWO_COPIES,
+    Case,
+    check_case,
+    prefetch,
+    write_back,
+)
 
+from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.env.verifier.violation import Kind
 
 # fmt: off
@@ -160,6 +174,54 @@ CASES = [
             "copies": [prefetch("y", 1, 2, source="x", replaces="copy")],
         },
     ),
+    Case(
+        "two that write a buffer change places", TWO_COPIES["both write"], Kind.REPLACES, "copy.2", "c",
+        {
+            "fast": [("use", "c")],
+            "residencies": [("c", 2, 4, 0), ("c", 5, 7, 32)],
+            "copies": [prefetch("c", 1, 4, source="d", replaces="copy.2"),
+                       prefetch("c", 4, 6, source="a", replaces="copy.1")],
+        },
+        {
+            "fast": [("use", "c")],
+            "residencies": [("c", 2, 4, 0), ("c", 5, 7, 32)],
+            "copies": [prefetch("c", 1, 4, source="a", replaces="copy.1"),
+                       prefetch("c", 4, 6, source="d", replaces="copy.2")],
+        },
+    ),
+    Case(
+        "one reads before the other writes", TWO_COPIES["write, then read"], Kind.REPLACES, "copy.2", "b",
+        {
+            "fast": [("use", "c")],
+            "residencies": [("c", 1, 7, 0), ("b", 5, 6, 32)],
+            "copies": [prefetch("c", 0, 4, source="b", replaces="copy.2"),
+                       prefetch("b", 4, 6, source="a", replaces="copy.1")],
+        },
+        {
+            "fast": [("use", "c")],
+            "residencies": [("b", 1, 3, 32), ("c", 5, 7, 0)],
+            "copies": [prefetch("b", 0, 2, source="a", replaces="copy.1"), write_back("b", 2, 4),
+                       prefetch("c", 4, 6, source="b", replaces="copy.2")],
+        },
+    ),
+    # The walk takes a part for no new write, once another part of the same copy has been issued.
+    Case(
+        "a part is late", TWO_COPIES["both write"], Kind.REPLACES, "copy.2", "c",
+        {
+            "fast": [("use", "c")],
+            "residencies": [("c", 1, 7, 0)],
+            "copies": [prefetch("c", 0, 1, high=8, source="a", replaces="copy.1"),
+                       prefetch("c", 2, 6, source="d", replaces="copy.2"),
+                       prefetch("c", 4, 7, low=8, source="a", replaces="copy.1")],
+        },
+        {
+            "fast": [("use", "c")],
+            "residencies": [("c", 1, 7, 0)],
+            "copies": [prefetch("c", 0, 1, high=8, source="a", replaces="copy.1"),
+                       prefetch("c", 0, 2, low=8, source="a", replaces="copy.1"),
+                       prefetch("c", 2, 6, source="d", replaces="copy.2")],
+        },
+    ),
 ]
 # fmt: on
 
@@ -167,3 +229,9 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_each_rule(case: Case) -> None:
     check_case(case)
+
+
+def test_a_copy_that_ends_with_its_loop_is_complete_before_one_that_is_issued_then() -> None:
+    copies = [prefetch("y", 1, 3, source="x", replaces="copy.1"), prefetch("y", 2, 4, source="z", replaces="copy.2")]
+    residencies = [("y", 2, 2, 0), ("y", 3, 4, 0)]
+    assert verify(COPY_OF_LOOP, TARGET, make_mapping(COPY_OF_LOOP, [("use", "y")], residencies, copies)) == []

@@ -80,6 +80,13 @@ def test_shapes_and_types(name: str, value: Any) -> None:
     assert name in violation.message
 
 
+def test_an_offset_that_only_unsigned_integers_hold() -> None:
+    rows = np.array([[CHAIN.buffer_names.index("w"), 0, 0, 2**63, 0, 16]], np.uint64)
+    (violation,) = verify(CHAIN, TARGET, replace(all_hbm(CHAIN), residencies=rows))
+    assert violation.kind == Kind.INDEX
+    assert "offset 9223372036854775808" in violation.message
+
+
 def test_buffer_out_of_range() -> None:
     rows = np.array([[9, 0, 0, 0, 0, 8]]), np.array([[-1, 0, 0, 3, 0, 8, 0, -1]])
     found = verify(CHAIN, TARGET, replace(all_hbm(CHAIN), residencies=rows[0], copies=rows[1]))
