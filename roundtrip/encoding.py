@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..env.errors import FormatError
 from ..env.physics.objective import Judge
 from ..env.program.compiler_flags import COLORS, KEEPS, ORDER, PREFETCHES, REFUSED, CompilerOptions
 from ..env.program.kernel_colors import FAST
@@ -104,7 +105,11 @@ class Codec:
     """
 
     def __init__(self, judge: Judge, seed: int) -> None:
-        """Prepares the judge's program."""
+        """Prepares the judge's program.
+
+        Raises:
+          FormatError: an entry of the program's `compiler` section is not what `capture` writes.
+        """
         self.program, self.target = judge.program, judge.target
         program = self.program
         task = Task(program, judge.target, judge.objective, Budget(None, 0), seed)
@@ -118,7 +123,7 @@ class Codec:
         crossable = self.decoder(Flags()).crossable()
         returned = np.isin(program.size[crossable], program.size[program.is_output])
         self.crossable: NDArray[np.int64] = crossable[~returned & self.major[crossable]]
-        self.refused = frozenset(program.compiler.get(REFUSED, ()))
+        self.refused = _refused(program)
         may_color = np.full(program.num_buffers, COLORS not in self.refused)
         self.arrays = KernelArrays(program, self.target, self.major & may_color)
         self._read, self._result = _alike(program)
@@ -246,6 +251,18 @@ class Codec:
         entailed = encoding.kept_reads[self._read] & ~kept[self.program.access_buffer[self._read]]
         kept[self.program.access_buffer[self._result[entailed]]] = True
         return kept
+
+
+def _refused(program: Program) -> frozenset[str]:
+    """Returns the options that the compiler of the capture does not accept.
+
+    Raises:
+      FormatError: the program's entry is not what `capture` writes.
+    """
+    names = program.compiler.get(REFUSED, [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise FormatError(f"program {program.name!r}: `compiler.{REFUSED}` is no list of options; capture it again")
+    return frozenset(names)
 
 
 def _alike(program: Program) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -56,7 +56,7 @@ def _flags(path: Path, text: str) -> CompilerOptions:
 def _json(path: Path, text: str) -> CompilerOptions:
     try:
         options = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(
             f"{path}: is no JSON ({error}); {_GIVE}, which ends with {FLAGS} if it is one of flags"
         ) from error

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from ..compiled.kernel import kernel, vector
 from ..errors import UserError
 
+# The most bytes that a packing problem counts: twice as many are still numbers that compiled code holds.
+MOST_BYTES = 2**62
+
 
 @dataclass(frozen=True, eq=False)
 class Packing:
@@ -127,14 +130,15 @@ def make_packing(
     Raises:
       UserError: a size, span, alignment or capacity is out of range, or they do not fit together.
     """
-    lower, upper = np.asarray(lower, np.int64), np.asarray(upper, np.int64)
-    size = np.asarray(size, np.int64)
-    item = np.arange(len(lower)) if item is None else np.asarray(item, np.int64)
-    floor = np.zeros(len(size), np.int64) if floor is None else np.asarray(floor, np.int64)
+    lower, upper, size = _integers("lower", lower), _integers("upper", upper), _integers("size", size)
+    item = np.arange(len(lower)) if item is None else _integers("item", item)
+    floor = np.zeros(len(size), np.int64) if floor is None else _integers("floor", floor)
     if not len(lower) == len(upper) == len(item) or len(floor) != len(size):
         raise UserError("a packing problem needs as many lower as upper ends, and a size for each item")
-    if capacity < 0 or alignment < 1:
-        raise UserError(f"a memory of {capacity} bytes with an alignment of {alignment} cannot be packed")
+    if not (0 <= capacity <= MOST_BYTES and 1 <= alignment <= MOST_BYTES):
+        raise UserError(
+            f"a memory of {capacity} bytes with an alignment of {alignment} cannot be packed; give at most {MOST_BYTES}"
+        )
     for row in np.flatnonzero(upper <= lower):
         raise UserError(f"item {item[row]} is alive over {lower[row]}..{upper[row]}, which is no time at all")
     for row in np.flatnonzero((size < 1) | (floor < 0)):
@@ -150,7 +154,22 @@ def make_packing(
             spans.append([number, begin, end])
     table = np.array(spans, np.int64).reshape(-1, 3)
     span_item, span_lower, span_upper = (np.ascontiguousarray(table[:, column]) for column in range(3))
-    return Packing(size, span_item, span_lower, span_upper, int(capacity), int(alignment), floor)
+    packing = Packing(size, span_item, span_lower, span_upper, int(capacity), int(alignment), floor)
+    # No rule places an item higher than all others on top of each other.
+    highest = (sum(packing.units.tolist()) + int(packing.lowest.max(initial=0))) * packing.alignment
+    if highest > MOST_BYTES:
+        raise UserError(
+            f"the items take {highest} bytes on top of each other with an alignment of {alignment}, more than "
+            f"{MOST_BYTES}; give fewer bytes, or a smaller alignment"
+        )
+    return packing
+
+
+def _integers(name: str, values: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+    try:
+        return np.asarray(values, np.int64)
+    except OverflowError as error:
+        raise UserError(f"`{name}` of a packing problem holds a number outside -2**63..2**63 - 1") from error
 
 
 def collisions(packing: Packing, offsets: NDArray[np.int64]) -> list[str]:

@@ -17,6 +17,8 @@ from .program import Program
 ASSIGNMENT = "assignment"
 # Columns of `AssignmentFacts.loop_times`.
 LOOP_TIMES = ("begins", "enters", "returns", "ends")
+# The largest number of bytes that is taken, and the last time that `Program.schedule_index` can hold.
+_MOST, _LAST = 2**62, 2**31 - 1
 # Facts read before: every decoder of a program asks for them again.
 _read: "WeakKeyDictionary[Program, AssignmentFacts | None]" = WeakKeyDictionary()
 
@@ -71,26 +73,54 @@ def _facts(program: Program, entry: Any) -> AssignmentFacts:
     try:
         typical, slices = entry["typical_copy_s"], entry["slices"]
         facts = AssignmentFacts(
-            None if typical is None else float(typical),
-            int(entry["end"]),
-            np.array(entry["idle"], np.int64).reshape(-1),
-            np.array(entry["order"], np.int64).reshape(-1),
+            None if typical is None else _number(typical),
+            _integer(entry["end"]),
+            np.array(_integers(entry["idle"]), np.int64),
+            np.array(_integers(entry["order"]), np.int64),
             {
-                int(buffer): tuple(map(int, sizes))
+                _integer(buffer): tuple(_integers(sizes))
                 for buffer, sizes in zip(slices["buffer"], slices["bytes"], strict=True)
             },
-            np.array([entry["loops"][key] for key in LOOP_TIMES], np.int64).reshape(len(LOOP_TIMES), -1).T,
-            {(int(loop), int(buffer)): int(moved) for loop, buffer, moved in entry["loop_bytes"]},
-            {int(buffer): int(time) for buffer, time in entry["passed"]},
-            np.array([entry["views"][key] for key in ("buffer", "time")], np.int64).reshape(2, -1).T,
-            [(int(time), float(share)) for time, share in entry["supply"]],
+            _table(entry["loops"], LOOP_TIMES),
+            {(_integer(loop), _integer(buffer)): _integer(moved) for loop, buffer, moved in entry["loop_bytes"]},
+            {_integer(buffer): _integer(time) for buffer, time in entry["passed"]},
+            _table(entry["views"], ("buffer", "time")),
+            [(_integer(time), _number(share)) for time, share in entry["supply"]],
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise _wrong(program, f"is not what `capture` writes ({error!r:.80})") from error
     wrong = _mistake(program, facts)
     if wrong:
         raise _wrong(program, wrong)
     return facts
+
+
+def _integer(value: Any) -> int:
+    """Returns a whole number. Raises TypeError if it is none, OverflowError if no array holds it."""
+    if type(value) is not int:
+        raise TypeError(f"{value!r:.40} is no whole number")
+    if abs(value) > _MOST:
+        raise OverflowError("a number is too large")
+    return value
+
+
+def _integers(values: Any) -> list[int]:
+    """Returns a list of whole numbers. Raises TypeError or OverflowError as `_integer` does."""
+    if not isinstance(values, list):
+        raise TypeError(f"{values!r:.40} is no list")
+    return [_integer(value) for value in values]
+
+
+def _number(value: Any) -> float:
+    """Returns a number. Raises TypeError if it is none, OverflowError if it is too large."""
+    if type(value) not in (int, float):
+        raise TypeError(f"{value!r:.40} is no number")
+    return float(value)
+
+
+def _table(columns: Any, keys: tuple[str, ...]) -> NDArray[np.int64]:
+    """Returns `[rows, keys]` of columns by key. Raises KeyError, TypeError, OverflowError or ValueError if wrong."""
+    return np.array([_integers(columns[key]) for key in keys], np.int64).reshape(len(keys), -1).T
 
 
 def assignment_entry(facts: AssignmentFacts) -> dict[str, Any]:
@@ -130,13 +160,23 @@ def _mistake(program: Program, facts: AssignmentFacts) -> str | None:
         return "names a buffer in `passed` that the program does not have"
     if not all(loop in loops and buffer in buffers for loop, buffer in facts.loop_bytes):
         return "names a loop or a buffer in `loop_bytes` that the program does not have"
-    if not ((facts.idle >= 0) & (facts.idle <= facts.end)).all():
-        return "has an `idle` time that is not one of the schedule"
+    if any(moved < 0 for moved in facts.loop_bytes.values()):
+        return "has bytes below 0 in `loop_bytes`"
     if not all(0 <= share < 1e9 for _, share in facts.supply):
         return "has `supply` that is not a share of the time"
-    times = np.column_stack([facts.loop_times, np.full(len(facts.loop_times), facts.end)])
-    if len(times) != len(loops) or (np.diff(times) < 0).any() or facts.end < program.schedule_index[-1]:
+    count = len(facts.loop_times)
+    times = np.column_stack([np.zeros(count, np.int64), facts.loop_times, np.full(count, facts.end)])
+    in_range = program.schedule_index[-1] <= facts.end <= _LAST
+    if count != len(loops) or (np.diff(times) < 0).any() or not in_range:
         return "has times in `loops` or an `end` that are not those of the program"
+    for name, when in (
+        ("idle", facts.idle.tolist()),
+        ("passed", facts.passed.values()),
+        ("views", facts.views[:, 1].tolist()),
+        ("supply", [time for time, _ in facts.supply]),
+    ):
+        if not all(0 <= time <= facts.end for time in when):
+            return f"has a time in `{name}` that is not one of the schedule"
     return None
 
 

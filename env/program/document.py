@@ -97,7 +97,10 @@ class Document:
             limits = np.iinfo(dtype)
             if values and not (min(values) >= limits.min and max(values) <= limits.max):
                 raise self.error(name, f"holds a number outside {limits.min}..{limits.max}")
-        array: NDArray[Any] = np.array(values, dtype)
+        try:
+            array: NDArray[Any] = np.array(values, dtype)
+        except OverflowError as error:  # a whole number beyond all floating-point ones
+            raise self.error(name, "holds a number that is too large") from error
         if not np.all(np.isfinite(array)):
             raise self.error(name, "holds a number that is not finite")
         return array

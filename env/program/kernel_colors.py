@@ -5,6 +5,7 @@ the kernel and which in HBM (`xla_tpu_tpu_custom_call_memory_space_spec`). Nothi
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,7 @@ class KernelColors:
     Attributes:
       name: the kernel's name where the compiler colors it, which is not its name in the program.
       access: the access of every array; -1 for one that a program does not have.
-      color: 1 for an array that has to be in fast memory, 0 for one in HBM.
+      color: 1 for an array that has to be in fast memory, 0 for one in HBM, -1 for one without a color.
     """
 
     name: str
@@ -42,13 +43,16 @@ def kernel_colors(program: Program) -> list[KernelColors]:
       FormatError: the program's entry is not what `capture` writes.
     """
     found = []
-    for row in program.compiler.get(KERNEL_COLORS, ()):
-        try:
-            kernel = KernelColors(str(row["name"]), [int(a) for a in row["access"]], [int(c) for c in row["color"]])
-        except (KeyError, TypeError, ValueError) as error:
+    rows = program.compiler.get(KERNEL_COLORS, [])
+    if not isinstance(rows, list):
+        raise FormatError(f"program {program.name!r}: `compiler.{KERNEL_COLORS}` is no list; capture it again")
+    for row in rows:
+        kernel = _kernel(row)
+        if kernel is None:
             raise FormatError(
-                f"program {program.name!r}: `compiler.{KERNEL_COLORS}` has a wrong entry, {row}; capture it again"
-            ) from error
+                f"program {program.name!r}: `compiler.{KERNEL_COLORS}` has a wrong entry, {row!r:.200}; "
+                "capture it again"
+            )
         if len(kernel.access) != len(kernel.color) or not all(-1 <= a < program.num_accesses for a in kernel.access):
             raise FormatError(
                 f"program {program.name!r}: `compiler.{KERNEL_COLORS}` of kernel {kernel.name!r} names accesses that "
@@ -70,6 +74,18 @@ def own_colors(program: Program) -> NDArray[np.int8]:
         found[access[access >= 0]] = np.array(kernel.color, np.int8)[access >= 0]
     found[_colored_fast(program)] = FAST
     return found
+
+
+def _kernel(row: Any) -> KernelColors | None:
+    """Returns the kernel of an entry; None if it is not what `capture` writes."""
+    if not isinstance(row, dict) or not isinstance(row.get("name"), str):
+        return None
+    access, color = row.get("access"), row.get("color")
+    if not isinstance(access, list) or not all(type(number) is int for number in access):
+        return None
+    if not isinstance(color, list) or not all(type(c) is int and c in (HBM, FAST, FREE) for c in color):
+        return None
+    return KernelColors(row["name"], access, color)
 
 
 def _colored_fast(program: Program) -> list[int]:

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from ..errors import FormatError
 from .cycle_table import parse_table, table_fields
 from .document import Document, read_document, write_document
+from .mapping import Mapping
+from .mapping_checks import check_mapping
 from .mapping_file import mapping_fields, parse_mapping
 from .packed_module import pack_module, unpack_module
 from .program import HBM_SECTIONS, OPERAND, PROBLEM_FIELDS, REPLACEABLE_OPCODES, RESULT, Program, problem_dict
@@ -29,6 +31,9 @@ HBM_RESULTS_VERSION = 5
 # The same for operands, whether or not it has what earlier versions have.
 HBM_OPERANDS_VERSION = 6
 _VERSIONS = (1, PROGRAM_VERSION, HELD_VERSION, CONDITIONAL_VERSION, HBM_RESULTS_VERSION, HBM_OPERANDS_VERSION)
+
+# Fields of `Program.compiler` that solvers and reports calculate with.
+_COMPILER_SECONDS = ("step_s", "estimate_with_copies_s")
 
 # Types of the columns, by attribute of `Program`; `int32` where there is none.
 _COLUMN_TYPES: dict[str, type] = {
@@ -92,7 +97,7 @@ def read_program(path: str | os.PathLike[str]) -> Program:
         name=document.get("name", str),
         family=document.get("family", str),
         target=_parse_target(document),
-        compiler=document.get("compiler", dict),
+        compiler=_parse_compiler(document),
         provenance=document.get("provenance", dict),
         held_since=_parse_held(document, len(columns["access_buffer"])) if "held" in fields else None,
         hbm_accesses=_parse_hbm_accesses(document, columns["access_kind"]),
@@ -105,7 +110,7 @@ def read_program(path: str | os.PathLike[str]) -> Program:
         raise document.error("sha256", "does not match the contents: the file was changed")
     production = fields.get("production")
     if production is not None:
-        _set(program, "production", parse_mapping(document.inner(production, "production."), program))
+        _set(program, "production", _parse_mapping(document.inner(production, "production."), program))
     if fields["version"] != 1:
         if fields.get("cycles") is not None:
             table = document.inner(document.get("cycles", dict), "cycles.")
@@ -133,6 +138,16 @@ def read_module(path: str | os.PathLike[str]) -> bytes | None:
         raise FormatError(
             f"{path}: field `module` {error}; add it again with `mallocmuzero capture --complete`"
         ) from error
+
+
+def _parse_compiler(document: Document) -> dict[str, Any]:
+    """Returns the section `compiler`; of its fields, those are checked here that are used as they are."""
+    fields: dict[str, Any] = document.get("compiler", dict)
+    for name in _COMPILER_SECONDS:
+        value = fields.get(name)
+        if value is not None and not (_is_number(value) and 0 <= value < 1e9):
+            raise document.error(f"compiler.{name}", f"is {value!r:.40}, which is no number of seconds")
+    return fields
 
 
 def _parse_target(document: Document) -> Target:
@@ -229,9 +244,16 @@ def _parse_variants(document: Document, program: Program) -> tuple[Variant, ...]
         if bool(options) != bool(number):
             raise inner.error("options", "is not empty for the first variant, the default, or empty for another")
         mapping = fields.get("mapping")
-        parsed = None if mapping is None else parse_mapping(inner.inner(mapping, "mapping."), program)
+        parsed = None if mapping is None else _parse_mapping(inner.inner(mapping, "mapping."), program)
         variants.append(Variant(options, latency_s, inexpressible, parsed))
     return tuple(variants)
+
+
+def _parse_mapping(document: Document, program: Program) -> Mapping:
+    """Returns a mapping whose rows fit the program: unlike that of a mapping file, no one verifies it."""
+    mapping = parse_mapping(document, program)
+    check_mapping(program, mapping, document)
+    return mapping
 
 
 def _variant_fields(variant: Variant) -> dict[str, Any]:

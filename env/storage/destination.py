@@ -5,10 +5,13 @@ import tempfile
 from pathlib import Path
 
 from ..errors import UserError
+from .atomic import replaceable
 
 
 def check_destination(path: str | os.PathLike[str] | None, option: str = "") -> None:
     """Checks that a file can be written at `path`, by making a temporary file beside it. Nothing is left behind.
+
+    A link is followed. Of a device or a pipe only the permissions are looked at.
 
     Args:
       path: the file; None for none, which passes.
@@ -20,17 +23,25 @@ def check_destination(path: str | os.PathLike[str] | None, option: str = "") -> 
     if path is None:
         return
     path, said = Path(path), f"{option} {path}".strip()
-    if path.is_dir():
-        raise UserError(f"{said}: is a folder; give a file in it, such as {path / 'NAME'}")
-    if not path.parent.exists():
-        raise UserError(f"{said}: there is no folder {path.parent}; make it first")
-    if path.exists() and not path.is_file():
-        return  # a device, such as /dev/stdout
     try:
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
+        _try_to_write(path, said)
     except OSError as error:
         raise UserError(f"{said}: cannot be written ({error.strerror or error}); choose another place") from error
+
+
+def _try_to_write(path: Path, said: str) -> None:
+    """Does the work of `check_destination`; also raises OSError if nothing can be written."""
+    if path.is_dir():
+        raise UserError(f"{said}: is a folder; give a file in it, such as {path / 'NAME'}")
+    place = replaceable(path)
+    if place is None:
+        if path.is_socket() or not os.access(path, os.W_OK):
+            raise UserError(f"{said}: is no file, and takes no data; choose another place")
+        return
+    if not place.parent.exists():
+        raise UserError(f"{said}: there is no folder {place.parent}; make it first")
+    with tempfile.TemporaryFile(dir=place.parent):
+        pass
 
 
 def check_new_folder(path: str | os.PathLike[str] | None, option: str = "") -> None:
@@ -42,11 +53,13 @@ def check_new_folder(path: str | os.PathLike[str] | None, option: str = "") -> N
     if path is None:
         return
     path, said = Path(path), f"{option} {path}".strip()
-    if path.is_dir():
-        if any(path.iterdir()):
-            raise UserError(f"{said}: is not empty; give a new folder")
-        check_destination(path / "file", option)
-        return
-    if path.exists():
-        raise UserError(f"{said}: is a file; give a new folder")
+    try:
+        if path.is_dir():
+            if any(path.iterdir()):
+                raise UserError(f"{said}: is not empty; give a new folder")
+            path = path / "file"
+        elif path.exists():
+            raise UserError(f"{said}: is a file; give a new folder")
+    except OSError as error:
+        raise UserError(f"{said}: cannot be read ({error.strerror or error}); choose another place") from error
     check_destination(path, option)

@@ -28,13 +28,13 @@ def run(arguments: argparse.Namespace) -> int:
     from ...env.errors import UserError
     from ...env.packing.csv_file import read_csv, write_csv
     from ...env.packing.pack import FEASIBLE, INFEASIBLE, pack
-    from ...env.packing.problem import make_packing
+    from ...env.packing.problem import MOST_BYTES, make_packing
     from ...env.storage.destination import check_destination
 
-    if arguments.capacity < 1:
-        raise UserError(f"--capacity {arguments.capacity} is no memory; give its bytes")
-    if arguments.alignment < 1:
-        raise UserError(f"--alignment {arguments.alignment} is none; give 1 or more")
+    if not 1 <= arguments.capacity <= MOST_BYTES:
+        raise UserError(f"--capacity {arguments.capacity} is no memory; give its bytes, at most {MOST_BYTES}")
+    if not 1 <= arguments.alignment <= MOST_BYTES:
+        raise UserError(f"--alignment {arguments.alignment} is none; give 1 or more, at most {MOST_BYTES}")
     if not arguments.seconds >= 0:
         raise UserError(f"--seconds {arguments.seconds} is no limit; give 0 or more")
     check_json(arguments)

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from programs import make_program
 
+from mallocmuzero.env.errors import FormatError
 from mallocmuzero.env.physics.objective import make_judge
-from mallocmuzero.env.program.compiler_flags import KEEPS, ORDER
+from mallocmuzero.env.program.compiler_flags import KEEPS, ORDER, REFUSED
 from mallocmuzero.env.program.mapping import CROSS_PROGRAM
 from mallocmuzero.env.program.program import OPERAND, Program
 from mallocmuzero.env.workloads import load
@@ -37,6 +38,14 @@ def test_the_parts_that_take_an_option_are_named() -> None:
     options = codec.options(everything)
     assert ORDER not in options  # a buffer that stays in HBM needs no place
     assert KEEPS in options
+
+
+@pytest.mark.parametrize("names", [5, None, KEEPS, [5]])
+def test_refused_options_that_are_no_list_are_refused(names: object) -> None:
+    program = in_place()
+    program = replace(program, compiler={REFUSED: names})
+    with pytest.raises(FormatError, match=r"`compiler.refused_options` is no list of options; capture it again"):
+        Codec(make_judge(program, "msa"), 0)
 
 
 def test_an_encoding_survives_as_arrays(tmp_path: Path) -> None:

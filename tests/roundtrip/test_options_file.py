@@ -28,6 +28,7 @@ def test_a_file_of_flags_has_one_on_a_line_and_may_have_notes(tmp_path: Path) ->
     ("name", "data", "message"),
     [
         ("options.json", b"--a=1", "is no JSON .*ends with .flags if it is one of flags"),
+        ("options.json", b"[" * 100_000, "options.json: is no JSON"),
         ("options.json", b"[1]", "is no JSON object"),
         ("options.json", b'{"a": 1}', "`a` is int, not a text"),
         ("options.flags", b"--a=1\n-b=2", "options.flags:2: is no --NAME=VALUE"),

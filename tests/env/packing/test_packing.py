@@ -214,11 +214,26 @@ def test_a_search_repeats() -> None:
         (([0], [1], [0], 4), "has 0 bytes"),
         (([0], [1], [1], -4), "-4 bytes"),
         (([0], [1], [1, 2], 4), "belong to other items"),
+        (([0], [1], [1], 2**62 + 1), "cannot be packed; give at most"),
+        (([0], [1], [1], 4, 10**30), f"with an alignment of {10**30} cannot be packed"),
+        (([0], [1], [10**30], 4), "`size` of a packing problem holds a number outside"),
+        (([0], [10**30], [1], 4), "`upper` of a packing problem"),
+        (([0], [1], [1], 4, 1, [10**30]), "`floor` of a packing problem"),
+        (([0], [1], [1], 4, 1, [2**62]), "take 4611686018427387905 bytes on top of each other"),
+        (([0, 0], [1, 1], [2**61, 2**61 + 1], 4), "on top of each other with an alignment of 1, more than"),
+        (([0, 0], [1, 1], [1, 1], 4, 2**62), "or a smaller alignment"),
     ],
 )
 def test_nonsense_is_refused(arguments, words: str) -> None:
     with pytest.raises(UserError, match=words):
         make_packing(*arguments)
+
+
+def test_the_largest_numbers_are_packed() -> None:
+    most = 2**62
+    assert pack(make_packing([0], [1], [most], most, most)).status == FEASIBLE
+    assert pack(make_packing([0, 0], [1, 1], [1, 1], most, most // 2)).status == FEASIBLE
+    assert pack(make_packing([0, 0], [1, 1], [1, 1], most // 2, most // 2)).status == INFEASIBLE
 
 
 def test_no_items_fit_anywhere() -> None:

@@ -12,7 +12,7 @@ import pytest
 from committed import MOST
 from file_edits import change, removing, setting, small_program
 from hypothesis import given, settings
-from programs import make_program, programs
+from programs import make_mapping, make_program, programs
 
 from mallocmuzero.env.errors import FormatError, UserError
 from mallocmuzero.env.program import document
@@ -68,6 +68,11 @@ def test_committed_programs_are_written_as_they_were_read(name: str, tmp_path: P
         (setting("accesses", "buffer", 0, value=True), "`accesses.buffer[0]` is True"),
         (setting("accesses", "kind", value=[1, 0, 0, 1, 0, 1]), "`accesses.instruction` is not in order"),
         (setting("accesses", "bytes", 0, value=float("inf")), "`accesses.bytes`"),
+        (setting("accesses", "bytes", 0, value=10**400), "`accesses.bytes` holds a number that is too large"),
+        (setting("compiler", value=[]), "`compiler` is not a dict"),
+        (setting("compiler", value={"step_s": "x"}), "`compiler.step_s` is 'x', which is no number of seconds"),
+        (setting("compiler", value={"estimate_with_copies_s": [1]}), "`compiler.estimate_with_copies_s` is [1]"),
+        (setting("compiler", value={"estimate_with_copies_s": -1}), "`compiler.estimate_with_copies_s` is -1"),
         (setting("buffers", "definition", value=[-1, 1, 1]), "`accesses.buffer[1]`|`buffers.definition[1]`"),
         (setting("buffers", "output", 0, value=1), "`buffers.output[0]` is 1"),
         (setting("loops", "last", 0, value=2), "`instructions.loop` does not agree"),
@@ -225,6 +230,32 @@ def test_wrong_cycles_and_variants_are_refused(
     with pytest.raises(FormatError) as error:
         read_program(path)
     assert field in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("place", "field"),
+    [
+        (("residencies", "end"), "residencies.end[0]` is 10000000, outside 0..2"),
+        (("residencies", "buffer"), "residencies.buffer[0]` is 10000000, outside 0..2"),
+        (("copies", "replaces"), "copies.replaces[0]` is 10000000, outside -1..2"),
+        (("copies", "end"), "copies.end[0]` is 10000000, outside 0..3"),
+    ],
+)
+def test_mappings_that_no_program_can_run_are_refused(tmp_path: Path, place: tuple[str, str], field: str) -> None:
+    path, program = tmp_path / "program.json.gz", priced()
+    rows = {"residencies": [("x", 0, 0, 0)], "copies": [{"buffer": "x", "start": -1, "end": 1}]}
+    mapping = make_mapping(program, **rows)
+    variants = (program.variants[0], replace(program.variants[1], mapping=mapping))
+    for where, name, holder in (
+        (("production",), "`production.", replace(program, production=mapping)),
+        (("variants", 1, "mapping"), "`variants[1].mapping.", replace(program, variants=variants)),
+    ):
+        write_program(holder, path)
+        assert read_program(path).sha256 == program.sha256
+        change(path, setting(*where, *place, 0, value=10**7))
+        with pytest.raises(FormatError) as error:
+            read_program(path)
+        assert name + field in str(error.value)
 
 
 def test_files_that_are_no_program_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """Places where nothing can be written are found before any work."""
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ def test_a_place_that_can_be_written_stays_as_it_is(tmp_path: Path) -> None:
         ("no/x.json", r"there is no folder .*no; make it first"),
         ("file/x.json", "cannot be written"),
         ("/proc/x.json", r"-o /proc/x\.json: cannot be written"),  # refuses also the superuser
+        ("x" * 256, r"cannot be written \(File name too long\)"),
     ],
 )
 def test_a_place_that_cannot(tmp_path: Path, path: str, message: str) -> None:
@@ -44,6 +46,16 @@ def test_a_new_folder(tmp_path: Path) -> None:
         check_new_folder(tmp_path / "file")
     with pytest.raises(UserError, match="there is no folder"):
         check_new_folder(tmp_path / "no" / "new")
+    with pytest.raises(UserError, match=r"cannot be read \(File name too long\)"):
+        check_new_folder(tmp_path / ("x" * 256))
+
+
+def test_a_socket_takes_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # names of sockets are short
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("socket")
+        with pytest.raises(UserError, match="-o socket: is no file, and takes no data; choose another place"):
+            check_destination("socket", "-o")
 
 
 def test_a_file_that_is_not_compressed_is_called_so(tmp_path: Path) -> None:

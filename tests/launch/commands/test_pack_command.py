@@ -81,6 +81,8 @@ def test_bad_options(tmp_path: Path) -> None:
     for option in (
         ["--capacity", "0"],
         ["--capacity", "9", "--alignment", "0"],
+        ["--capacity", "9", "--alignment", str(10**30)],
+        ["--capacity", str(10**30)],
         ["--capacity", "9", "--seconds", "-1"],
     ):
         status, _, error = call("pack", str(path), *option)
