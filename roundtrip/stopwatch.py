@@ -57,10 +57,11 @@ def time_options(function: str, options: Mapping[str, str], python: Path, rounds
     found = run_alone(
         "timer.py",
         python,
-        *(function, json.dumps(base_of(options)), json.dumps(dict(options)), str(rounds)),
+        *(function, str(rounds)),
         environment=os.environ,
         about=function,
         task="run it",
+        given=json.dumps({"default": base_of(options), "options": dict(options)}),
     )
     default_s, options_s = tuple(found["default_s"]), tuple(found["options_s"])
     gain, interval = gain_of(default_s, options_s)

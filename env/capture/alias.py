@@ -5,14 +5,12 @@ branches of a conditional return, and operands that an operation updates in plac
 ends is what it wrote since its start.
 """
 
-import re
 from collections.abc import Iterator, Set
 
-from .hlo import Computation, Instruction, Module, Position, ShapeIndex, parse_path, position_text
+from .hlo import Computation, Instruction, Module, Position, ShapeIndex, position_text
 from .log import CompilerLog
 from .values import Values
 
-_DONATION = re.compile(r"\{([\d, ]*)\}: \((\d+), \{([\d, ]*)\}")
 _IN_PLACE = frozenset({"dynamic-update-slice", "scatter"})
 
 
@@ -64,17 +62,14 @@ def alias_groups(
 
 def _donations(module: Module, values: Values) -> Iterator[tuple[Position, Position]]:
     """Yields donated program inputs with the outputs that take over their memory."""
-    _, found, text = module.header.partition("input_output_alias={")
-    if not found:
-        return
     parameters = {
         int(instruction.literal): instruction.name
         for instruction in module.entry.instructions.values()
         if instruction.opcode == "parameter"
     }
     root = module.entry.root.name
-    for output, number, path in _DONATION.findall(text.partition("entry_computation_layout=")[0]):
-        yield (parameters[int(number)], parse_path(path)), values.resolve(root, parse_path(output))
+    for output, (number, path) in module.donated.items():
+        yield (parameters[number], path), values.resolve(root, output)
 
 
 def _in_place(module: Module, values: Values, apart: Set[str] | None) -> Iterator[tuple[Position, Position]]:
@@ -96,9 +91,8 @@ def _in_place_pairs(instruction: Instruction, module: Module) -> Iterator[tuple[
     if instruction.opcode in _IN_PLACE:
         yield 0, (), (), False
     elif instruction.opcode == "custom-call":
-        _, _, text = instruction.attributes.partition("output_to_operand_aliasing={")
-        for output, number, path in _DONATION.findall(text.partition("}}")[0] + "}" if text else ""):
-            yield int(number), parse_path(path), parse_path(output), False
+        for output, (number, path) in instruction.in_place.items():
+            yield number, path, output, False
     elif instruction.opcode == "fusion":
         called = module.computations.get((instruction.attribute("calls") or "").lstrip("%"))
         if called is not None:

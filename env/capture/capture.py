@@ -1,7 +1,6 @@
 """Captures a program: runs the whole pipeline on a JAX function and writes the program file."""
 
 import math
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -15,7 +14,7 @@ from ..program.target import find_target
 from ..storage.atomic import write_atomically
 from ..storage.destination import check_destination, check_new_folder
 from .assemble import Assembly
-from .compilation_files import work_folder
+from .compilation_files import disk_errors, work_folder
 from .compilations import Archive, Compilations
 from .compiler import ASSIGNMENT, CODE, TIME_LIMIT_S, Compiler, TimeLimitError
 from .environment import check_interpreter, find_interpreter
@@ -97,7 +96,8 @@ def capture(
       The program, as written.
 
     Raises:
-      UserError: an argument cannot be used, or the function cannot be compiled; the message says how to mend it.
+      UserError: an argument cannot be used, the function cannot be compiled, or the disk is full; the message says how
+        to mend it.
       FormatError: capture does not understand the compiler's output.
     """
     _, attribute = split_reference(function)
@@ -129,7 +129,12 @@ def capture(
             name=function,
         )
 
-    with work_folder(keep) as folder, new_compiler(folder) as compiler, new_compiler(folder) as assigner:
+    with (
+        work_folder(keep) as folder,
+        disk_errors(folder),
+        new_compiler(folder) as compiler,
+        new_compiler(folder) as assigner,
+    ):
         progress(f"compiling {function} for {target} with {interpreter}; large models take minutes")
         compilations = Compilations(
             folder, compiler, assigner, options=options, archive=archive, keep=keep is not None, progress=progress
@@ -176,10 +181,10 @@ def _write(program: Program, output: Path, lowered: bytes | None, function: str)
     """Writes the program file, once it is known to read back.
 
     Raises:
-      UserError: it does not read back.
+      UserError: it does not read back, or cannot be written.
     """
-    with tempfile.TemporaryDirectory(prefix="mallocmuzero-") as folder:
-        made = Path(folder) / output.name
+    with work_folder(None) as folder:
+        made = folder / output.name
         write_program(program, made, lowered)
         try:
             read_program(made)

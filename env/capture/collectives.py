@@ -17,12 +17,11 @@ move. Copies to and from host memory are taken as collectives too. The compiler 
 A collective may run across a loop: it begins before, each pass carries it on, and it ends after.
 """
 
-import re
 from collections.abc import Mapping
 
 from ..errors import UserError
 from .carried_copies import CarriedCopies
-from .hlo import Instruction, Module, Position, ShapeIndex, Use, behind, parse_path, path_text
+from .hlo import Instruction, Module, Position, ShapeIndex, Use, behind, path_text
 from .loops import Flattened, Loop
 
 _STARTS = {
@@ -38,7 +37,6 @@ _DONES = frozenset([*_STARTS.values(), *_TRANSFERS.values()])
 PAIRS = frozenset([*_STARTS, *_STARTS.values()])
 # The number of host memory in layouts.
 _HOST = 5
-_ALIAS = re.compile(r"\{([\d, ]*)\}: \((\d+), \{([\d, ]*)\}")
 
 
 def leaves_the_core(instructions: Mapping[str, Instruction], name: str) -> bool:
@@ -136,17 +134,11 @@ class Collectives:
             found[0, *path] = (skipped, path) if given.elements is None else (path[0] + skipped, path[1:])
         return found
 
-    def _aliased(self, instruction: Instruction) -> dict[ShapeIndex, tuple[int, ShapeIndex]]:
-        """Returns, by array that a fusion returns in place, the number of its operand that it is and where in it."""
-        _, _, text = instruction.attributes.partition("output_to_operand_aliasing={")
-        found = _ALIAS.findall(text.partition("}}")[0] + "}" if text else "")
-        return {parse_path(output): (int(number), parse_path(path)) for output, number, path in found}
-
     def _start(self, start: Instruction, given: dict[ShapeIndex, tuple[int, ShapeIndex]]) -> None:
         for path, _ in start.shape.leaves():
             self.begun[start.name, path] = (start.name, path)
         if start.opcode != "fusion":
-            self.in_place |= {(start.name, path): number for path, (number, _) in self._aliased(start).items()}
+            self.in_place |= {(start.name, path): number for path, (number, _) in start.in_place.items()}
         for path, (number, inner) in given.items():
             self.passed[start.name, path] = (start.operands[number], inner)
             self.read[start.name, path] = (start.name, number, inner)
@@ -162,7 +154,7 @@ class Collectives:
         elif instruction.opcode == "async-update" and len(instruction.operands) > 1:
             self._start(instruction, self._written_out(instruction, 1))
         elif self._calls(instruction, "AsyncCollectiveStart"):
-            self._start(instruction, self._aliased(instruction))
+            self._start(instruction, instruction.in_place)
         elif instruction.opcode not in ("tuple", "get-tuple-element", "bitcast"):
             self._use(instruction)
 
@@ -193,7 +185,7 @@ class Collectives:
         elif user.opcode == "async-update":
             self._carry(user, {path: (0, path) for path, _ in user.shape.leaves()}, arrays)
         elif arrays:
-            self._carry(user, self._aliased(user), arrays)
+            self._carry(user, user.in_place, arrays)
 
     def _carry(
         self,
@@ -215,7 +207,7 @@ class Collectives:
         if len(starts) != 1:
             raise self._not_understood(end, f"ends {len(starts)} collectives")
         if end.opcode == "fusion":
-            pairs = {path: arrays.get(given) for path, given in self._aliased(end).items()}
+            pairs = {path: arrays.get(given) for path, given in end.in_place.items()}
         else:
             prefix = {"copy-done": (0,), "recv-done": ()}.get(end.opcode, (1,))
             pairs = {path: arrays.get((0, (*prefix, *path))) for path, _ in end.shape.leaves()}

@@ -48,6 +48,26 @@ def work_folder(keep: Path | None) -> Iterator[Path]:
     yield keep.resolve()
 
 
+@contextmanager
+def disk_errors(folder: Path) -> Iterator[None]:
+    """Makes one line of what the disk refuses within the context, such as a file that it has no space for.
+
+    Args:
+      folder: the folder that is written to, for the message where the error names no file.
+
+    Raises:
+      UserError: a file cannot be read or written.
+    """
+    try:
+        yield
+    except BrokenPipeError:  # Of whoever read the progress: no matter of the disk.
+        raise
+    except OSError as error:
+        raise UserError(
+            f"{error.filename or folder}: cannot be used ({error.strerror or error}); free some space, or set TMPDIR"
+        ) from error
+
+
 def only_file(folder: Path, pattern: str) -> Path:
     """Returns the one file of a folder that matches a glob pattern, dumps of parts for the SparseCore aside.
 

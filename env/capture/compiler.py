@@ -85,6 +85,7 @@ class Compiler:
 
         Raises:
           UserError: the function cannot be compiled, the compiler crashed, or the time limit was reached.
+          OSError: the process's own log cannot be written.
         """
         try:
             return self._compile(folder, options, through, dump)
@@ -96,11 +97,7 @@ class Compiler:
     def _compile(self, folder: Path, options: Mapping[str, str], through: str, dump: bool) -> float:
         process = self._running()
         request = {"folder": str(folder), "options": dict(options), "through": through, "dump": dump}
-        assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # The process has said why on standard output.
-            process.stdin.write(json.dumps(request).encode() + b"\n")
-            process.stdin.flush()
-        answer = self._answer(process, folder)
+        answer = self._answer(process, json.dumps(request).encode() + b"\n", folder)
         if through == ASSIGNMENT:
             self._kill()
         if answer["error"] is not None:
@@ -131,9 +128,9 @@ class Compiler:
         self._kill()
         self._unread = b""
         command = [str(self._python), worker.__file__, self._function, self._topology, str(self._folder)]
-        try:
-            with (self._folder / "worker.txt").open("ab") as stderr:
-                self._process = subprocess.Popen(
+        with (self._folder / "worker.txt").open("ab") as stderr:
+            try:
+                process = subprocess.Popen(
                     command,
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
@@ -142,18 +139,27 @@ class Compiler:
                     env={**os.environ, **worker.compiler_settings()},
                     start_new_session=True,
                 )
-        except OSError as error:
-            raise UserError(
-                f"{self._python}: cannot be run ({error.strerror}); give --python an interpreter"
-            ) from error
-        return self._process
+            except OSError as error:
+                raise UserError(
+                    f"{self._python}: cannot be run ({error.strerror}); give --python an interpreter"
+                ) from error
+        assert process.stdin is not None
+        os.set_blocking(process.stdin.fileno(), False)
+        self._process = process
+        return process
 
-    def _answer(self, process: subprocess.Popen[bytes], folder: Path) -> dict[str, Any]:
-        """Waits for the line that ends a compilation and returns its contents."""
+    def _answer(self, process: subprocess.Popen[bytes], request: bytes, folder: Path) -> dict[str, Any]:
+        """Hands over a request, waits for the line that ends its compilation, and returns the contents of that line.
+
+        The request is written as the process takes it: it reads none while it imports and traces, a pipe holds little,
+        and what it prints meanwhile must be read.
+        """
+        assert process.stdin is not None
         assert process.stdout is not None
         until = time.monotonic() + self.time_limit_s
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
+            selector.register(process.stdin, selectors.EVENT_WRITE)
             while True:
                 line, ends, rest = self._unread.partition(b"\n")
                 if ends:
@@ -169,12 +175,20 @@ class Compiler:
                             return answer
                     continue
                 left = until - time.monotonic()
-                if left <= 0 or not selector.select(left):
+                ready = selector.select(left) if left > 0 else []
+                if not ready:
                     self._kill()
                     raise TimeLimitError(
                         f"{self._name}: not compiled after {self.time_limit_s:.0f} s; raise the time limit or "
                         "take a smaller model"
                     )
+                files = {key.fileobj for key, _ in ready}
+                if process.stdin in files:
+                    request = _written(process.stdin.fileno(), request)
+                    if not request:
+                        selector.unregister(process.stdin)
+                if process.stdout not in files:
+                    continue
                 more = os.read(process.stdout.fileno(), 65536)
                 if not more:
                     status = process.wait()
@@ -211,3 +225,13 @@ class Compiler:
             if pipe is not None:
                 with contextlib.suppress(BrokenPipeError):
                     pipe.close()
+
+
+def _written(pipe: int, data: bytes) -> bytes:
+    """Writes to a pipe that does not block as much as it takes, and returns the rest; none if nobody reads it."""
+    try:
+        return data[os.write(pipe, data) :]
+    except BlockingIOError:
+        return data
+    except BrokenPipeError:  # The process has said why on standard output.
+        return b""

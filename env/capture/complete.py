@@ -10,7 +10,7 @@ from ..program.program import Program
 from ..program.program_file import read_module, read_program, write_program
 from ..verifier.verify import verify
 from .assemble import Assembly
-from .compilation_files import cut_down, module_in, work_folder
+from .compilation_files import cut_down, disk_errors, module_in, work_folder
 from .compiler import ASSIGNMENT, LOWERING, Compiler
 from .same_problem import same_problem, tells_other_cores
 from .worker import MODULE_FILE
@@ -56,7 +56,7 @@ def complete(
     keeps_module = with_module or module is not None
     given = program.provenance.get("compiler_options") or {}
     options = {key: str(value) for key, value in given.items()} if isinstance(given, dict) else {}
-    with work_folder(None) as folder:
+    with work_folder(None) as folder, disk_errors(folder):
         if module is None:
             with Compiler(python, function, topology, folder, working_folder=working_folder) as compiler:
                 made = folder / LOWERING

@@ -34,9 +34,8 @@ def check_interpreter(python: Path | None, jax: str | None = None) -> None:
 
     Also if `jax` is not a version, or comes with an interpreter, which has a jax of its own.
     """
-    if python is not None and shutil.which(python) is None:
-        why = "there is no such program" if not python.exists() else "it cannot be run"
-        raise UserError(f"--python {python}: {why}; give an interpreter that has jax and libtpu, or leave it out")
+    if python is not None:
+        _located(python)
     if jax is not None and not re.fullmatch(r"\d+(\.\d+)+", jax):
         raise UserError(f"--jax {jax}: give a version, such as 0.9.2")
     if jax is not None and python is not None:
@@ -44,13 +43,26 @@ def check_interpreter(python: Path | None, jax: str | None = None) -> None:
 
 
 def find_interpreter(python: Path | None, jax: str | None, progress: Callable[[str], None]) -> Path:
-    """Returns the interpreter that compiles; arguments and errors as in `managed_python`.
+    """Returns the interpreter that compiles, as an absolute path; arguments and errors as in `managed_python`.
 
-    It is `python`; or this interpreter, if it has libtpu and no version is asked for; or the managed environment's.
+    It is `python`, a path or a name to search for; or this interpreter, if it has libtpu and no version is asked for;
+    or the managed environment's.
+
+    Raises:
+      UserError: `python` is not there or cannot be run.
     """
     if python is not None:
-        return python
+        return _located(python)
     return Path(sys.executable) if jax is None and _has_libtpu() else managed_python(progress, jax)
+
+
+def _located(python: Path) -> Path:
+    """Returns where an interpreter is, since the compiler runs in another folder; `UserError` if it cannot be run."""
+    found = shutil.which(python)
+    if found is None:
+        why = "there is no such program" if not python.exists() else "it cannot be run"
+        raise UserError(f"--python {python}: {why}; give an interpreter that has jax and libtpu, or leave it out")
+    return Path(found).absolute()  # Links stay: behind the link of a virtual environment its packages are lost.
 
 
 def _has_libtpu() -> bool:

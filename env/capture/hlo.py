@@ -15,6 +15,8 @@ _OPCODE = re.compile(r" ([a-z][a-z0-9\-]*)\(")
 _OPERAND = re.compile(r"%?([\w.\-]+)$")
 _COMMENT = re.compile(r"/\*.*?\*/")
 _MEMORY_SPACE = re.compile(r"S\((\d+)\)")
+# An output that takes over the memory of an input: `{OUTPUT}: (NUMBER, {WHERE IN IT}`, both by shape index.
+_ALIAS = re.compile(r"\{([\d, ]*)\}: \((\d+), \{([\d, ]*)\}")
 
 # Where an array lies in a tuple: `()` for an array by itself, `(1, 0)` for the first element of the second element.
 ShapeIndex = tuple[int, ...]
@@ -92,6 +94,11 @@ class Instruction:
         match = re.search(rf"(?:^|, ){name}=(\"[^\"]*\"|\{{[^}}]*\}}|[^,]+)", self.attributes)
         return match.group(1).strip() if match else None
 
+    @property
+    def in_place(self) -> dict[ShapeIndex, tuple[int, ShapeIndex]]:
+        """By array that it is told to return in place, the number of its operand that it is and where in it."""
+        return _aliases(self.attributes, "output_to_operand_aliasing")
+
 
 class Computation:
     """A named sequence of instructions; in a scheduled module their order is the schedule.
@@ -151,6 +158,11 @@ class Module:
         """The number of devices that run the module together, each on its own part of the arrays."""
         match = re.search(r"\bnum_partitions=(\d+)", self.header)
         return int(match.group(1)) if match else 1
+
+    @property
+    def donated(self) -> dict[ShapeIndex, tuple[int, ShapeIndex]]:
+        """By output that takes over the memory of an input, the number of that parameter and where in it."""
+        return _aliases(self.header, "input_output_alias")
 
 
 def read_module(path: Path) -> Module:
@@ -258,6 +270,13 @@ def parse_path(text: str) -> ShapeIndex:
     """Returns the shape index that `{1,0}` (or the empty string) stands for."""
     inner = text.strip().strip("{}").replace(" ", "")
     return tuple(int(part) for part in inner.split(",")) if inner else ()
+
+
+def _aliases(text: str, attribute: str) -> dict[ShapeIndex, tuple[int, ShapeIndex]]:
+    """Returns the aliases that an attribute gives, by output; none if the text lacks it."""
+    found = re.search(rf"\b{attribute}=\{{(.*?\))\s*\}}", text)
+    told = _ALIAS.findall(found.group(1)) if found else []
+    return {parse_path(output): (int(number), parse_path(path)) for output, number, path in told}
 
 
 def _parse_shape(line: str, position: int) -> tuple[Shape, int] | None:

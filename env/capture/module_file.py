@@ -2,13 +2,13 @@
 
 import os
 import re
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import UserError
 from . import worker
+from .compilation_files import work_folder
 from .standalone import run_alone
 from .worker import ARTIFACT, EXPORTED, MLIR_BYTECODE, MLIR_TEXT
 
@@ -18,8 +18,9 @@ _BYTECODE_MAGIC = b"ML\xefR"
 # MLIR names the producer of bytecode after the magic number and the version.
 _PRODUCER = b"StableHLO_v"
 _HEAD = 1 << 16
-# MLIR's text begins with the module, aliases of what it uses, which can be many, or a comment.
-_TEXT = re.compile(rb"\s*(#\w+ = |!\w+ = |(//[^\n]*\s+)*(builtin\.)?module\b)")
+# MLIR's text begins with comments, and then with aliases, which can be many, resources, or an operation: a module, or
+# what MLIR itself puts into one. The generic form has the operation's name in quotes.
+_TEXT = re.compile(rb'\s*(?://[^\n]*\n\s*)*(?:[#!][\w$.-]+\s*=|\{-#|"?(?:(?:builtin\.)?module|func\.func|sdy\.mesh)\b)')
 # Messages name at most this many modules of a folder.
 _SHOWN = 5
 _HOW = (
@@ -125,8 +126,8 @@ def read_module_file(path: Path, python: Path, devices: Sequence[int] | str = ()
     """
     form = form_of(path)
     order = devices if isinstance(devices, str) else ",".join(map(str, devices))
-    with tempfile.TemporaryDirectory(prefix="mallocmuzero-") as folder:
-        made = Path(folder) / worker.MODULE_FILE
+    with work_folder(None) as folder:
+        made = folder / worker.MODULE_FILE
         found = run_alone(
             "module_reader.py",
             python,

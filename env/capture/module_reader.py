@@ -29,8 +29,9 @@ _PLACE = re.compile(r'"(?:[^"\\]|\\.)*":\d+:\d+(?: to \d*:\d+)?')
 _ALIAS = "#loc"
 # The axes of a mesh, `<["data"=1, "model"=4]>`, and their sizes. One that lists its devices is another mesh's part.
 _AXES, _SIZE = re.compile(r"<\[([^\]]*)\]>"), re.compile(r"=(\d+)")
-# The name of an operation in its printed location, which a place does not have.
-_NAME = re.compile(r'"(?:[^"\\]|\\.)*"(?!:\d)')
+# A string in an operation's printed location. Before a line it is a file, before `>` the reason why MLIR fused two; any
+# other is a name.
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"(:\d|>)?')
 
 
 def parsed(form: str, data: bytes) -> Any:
@@ -80,10 +81,11 @@ def facts(module: Any) -> dict[str, Any]:
         worker.fail("it has arguments or results of unknown shape; lower it for one shape")
     name = str(attributes["sym_name"].value) if "sym_name" in attributes else "main"
     named = any(
-        _NAME.search(str(operation.location))
+        not string[1]
         for function in functions
         for block in function.regions[0].blocks
         for operation in block.operations
+        for string in _STRING.finditer(str(operation.location))
     )
     return {"name": name.removeprefix("jit_"), "partitions": partitions, "named": named}
 

@@ -13,17 +13,24 @@ _FOLDER = Path(worker.__file__).parent
 
 
 def run_alone(
-    script: str, python: Path, *arguments: str, environment: Mapping[str, str], about: str, task: str
+    script: str,
+    python: Path,
+    *arguments: str,
+    environment: Mapping[str, str],
+    about: str,
+    task: str,
+    given: str = "",
 ) -> dict[str, Any]:
     """Runs a script; returns its answer, the object in the line that begins with `worker.DONE`.
 
     Args:
       script: its name in this folder.
       python: the interpreter.
-      arguments: of the script.
+      arguments: of the script; Linux limits each to 128 KiB.
       environment: all variables of its process.
       about: the file or function that messages begin with.
       task: what the script does, in words, for the message where it ends without an answer.
+      given: its standard input, of any length.
 
     Raises:
       UserError: the interpreter cannot be run, or the script failed; the message is the script's own if it has one.
@@ -31,7 +38,7 @@ def run_alone(
     command = [str(python), str(_FOLDER / script), *arguments]
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", check=False, env=dict(environment)
+            command, input=given, capture_output=True, text=True, errors="replace", check=False, env=dict(environment)
         )
     except OSError as error:
         raise UserError(f"{python}: cannot be run ({error.strerror}); give --python an interpreter") from error

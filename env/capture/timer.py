@@ -2,14 +2,14 @@
 
 Runs stand-alone, as a file, in an interpreter with jax:
 
-    python timer.py PKG.MODULE:FUNCTION DEFAULT OPTIONS ROUNDS
+    python timer.py PKG.MODULE:FUNCTION ROUNDS
 
-FUNCTION is what the capture takes (`worker.py`), and is given the devices of this machine if it takes devices. DEFAULT
-and OPTIONS are JSON, the options of the two compilations. Abstract arguments get values: numbers drawn at random, and
-zeros where they are integers. A round times a batch of calls of each, one after the other; which comes first
-alternates. One line `capture-done: {...}` on standard output gives `device`, `platform`, `jax`, `calls` in a batch,
-`same` (whether the results are equal bit for bit), `default_s` and `options_s`, seconds a call by round. A failure that
-the user can mend is one line `capture-error: ...` and exit status 3.
+FUNCTION is what the capture takes (`worker.py`), and is given the devices of this machine if it takes devices.
+Standard input is one JSON object: `default` and `options`, the options of the two compilations. Abstract arguments get
+values: numbers drawn at random, and zeros where they are integers. A round times a batch of calls of each, one after
+the other; which comes first alternates. One line `capture-done: {...}` on standard output gives `device`, `platform`,
+`jax`, `calls` in a batch, `same` (whether the results are equal bit for bit), `default_s` and `options_s`, seconds a
+call by round. A failure that the user can mend is one line `capture-error: ...` and exit status 3.
 """
 
 import json
@@ -102,11 +102,12 @@ def digest(leaf: Any) -> int:
     return int(jnp.sum(numbers * odd, dtype=jnp.uint32))
 
 
-def main(reference: str, default: str, options: str, rounds: str) -> None:
+def main(reference: str, rounds: str) -> None:
     """Compiles twice, times by turns, and prints the times."""
     import jax
     import numpy as np
 
+    told_options = json.load(sys.stdin)  # before the user's module, which may read it too
     devices = jax.devices()
     function, arguments, keywords = worker.describe(reference, np.array(devices))
     static = [type(leaf).__name__ for leaf in jax.tree.leaves((arguments, keywords)) if not hasattr(leaf, "shape")]
@@ -117,7 +118,7 @@ def main(reference: str, default: str, options: str, rounds: str) -> None:
         )
     given = jax.tree.map(lambda leaf: jax.numpy.asarray(values(leaf)), (arguments, keywords))
     lowered = jitted.lower(*given[0], **given[1])
-    both = [Compiled(lowered, json.loads(told), given) for told in (default, options)]
+    both = [Compiled(lowered, told_options[name], given) for name in ("default", "options")]
     once = [compiled.seconds(1) for compiled in both]
     calls = min(_MOST_CALLS, math.ceil(_BATCH_S / max(min(once), 1e-6)))
     if any(compiled.uses_up for compiled in both):

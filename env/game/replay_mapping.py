@@ -27,7 +27,6 @@ TIED = "tied"  # another access decides it: of the same instruction, or the firs
 # Reasons for serving an access from fast memory that the mapping serves from HBM.
 HELD = "held"  # fast memory holds the only copy of the value
 LOST = (NEVER, TRIVIAL, NO_OFFSET, WAIT, EARLIER, TIED)
-GAINED = (HELD, TRIVIAL, TIED)
 # Gaps tried for a buffer whose offset in the mapping is taken.
 _TRIED_GAPS = 8
 

@@ -103,13 +103,11 @@ def _state(tables: Tables, arrays: dict[str, NDArray[Any]]) -> State:
     return State(**{**arrays, "now": arrays["now"].view(np.recarray)[0]}, space=_space(tables))
 
 
-def new_state(tables: Tables) -> State:
-    """Returns a state large enough for any game on `tables`; `rules.reset` fills it."""
-    return _state(tables, _arrays(tables))
-
-
 def pooled_state(tables: Tables) -> tuple[NDArray[np.uint8], State]:
-    """Returns a state and the block of bytes that holds all its arrays: one copy of the block saves or restores it."""
+    """Returns a block of bytes and the state whose arrays it holds, large enough for any game on `tables`.
+
+    One copy of the block saves or restores the state, which `rules.reset` fills.
+    """
     template = _arrays(tables)
     places, end = [], 0
     for array in template.values():

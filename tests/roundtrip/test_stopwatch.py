@@ -78,6 +78,11 @@ def test_what_cannot_be_timed(folder: Path, function: str, options: dict[str, st
         time_options(f"timed_model:{function}", options, PYTHON, rounds=2)
 
 
+def test_options_may_be_longer_than_an_argument_of_a_command(folder: Path) -> None:
+    with pytest.raises(UserError, match="the compiler of this cpu refused"):
+        time_options("timed_model:plain", {"xla_tpu_no_such": "1" * 2**18}, PYTHON, rounds=2)
+
+
 def test_an_interpreter_without_jax(folder: Path) -> None:
     with pytest.raises(UserError, match="cannot be run"):
         time_options("timed_model:plain", {}, folder / "nowhere", rounds=2)

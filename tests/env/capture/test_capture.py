@@ -1,17 +1,19 @@
 """Capturing a function: the program file, and one line for everything that can go wrong with the compiler."""
 
+import errno
 import importlib.util
 import os
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from compiler_cases import interpreter, real_python, recorded, requests
 
-from mallocmuzero.env.capture import worker
+from mallocmuzero.env.capture import compilations, worker
 from mallocmuzero.env.capture.assemble import Assembly
 from mallocmuzero.env.capture.capture import capture
 from mallocmuzero.env.capture.compiler import ASSIGNMENT, CODE
@@ -148,6 +150,63 @@ def test_an_endless_compilation_is_stopped(tmp_path: Path):
     pid = int((tmp_path / "pid").read_text(encoding="utf-8"))
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "passes", "calls"),
+    [
+        (compilations, "cut_down", 0, 0),
+        (compilations, "cut_down", 2, 3),  # in the middle of the variants, which would all fail
+        (compilations.Archive, "store", 0, 0),
+        (Path, "write_bytes", 0, 0),
+        (Path, "mkdir", 0, 0),
+    ],
+)
+def test_a_full_disk_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: Any, name: str, passes: int, calls: int
+):
+    python, output = recorded(tmp_path), tmp_path / "small.json.gz"
+    whole, called = getattr(place, name), list[None]()
+
+    def full(*given: Any, **options: Any) -> Any:
+        called.append(None)
+        if len(called) > calls:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return whole(*given, **options)
+
+    monkeypatch.setattr(place, name, full)
+    archive = compilations.Archive(tmp_path / "archive", {})
+    with pytest.raises(UserError, match=r"cannot be used \(No space left on device\); free some space, or set TMPDIR$"):
+        capture(
+            "models:f",
+            "v5e",
+            output,
+            python=python,
+            passes=passes,
+            archive=archive,
+            module=b"a module",
+            progress=lambda line: None,
+        )
+    assert len(called) == calls + 1
+    assert not output.exists()
+
+
+def test_a_reader_who_has_gone_is_no_full_disk(tmp_path: Path):
+    def gone(line: str) -> None:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    with pytest.raises(BrokenPipeError):
+        capture("models:f", "v5e", tmp_path / "small.json.gz", python=recorded(tmp_path), progress=gone)
+
+
+def test_a_relative_interpreter_runs_in_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "models").mkdir()
+    recorded(tmp_path / "bin")
+    monkeypatch.chdir(tmp_path)
+    output, folder = tmp_path / "small.json.gz", tmp_path / "models"
+    capture("m:f", "v5e", output, python=Path("bin/python"), working_folder=folder, progress=lambda line: None)
+    assert output.exists()
 
 
 def test_a_compilation_that_logs_nothing(tmp_path: Path):

@@ -1,14 +1,17 @@
 """Program files of earlier captures get what they lack, and nothing else of them changes."""
 
+import errno
 import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from compiler_cases import recorded, requests
 
+from mallocmuzero.env.capture import complete as complete_module
 from mallocmuzero.env.capture.capture import capture
 from mallocmuzero.env.capture.compiler import ASSIGNMENT, LOWERING
 from mallocmuzero.env.capture.complete import complete
@@ -62,6 +65,18 @@ def test_an_older_file_is_completed(tmp_path: Path):
     with pytest.raises(UserError, match="models:my_step compiles to another program"):
         complete(other, "models:my_step", "v5e:1x1", python)
     assert other.read_bytes() == before
+
+
+def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def full(*given: Any, **options: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    python, output = recorded(tmp_path), tmp_path / "small.json.gz"
+    program = capture("models:my_step", "v5e", output, python=python, progress=lambda line: None)
+    write_program(replace(program, keeps_layout=None), output)
+    monkeypatch.setattr(complete_module, "cut_down", full)
+    with pytest.raises(UserError, match=r"No space left on device\); free some space, or set TMPDIR"):
+        complete(output, "models:my_step", "v5e:1x1", python)
 
 
 def test_results_that_always_go_to_hbm_make_it_another_problem(tmp_path: Path):

@@ -39,8 +39,24 @@ def test_the_managed_environment_is_made_once(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(environment, "_has_libtpu", lambda: True)
     assert environment.find_interpreter(None, None, said.append) == Path(sys.executable)
     assert environment.find_interpreter(None, "0.9.2", said.append) == other
-    assert environment.find_interpreter(Path("theirs"), None, said.append) == Path("theirs")
+    assert environment.find_interpreter(Path(sys.executable), None, said.append) == Path(sys.executable)
     assert len(ran) == 4
+
+
+def test_an_interpreter_is_found_from_every_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "theirs" / "bin").mkdir(parents=True)
+    (tmp_path / "base").mkdir()
+    linked = tmp_path / "theirs" / "bin" / "python"
+    linked.symlink_to(interpreter(tmp_path / "base", "exit 0"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "theirs/bin")
+    # Not where the link leads: its folder tells Python which packages it has.
+    for given in (Path("theirs/bin/python"), Path("python"), linked):
+        assert environment.find_interpreter(given, None, lambda line: None) == linked
+    for missing, why in ((Path("theirs/python"), "there is no such program"), (Path("theirs"), "it cannot be run")):
+        for check in (environment.check_interpreter, lambda python: environment.find_interpreter(python, None, print)):
+            with pytest.raises(UserError, match=f"--python {missing}: {why}"):
+                check(missing)
 
 
 def test_a_version_of_jax_is_checked_before_anything_is_made():

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from compiler_cases import BEFORE, assembled, truncate
 
-from mallocmuzero.env.capture.hlo import Shape, parse_instruction, read_module
+from mallocmuzero.env.capture.hlo import Computation, Module, Shape, parse_instruction, read_module
 from mallocmuzero.env.errors import FormatError
 
 
@@ -39,6 +39,21 @@ def test_instruction_with_tuples_comments_and_layouts():
     assert instruction.attribute("calls") == "%c.2"
     assert instruction.is_root
     assert parse_instruction("  %x = f32[ broken") is None
+
+
+def test_what_shares_memory():
+    told = "output_to_operand_aliasing={{}: (1, {}), {1, 0}: (12, {2})}"
+    instruction = parse_instruction(f'  %f = f32[8] fusion(%a), kind=kLoop, {told}, backend_config={{"a":{{"b":"c"}}}}')
+    assert instruction is not None
+    assert instruction.in_place == {(): (1, ()), (1, 0): (12, (2,))}
+    alone = parse_instruction("  %f = f32[8] fusion(%a), kind=kLoop")
+    assert alone is not None
+    assert alone.in_place == {}
+    header = "HloModule f, is_scheduled=true, HERE entry_computation_layout={(f32[8]{0})->f32[8]{0}}"
+    aliased = "input_output_alias={ {}: (0, {}, may-alias), {1}: (3, {0}, must-alias) },"
+    for here, donated in ((aliased, {(): (0, ()), (1,): (3, (0,))}), ("", {})):
+        module = Module(Path(), header.replace("HERE", here), {}, Computation("f", [], Path()))
+        assert module.donated == donated
 
 
 def test_no_hlo(folder: Path):

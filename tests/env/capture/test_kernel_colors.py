@@ -92,11 +92,25 @@ def test_kernels_that_do_not_pair_off_are_left_out(compilation: Path) -> None:
     [
         ({"name": "f", "access": [0]}, "wrong entry"),
         ({"name": "f", "access": ["x"], "color": [0]}, "wrong entry"),
+        ({"name": 5, "access": [0], "color": [0]}, "wrong entry"),
+        ({"name": "f", "access": [0.5], "color": [0]}, "wrong entry"),
+        ({"name": "f", "access": [0], "color": 1}, "wrong entry"),
+        ({"name": "f", "access": [0], "color": [True]}, "wrong entry"),
+        ({"name": "f", "access": [0], "color": [2]}, "wrong entry"),
+        ({"name": "f", "access": [0], "color": [300]}, "wrong entry"),
+        ([], "wrong entry"),
         ({"name": "f", "access": [0, 1], "color": [0]}, "names accesses"),
         ({"name": "f", "access": [999], "color": [0]}, "names accesses"),
     ],
 )
-def test_damaged_colors_are_refused(program: Program, entry: dict[str, object], message: str) -> None:
+def test_damaged_colors_are_refused(program: Program, entry: object, message: str) -> None:
     program.compiler[KERNEL_COLORS] = [entry]
     with pytest.raises(FormatError, match=rf"`compiler.{KERNEL_COLORS}`.*{message}.*capture it again"):
         kernel_colors(program)
+
+
+@pytest.mark.parametrize("rows", [5, None, "f", {"name": "f"}])
+def test_colors_that_are_no_list_are_refused(program: Program, rows: object) -> None:
+    program.compiler[KERNEL_COLORS] = rows
+    with pytest.raises(FormatError, match=rf"`compiler.{KERNEL_COLORS}` is no list; capture it again"):
+        own_colors(program)

@@ -93,6 +93,40 @@ def test_names_stay_and_source_files_do_not(tmp_path: Path) -> None:
     assert not read_module_file(written(tmp_path, text(names=False)), PYTHON).named
 
 
+def generic() -> str:
+    return str(lowered().operation.get_asm(enable_debug_info=True, print_generic_op_form=True))
+
+
+ALONE = """func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %y = stablehlo.add %x, %x : tensor<8xf32> loc(PLACE)
+  return %y : tensor<8xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "operation"),
+    [
+        (generic, "step", "stablehlo.dot_general"),
+        (lambda: '// A comment.\n#loc = loc("add")\n' + ALONE.replace("PLACE", "#loc"), "main", "stablehlo.add"),
+    ],
+)
+def test_every_way_to_write_text(tmp_path: Path, data: Callable[[], str], name: str, operation: str) -> None:
+    read = read_module_file(written(tmp_path, data()), PYTHON)
+    assert (read.reference, read.named, operations(read)[0]) == (f"step.mlir:{name}", True, operation)
+
+
+def test_places_are_no_names(tmp_path: Path) -> None:
+    fused = '["a.py":1:1, "b.py":2:2]'
+    line = "  %y{} = stablehlo.add %x, %x : tensor<8xf32> loc({})"
+    places = ('callsite("a.py":1:1 at "b.py":2:2)', f"fused{fused}", f'fused<"CSE">{fused}')
+    lines = "\n".join(line.format(number, place) for number, place in enumerate(places))
+    whole = "module {\n" + ALONE.replace("  return", f"{lines}\n  return") + "}"
+    assert not read_module_file(written(tmp_path, whole.replace("PLACE", "unknown")), PYTHON).named
+    named = whole.replace("PLACE", 'callsite("a.py":1:1 at "add"("b.py":2:2))')
+    assert read_module_file(written(tmp_path, named), PYTHON).named
+
+
 def test_partitions_are_the_devices_of_the_target_in_their_order(tmp_path: Path) -> None:
     whole = re.sub(r"mhlo.num_partitions = 1", "mhlo.num_partitions = 4", text())
     read = read_module_file(written(tmp_path, whole), PYTHON)
@@ -192,6 +226,12 @@ def test_an_interpreter_that_cannot_read(tmp_path: Path) -> None:
         "\n// a comment\n\nbuiltin.module {}",
         '#loc1 = loc("weights")\n' * 9000 + "module {}",
         "!array = tensor<8xf32>\nmodule {}",
+        '// a comment\n// another\n#loc = loc("weights")\nmodule {}',
+        '"builtin.module"() ({\n}) : () -> ()',
+        "func.func @main() {\n  return\n}",
+        '"func.func"() <{function_type = () -> (), sym_name = "main"}> ({',
+        'sdy.mesh @mesh = <["x"=2]>\nfunc.func @main() {',
+        "{-# dialect_resources: {} #-}\nmodule {}",
     ],
 )
 def test_beginnings_of_text(tmp_path: Path, beginning: str) -> None:
@@ -204,6 +244,8 @@ def test_beginnings_of_text(tmp_path: Path, beginning: str) -> None:
         ("script.sh", b"#!/bin/sh\n# module", "holds none"),
         ("notes.txt", b"nothing of the kind", "holds none; give a lowered module"),
         ("module_0001.txt", b"HloModule jit_f, is_scheduled=true", "holds an HLO module"),
+        ("comment.mlir", b"// module\n// func.func\n", "holds none"),
+        ("function.py", b"func.function = 1", "holds none"),
         ("empty.mlir", b"", "holds none"),
     ],
 )
