@@ -234,14 +234,13 @@ def prepare(
     from ...solvers.solve import solve as run_solver
     from ...solvers.stand_in import why_missing, with_stand_in
     from ..run.guided import LEARNED, learned_solvers
-    from ..run.workers import Request, solve_with_workers
+    from ..run.workers import Request, check_workers, solve_with_workers
     from ..start.solving import compile_solver, known
     from .load import load
 
     if seed < 0:
         raise UserError(f"--seed {seed} is none; give 0 or more")
-    if workers < 1:
-        raise UserError(f"--workers {workers} would search with nobody; give 1 or more")
+    check_workers(workers)
     for option, value in (("--policy", policy), ("--placebo", placebo)):
         if value is not None and solver not in LEARNED:
             raise UserError(f"{option} goes with --solver {' or '.join(LEARNED)}, not {solver}; leave one out")

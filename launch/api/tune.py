@@ -138,14 +138,14 @@ def tune(
     from ...env.storage.destination import check_destination
     from ...roundtrip.options import check_base
     from ...roundtrip.tune import tune as run
+    from ..run.workers import check_workers
     from ..start.solving import DECODES, compile_solvers, known
     from ..terminal.compiling import Compiling
     from .function import check_function, read_function
 
     if seed < 0:
         raise UserError(f"--seed {seed}: give 0 or more")
-    if workers < 1:
-        raise UserError(f"--workers {workers} would search with nobody; give 1 or more")
+    check_workers(workers)
     if not minutes > 0:
         raise UserError(f"--minutes {minutes:g}: there is no time; give more than 0")
     if objective is not None:

@@ -94,6 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ...roundtrip.source import check_named, find_source, program_path
     from ...roundtrip.translate_workers import translate_with_workers
     from ...solvers.solve import SOLVERS
+    from ..run.workers import check_workers
     from ..start.solving import DECODES, compile_solvers
     from ..terminal.compiling import Compiling
 
@@ -102,10 +103,10 @@ def run(arguments: argparse.Namespace) -> int:
         ("--seed", arguments.seed, 0),
         ("--seconds", arguments.seconds, 0),
         ("--candidates", arguments.candidates, 1),
-        ("--workers", arguments.workers, 1),
     ):
         if not value >= least:
             raise UserError(f"{option} {value}: give {least} or more")
+    check_workers(arguments.workers)
     if arguments.time_limit is not None and not arguments.time_limit > 0:
         raise UserError(f"--time-limit {arguments.time_limit:g}: give more than 0")
     check_destination(arguments.output, "-o")

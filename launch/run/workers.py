@@ -34,6 +34,8 @@ _LOOK_S = 0.1
 # Seconds that a worker has after Ctrl-C to finish its mapping.
 _PATIENCE_S = 60.0
 _THREADS = ("OMP", "OPENBLAS", "MKL", "NUMBA")
+# More workers than this for each core are a slip of the finger: each has memory of its own, and the machine runs out.
+_MOST_PER_CORE = 8
 
 
 class Request(NamedTuple):
@@ -54,6 +56,22 @@ class Request(NamedTuple):
     placebo: str | None
     repack: bool
     together: bool = True
+
+
+def check_workers(workers: int) -> None:
+    """Checks the number of worker processes that a command is asked for.
+
+    Raises:
+      UserError: it is below 1, or so large that the machine would run out of memory.
+    """
+    if workers < 1:
+        raise UserError(f"--workers {workers} would search with nobody; give 1 or more")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if workers > _MOST_PER_CORE * cores:
+        raise UserError(
+            f"--workers {workers}: too many, each keeps a core busy and has memory of its own; give {cores}, the "
+            f"number of cores here, or {_MOST_PER_CORE * cores} at most"
+        )
 
 
 def solve_with_workers(

@@ -110,6 +110,16 @@ def test_the_command_and_the_function_count_workers(tmp_path: Path) -> None:
     assert "--workers 0" in errors
 
 
+@pytest.mark.parametrize(
+    "command", [("solve", "tiny"), ("tune", "nobody:step", "--target", "v5e"), ("impose", "tiny", "mapping.json.gz")]
+)
+def test_more_workers_than_a_machine_can_hold_are_refused(command: tuple[str, ...], tmp_path: Path) -> None:
+    status, _, errors = call(*command, "--workers", "100000", "-o", str(tmp_path / "b.json"))
+    assert status == 2
+    assert "--workers 100000: too many" in errors
+    assert "the number of cores here" in errors
+
+
 def test_ctrl_c_ends_the_workers_and_writes_the_mapping(tmp_path: Path) -> None:
     path = tmp_path / "mapping.json.gz"
     command = [sys.executable, "-m", "mallocmuzero", "solve", PROGRAM, "--solver", "restarts", "--objective", "msa"]
