@@ -13,6 +13,7 @@ from ..version import VERSION
 from .missing import advice
 from .start.collector import collect_seldom
 from .terminal.mode import command_mode
+from .terminal.outputs import check_apart
 from .terminal.stop import catch_interrupts, forget_interrupts, was_interrupted
 
 # In the order of the help text.
@@ -73,6 +74,7 @@ def _run(arguments: Sequence[str] | None) -> int:
             make_parser().print_help(sys.stderr)
             return USAGE_STATUS
         parsed = _parse(arguments)
+        check_apart(parsed)
         with command_mode(getattr(parsed, "quiet", False)):
             status: int = parsed.run(parsed)
         sys.stdout.flush()

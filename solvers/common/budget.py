@@ -1,5 +1,6 @@
 """The budget of a solver, and its progress."""
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ class Budget:
             raise UserError(f"seconds cannot be counted by {self.clock!r}; give one of {', '.join(CLOCKS)}")
         if self.seconds is None and self.evaluations is None:
             raise UserError("a solver without any limit would never end; give seconds or evaluations")
-        if self.seconds is not None and not self.seconds >= 0:
+        if self.seconds is not None and not 0 <= self.seconds < math.inf:
             raise UserError(f"a limit of {self.seconds} seconds cannot be kept; give 0 or more")
         if self.evaluations is not None and self.evaluations < 0:
             raise UserError(f"a limit of {self.evaluations} evaluations cannot be kept; give 0 or more")
