@@ -61,13 +61,19 @@ def export_policy(run_dir: str | Path, path: str | Path) -> dict[str, Any]:
 
 
 def _learning_curve(path: Path) -> list[dict[str, float]]:
-    """Returns evenly spaced points of the learning curve; none if there is no metric file."""
+    """Returns evenly spaced points of the learning curve; none if there is no metric file.
+
+    A line that a crash or a full disk has cut off is passed over.
+    """
     if not path.exists():
         return []
     points = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        values = json.loads(line)
-        if "learner/loss" in values:
+    for line in path.read_bytes().splitlines():
+        try:
+            values = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(values, dict) and "learner/loss" in values:
             points.append({name: values[name] for name in _CURVE if name in values})
     spacing = max(1, -(-len(points) // _CURVE_POINTS))
     return points[::-1][::spacing][::-1]

@@ -147,6 +147,16 @@ def test_a_slice_longer_than_the_limiter_allows_waits_for_the_learner(tmp_path: 
     assert counters(tmp_path / "run")["step"] == 12
 
 
+def test_a_line_of_figures_that_is_cut_off_does_not_keep_a_policy_from_being_exported(
+    run: Path, tmp_path: Path
+) -> None:
+    with (run / "metrics.jsonl").open("ab") as file:
+        file.write(b'5\n\xff\n{"step": 3, "learner/lo')
+    status, _, errors = call("export", str(run), "-o", str(tmp_path / "a.policy"))
+    assert status == 0, errors
+    assert (tmp_path / "a.policy").exists()
+
+
 def test_a_changed_configuration_program_or_metric_file_is_noticed(run: Path) -> None:
     config = run / "config.json"
     text = config.read_text()
