@@ -15,7 +15,7 @@ from .deadline import NO_DEADLINE, Deadline
 from .linear_program import Expression, LinearProgram
 from .placement import Placement
 from .slot_tree import SlotTree
-from .touches import may_be_fast, replaceable, touches, wait_weights
+from .touches import may_be_fast, replaceable, wait_weights
 
 # The cycles of an instruction can be any function of its fast accesses. This many accesses, the ones that matter most,
 # get a column for each of their placements; for the others the best case counts.
@@ -83,7 +83,7 @@ class _Msa:
         self._hbm_s = 1.0 / (target.hbm_bandwidth * unit_s)  # per byte
         self._fast_s = 1.0 / (target.fast_bandwidth * unit_s)
         self._compute = program.compute_s / unit_s
-        self._slow = {access for history in touches(program) for touch in history for access in touch.slow}
+        self._allowed = program.access_allowed
 
     def instruction(self, t: int) -> tuple[Expression, Expression]:
         """Returns run time and idle HBM time of an instruction. The columns may exceed both, as a wait would."""
@@ -94,7 +94,7 @@ class _Msa:
             buffer, moved = int(program.access_buffer[access]), float(program.access_bytes[access])
             if buffer in self._placement.left_out:
                 fast.constant += moved
-            elif (t, buffer) in self._placement.fast and access not in self._slow:
+            elif (t, buffer) in self._placement.fast and self._allowed[access]:
                 fast.include(Expression.of(self._placement.fast[t, buffer]), moved)
         most_bytes = fast.constant + sum(fast.terms.values())
         if most_bytes > total:  # the accesses move more than the instruction: no more than all of it counts

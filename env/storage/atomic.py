@@ -9,7 +9,7 @@ from pathlib import Path
 from ..errors import UserError
 
 # Names of temporary files begin with it. They do not hold the file's own name, which may be as long as names can be.
-_PREFIX = ".mallocmuzero-"
+TEMPORARY = ".mallocmuzero-"
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -27,7 +27,7 @@ def write_atomically(path: Path, data: bytes) -> None:
             path.write_bytes(data)
             return
         place.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=place.parent, prefix=_PREFIX, delete=False) as file:
+        with tempfile.NamedTemporaryFile(dir=place.parent, prefix=TEMPORARY, delete=False) as file:
             temporary = file.name
             file.write(data)
             file.flush()

@@ -1,12 +1,11 @@
 """The learning curves of a run, from its metric file."""
 
-import json
 import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ...env.errors import FormatError
+from ..run.metric_lines import read_metric_lines
 
 # Points of a curve: as many as a chart has dots across.
 _MOST_POINTS = 400
@@ -59,22 +58,7 @@ def charts(metrics_file: Path, programs: list[str]) -> list[dict[str, Any]]:
 
 
 def _read(path: Path) -> list[dict[str, Any]]:
-    """Returns the lines of figures; a line that is cut off or damaged is passed over."""
-    lines = []
-    try:
-        with path.open("rb") as file:
-            for text in file:
-                try:
-                    line = json.loads(text)
-                except ValueError:
-                    continue
-                if isinstance(line, dict) and isinstance(line.get("minutes"), int | float):
-                    lines.append(line)
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be read ({error.strerror or error}); check its rights") from error
-    return lines
+    return [line for line in read_metric_lines(path) if isinstance(line.get("minutes"), int | float)]
 
 
 def _curves(

@@ -1,6 +1,5 @@
 """Policies of runs: reads the policy of a run, a policy file or the shipped policy, and exports a run's as a file."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ from ...learner.checkpoints.policy_file import Policy, read_policy, write_policy
 from ...learner.networks.network import Network
 from .checkpoints import LEARNER, RunCheckpoints
 from .directory import RunDirectory
+from .metric_lines import read_metric_lines
 from .shipped import SHIPPED
 
 # An exported policy carries this many points of its learning curve, and these figures of each.
@@ -61,19 +61,11 @@ def export_policy(run_dir: str | Path, path: str | Path) -> dict[str, Any]:
 
 
 def _learning_curve(path: Path) -> list[dict[str, float]]:
-    """Returns evenly spaced points of the learning curve; none if there is no metric file.
-
-    A line that a crash or a full disk has cut off is passed over.
-    """
-    if not path.exists():
-        return []
-    points = []
-    for line in path.read_bytes().splitlines():
-        try:
-            values = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(values, dict) and "learner/loss" in values:
-            points.append({name: values[name] for name in _CURVE if name in values})
+    """Returns evenly spaced points of the learning curve; none if there is no metric file."""
+    points = [
+        {name: values[name] for name in _CURVE if name in values}
+        for values in read_metric_lines(path)
+        if "learner/loss" in values
+    ]
     spacing = max(1, -(-len(points) // _CURVE_POINTS))
     return points[::-1][::spacing][::-1]

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ...env.errors import FormatError, UserError
+from ...env.storage.atomic import TEMPORARY
 from ...env.storage.cache import cache_folder
 from .checkpoints import MANIFEST, RunCheckpoints
 from .json_file import is_inside
@@ -30,8 +31,6 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(::[A-Za-z][A-Za-z0-9+.-]*)*://")
 _CHECKPOINT = re.compile(r"checkpoints/(\d+)/(.*)")
-# Names of the files that `write_atomically` has not renamed yet begin with it.
-_TEMPORARY = ".mallocmuzero-"
 _LOCK = "lock"
 # Larger files of a checkpoint are not needed for the status of a run.
 _SMALL_BYTES = 2**20
@@ -210,7 +209,7 @@ class RunUrl:
                 name = str(path.relative_to(self.folder))
                 if name.startswith("checkpoints/") or name in (_LOCK, MANIFEST):
                     continue
-                if path.is_file() and not path.name.startswith(_TEMPORARY):
+                if path.is_file() and not path.name.startswith(TEMPORARY):
                     yield name, path
 
     # Files at the URL.

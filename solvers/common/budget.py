@@ -34,7 +34,7 @@ class Budget:
         if self.seconds is None and self.evaluations is None:
             raise UserError("a solver without any limit would never end; give seconds or evaluations")
         if self.seconds is not None and not 0 <= self.seconds < math.inf:
-            raise UserError(f"a limit of {self.seconds} seconds cannot be kept; give 0 or more")
+            raise UserError(f"a limit of {self.seconds} seconds cannot be kept; give a finite number, 0 or more")
         if self.evaluations is not None and self.evaluations < 0:
             raise UserError(f"a limit of {self.evaluations} evaluations cannot be kept; give 0 or more")
 
