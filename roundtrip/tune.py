@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ..env.capture.compiler import CODE
 from ..env.capture.variants import PASSES
 from ..env.errors import UserError
 from ..env.physics.cost import MSA
@@ -18,23 +17,13 @@ from ..env.storage.destination import check_destination
 from ..env.suggestion import unknown
 from ..solvers.solve import DEFAULT_SOLVER, SOLVERS, Solvers
 from ..solvers.stand_in import why_missing, with_stand_in
-from .candidates import grid_candidates, translated_candidates
 from .captured import captured
-from .confirm import Attempt, Confirmation, confirm, scout
-from .kept_time import (
-    CAPTURE_SHARE,
-    FIRST_SEARCH,
-    affords_scout,
-    answers,
-    to_the_end_s,
-    until_assignment_s,
-    why_no_cycles,
-)
+from .confirm import Confirmation
+from .kept_time import CAPTURE_SHARE, Answers, answers, why_no_cycles
 from .real_compiler import real_compiler
+from .rounds import CANDIDATES, Rounds
 from .searcher import Search, Searcher, told_us
 from .source import Source, find_source
-
-_CANDIDATES = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,8 +144,7 @@ def tune(
             )
             program = with_stand_in(program)
         seconds["capture"] = clock() - begin
-        candidates_asked = _CANDIDATES + (0 if program.variants else len(flag_grid()) - 1)
-        kept = answers(longest_s, candidates_asked, until - clock(), with_cycles=objective != MSA)
+        kept = _kept(program, longest_s, objective, until - clock())
         short = None if objective == MSA else why_no_cycles(program, longest_s, kept, minutes, begin, until, clock())
         if short is not None:
             if program_output is not None:
@@ -186,40 +174,9 @@ def tune(
         if module is not None:
             source = replace(source, module=module)
         with real_compiler(source, python, time_limit_s=max(1.0, until - clock()), progress=progress) as compiler:
-            search_s = until - clock() - kept.all_s
-            earlier: list[Attempt] = []
-            if objective != MSA and affords_scout(longest_s, search_s):
-                first = searcher.find(program, FIRST_SEARCH * (search_s - to_the_end_s(longest_s)), seed)
-                _add(seconds, first.seconds)
-                begun, seed = clock(), seed + 1
-                if candidates := translated_candidates(first.translations, 1):
-                    progress("compiling the best options so far to the end, for their cycles")
-                left_s = max(1.0, until - clock() - kept.all_s)
-                program, earlier = scout(program, candidates, compiler, time_left_s=left_s, progress=progress)
-                seconds["scout"] = clock() - begun
-            found = searcher.find(program, max(0.0, until - clock() - kept.all_s), seed)
-            _add(seconds, found.seconds)
-            judge = make_judge(program, objective)
-            candidates = [*translated_candidates(found.translations, _CANDIDATES), *grid_candidates(judge)]
-            confirmed_at = clock()
-            confirmation = confirm(
-                program,
-                objective,
-                candidates,
-                compiler,
-                # The capture's compilation did not end in time either.
-                quick=CODE not in longest_s,
-                just_captured=True,
-                time_left_s=lambda: until - clock(),
-                reserve_s=kept.to_the_end_s,
-                candidate_s=until_assignment_s(longest_s),
-                all_to_the_end=True,
-                earlier=earlier,
-                progress=progress,
-            )
-            versions = dict(source.versions)
-        seconds["confirm"] = clock() - confirmed_at
-        seconds["candidates"], seconds["to_the_end"] = confirmation.candidates_s, confirmation.to_the_end_s
+            rounds = Rounds(searcher, compiler, longest_s, kept, until, progress, clock, seconds)
+            program, earlier = rounds.scout(program, seed + 1)
+            found, confirmation = rounds.decide(program, seed, earlier)
         if program_output is not None:
             _write(program_output, confirmation.program, path, missing)
     return Tuned(
@@ -228,16 +185,17 @@ def tune(
         objective=objective,
         told_only=thin and objective == MSA,
         wanted=found.wanted,
-        versions=versions,
+        versions=dict(source.versions),
         decodes=found.translations[0].decodes,
         seconds={step: round(spent_s, 3) for step, spent_s in seconds.items()},
         missing=missing,
     )
 
 
-def _add(seconds: dict[str, float], more: dict[str, float]) -> None:
-    for step, spent_s in more.items():
-        seconds[step] = seconds.get(step, 0.0) + spent_s
+def _kept(program: Program, longest_s: dict[str, float], objective: str, left_s: float) -> Answers:
+    """Returns the time to keep for the compiler's answers; without variants, the flag grid asks it too."""
+    candidates = CANDIDATES + (0 if program.variants else len(flag_grid()) - 1)
+    return answers(longest_s, candidates, left_s, with_cycles=objective != MSA)
 
 
 def _write(output: Path, program: Program, made: Path, missing: str | None) -> None:
