@@ -17,7 +17,7 @@ from .deadline import Deadline, TimeIsUp
 from .placement import Placement, Rules
 from .relaxation import SCOPES, build_relaxation
 from .repair import choice_of, repaired
-from .solve import is_hopeless, solve_integer, solve_relaxation
+from .solve import Stop, is_hopeless, solve_integer, solve_relaxation
 from .timing import least_latency
 from .touches import replaceable
 
@@ -48,8 +48,8 @@ class Bound:
       found_s: seconds of the best mapping made from a solution; None if none was made.
       production_s: seconds of XLA's own mapping, or None.
       optimal: the mixed-integer program was solved to the end.
-      stopped: Ctrl-C ended the solver.
-      cut_short: the time limit ended the work before the bound was as good as it can get.
+      stopped: Ctrl-C or `stop` ended the work.
+      cut_short: that or the time limit ended the work before the bound was as good as it can get.
       seconds: time spent.
       size: numbers of columns, rows and integer columns of the relaxation.
     """
@@ -94,6 +94,7 @@ def bound(
     left_out_share: float | None = None,
     most_capacity_rows: int = Rules.most_capacity_rows,
     integer: bool = True,
+    stop: Stop | None = None,
 ) -> Bound:
     """Bounds the latency of every mapping of a program from below, and looks for mappings near the bound.
 
@@ -112,15 +113,17 @@ def bound(
         cost; None for 1e-4 to 1e-3, the more the larger the program.
       most_capacity_rows: most instructions at which the resident buffers have to fit.
       integer: go on to the mixed-integer program.
+      stop: asked often; True ends the work with what has been found, as Ctrl-C does. Nothing ends pricing the program.
 
     Raises:
       UserError: the objective or scope is not known, or the objective needs a cycle table that the program lacks.
+      KeyboardInterrupt: Ctrl-C while the program was priced, before anything was known.
     """
     if scope not in SCOPES:
         raise UserError(f"scope {scope!r} is not known; choose one of {', '.join(SCOPES)}")
     if not seconds > 0:
         raise UserError(f"a bound needs time: {seconds:g} seconds are too few")
-    deadline = Deadline(seconds)
+    deadline = Deadline(seconds, stop)
     judge = make_judge(program, objective, target)
     nothing = all_hbm(program)
     all_hbm_s = judge.judge(nothing)
@@ -135,7 +138,11 @@ def bound(
             _improve(judge, result, scope, left_out_share, most_capacity_rows, integer, deadline, report)
     except TimeIsUp:
         result.cut_short = True
-    result.cut_short = (result.cut_short or deadline.passed()) and not (result.optimal or result.proved)
+    except KeyboardInterrupt:
+        result.stopped = True
+    result.stopped |= deadline.stopped
+    result.cut_short |= result.stopped or deadline.passed()
+    result.cut_short &= not (result.optimal or result.proved)
     result.seconds = deadline.spent
     report("done", result)
     return result
@@ -194,13 +201,15 @@ def _improve(
     if np.isfinite(solved.bound):
         result.relaxation_s = proved_at_least(solved.bound, unit_s)
         result.bound_s = max(result.bound_s, result.relaxation_s)
-    result.cut_short |= not (solved.optimal or solved.stopped)
+    result.cut_short |= not solved.optimal
+    if solved.stopped:
+        result.stopped = True
+        raise TimeIsUp
     report("mappings", result)
     if solved.values is not None:
         _follow(judge, SCOPES[scope], placement, solved.values, result, deadline, report)
     result.seconds = deadline.spent
-    result.stopped = solved.stopped
-    if not integer or result.proved or solved.stopped:
+    if not integer or result.proved:
         return
     if deadline.left <= max(1.0, solved.seconds):
         raise TimeIsUp
@@ -216,14 +225,14 @@ def _improve(
 
     mixed = solve_integer(linear, deadline.left, progress, stop=deadline.passed, leave=True)
     result.optimal, result.stopped = mixed.optimal, mixed.stopped
-    result.cut_short |= not (mixed.optimal or mixed.stopped)
+    result.cut_short |= not mixed.optimal
     if np.isfinite(mixed.bound):
         result.integer_s = max(result.integer_s or 0.0, proved_at_least(mixed.bound, unit_s))
         result.bound_s = max(result.bound_s, result.integer_s)
-    if mixed.values is None:
+    if mixed.values is None or mixed.stopped:
         return
     _follow(judge, SCOPES[scope], placement, mixed.values, result, deadline, report)
-    if not (mixed.stopped or result.proved or deadline.passed()):
+    if not (result.proved or deadline.passed()):
         # Constructed mappings keep whole buffers, and so lose most of a solution that keeps parts.
         report("mappings", result)
         rules = replace(SCOPES[scope], whole=True)
@@ -232,7 +241,7 @@ def _improve(
             linear, min(deadline.left, max(1.0, 2.0 * mixed.seconds)), stop=deadline.passed, leave=True
         )
         result.stopped = mixed.stopped
-        if mixed.values is not None:
+        if mixed.values is not None and not mixed.stopped:
             _follow(judge, SCOPES[scope], placement, mixed.values, result, deadline, report)
 
 

@@ -201,7 +201,7 @@ def _run(solver: "highspy.Highs", stop: Stop | None = None, leave: bool = False)
     Args:
       solver: the solver.
       stop: asked some fifty times a second; True ends the solver.
-      leave: leave a solver that does not end soon after `stop`: it still runs, so nothing may be asked of it.
+      leave: leave a solver that does not end soon after that: it still runs, so nothing may be asked of it.
 
     Returns:
       Whether Ctrl-C ended it, and whether it was left.
@@ -215,7 +215,7 @@ def _run(solver: "highspy.Highs", stop: Stop | None = None, leave: bool = False)
     stopped = False
     asked_at: float | None = None
     while True:
-        waits = not stopped and (asked_at is None or leave)
+        waits = asked_at is None or leave
         try:
             if solver.wait(0.02 if waits else -1.0)[0]:
                 return stopped, False
@@ -229,6 +229,7 @@ def _run(solver: "highspy.Highs", stop: Stop | None = None, leave: bool = False)
                 return stopped, True
         except KeyboardInterrupt:
             stopped = True
+            asked_at = time.perf_counter() if asked_at is None else asked_at
             solver.cancelSolve()
 
 

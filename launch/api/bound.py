@@ -10,7 +10,8 @@ from ..terminal.shown import Shown
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ...env.bounds.bound import Bound
+    from ...env.bounds.bound import Bound, Report
+    from ...env.bounds.solve import Stop
     from ...env.program.mapping import Mapping
     from ...env.program.program import Program
     from ..terminal.figures import LatencyRow
@@ -99,7 +100,9 @@ class Bounded(Shown):
 
     def lines(self) -> Iterator[str]:
         """Yields what ended the search, and what the bound leaves out."""
-        if self.found.cut_short:
+        if self.found.stopped:
+            yield "It was stopped before its time: what it shows holds; with more seconds the bound may be tighter."
+        elif self.found.cut_short:
             yield "The limit of time ended it: with more seconds the bound may be tighter."
         yield (
             "Dropped, so that it stays a bound: offsets and alignment, the order of copies, limits on copies in "
@@ -135,6 +138,7 @@ class Bounded(Shown):
             "gap": found.gap,
             "optimal": found.optimal,
             "cut_short": found.cut_short,
+            "stopped": found.stopped,
             "seconds": found.seconds,
             "columns": found.size[0],
             "rows": found.size[1],
@@ -149,7 +153,7 @@ def bound(
     seconds: float = SECONDS,
     scope: str = "legal",
     output: str | Path | None = None,
-    report: "Callable[[str, Bound], None] | None" = None,
+    report: "Report | None" = None,
 ) -> Bounded:
     """Proves a lower bound on the latency of every legal mapping of a program: no mapping is faster.
 
@@ -168,9 +172,32 @@ def bound(
     Raises:
       UserError: an argument cannot be used; the message says how to fix it.
     """
-    from ...env.bounds.bound import bound as search
+    begin = prepare(program, objective=objective, seconds=seconds, scope=scope, output=output)
+    return begin(report, None)
+
+
+def prepare(
+    program: "Program | str | Path",
+    *,
+    objective: str | None,
+    seconds: float,
+    scope: str,
+    output: str | Path | None,
+) -> "Callable[[Report | None, Stop | None], Bounded]":
+    """Checks the arguments of `bound` and compiles what it calls; returns the search itself, to be called.
+
+    Args:
+      program, objective, seconds, scope, output: see `bound`.
+
+    Returns:
+      A function of `report` (see `bound`) and of `stop`, asked often: the search ends once `stop` returns True.
+
+    Raises:
+      UserError: an argument cannot be used.
+    """
+    from ...env.bounds.bound import bound as run_search
     from ...env.errors import UserError
-    from ...env.physics.objective import latencies, resolve
+    from ...env.physics.objective import resolve
     from ...env.program.mapping_file import write_mapping
     from ...env.storage.destination import check_destination
     from ...env.suggestion import unknown
@@ -183,12 +210,22 @@ def bound(
     if not seconds > 0:
         raise UserError(f"--seconds {seconds:g}: a bound needs time; give more than 0")
     check_destination(output, "-o")
-    program = load(program)
-    resolve(program, objective)
+    loaded = load(program)
+    resolve(loaded, objective)
     compile_kernels(needs.BOUND)
-    found = search(program, objective, seconds, scope, report=report or (lambda stage, found: None))
-    if output is not None:
-        write_mapping(found.mapping, program, output)
+
+    def search(report: "Report | None", stop: "Stop | None") -> Bounded:
+        found = run_search(loaded, objective, seconds, scope, report=report or (lambda stage, found: None), stop=stop)
+        if output is not None:
+            write_mapping(found.mapping, loaded, output)
+        return _bounded(loaded, found)
+
+    return search
+
+
+def _bounded(program: "Program", found: "Bound") -> Bounded:
+    from ...env.physics.objective import latencies
+
     by_name = {
         "floor": found.floor_s,
         "relaxation": found.relaxation_s,
@@ -202,7 +239,7 @@ def bound(
     return Bounded(
         program=program,
         objective=found.objective,
-        scope=scope,
+        scope=found.scope,
         mapping=found.mapping,
         of_production={name: None if s is None or not whole else s / whole for name, s in by_name.items()},
         gap=found.gap,

@@ -37,35 +37,36 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs the command."""
+    """Runs the command; 130 or 143 if a signal ended it early, with what it had found by then."""
     from rich.live import Live
 
-    from ..api.bound import bound
+    from ..api.bound import prepare
     from ..terminal.console import show_result, stderr_console
     from ..terminal.mode import is_live
+    from ..terminal.stop import StopRequest
 
     check_json(arguments)
-    with Live(console=stderr_console(), transient=True, auto_refresh=False) as live:
+    search = prepare(
+        arguments.program,
+        objective=arguments.objective,
+        seconds=arguments.seconds,
+        scope=arguments.scope,
+        output=arguments.output,
+    )
+    with StopRequest() as stop, Live(console=stderr_console(), transient=True, auto_refresh=False) as live:
 
         def report(stage: str, found: "Bound") -> None:
             if is_live():
                 live.update(f"{arguments.program}: {_STAGES[stage]} ... {_progress(found)}", refresh=True)
 
-        found = bound(
-            arguments.program,
-            objective=arguments.objective,
-            seconds=arguments.seconds,
-            scope=arguments.scope,
-            output=arguments.output,
-            report=report,
-        )
+        found = search(report, lambda: bool(stop))
     if arguments.json != "-":
         show_result(found)
         if arguments.output is not None:
             print(f"wrote {arguments.output}")
     if arguments.json is not None:
         write_json(found.as_json(), arguments.json)
-    return 0
+    return stop.status
 
 
 _STAGES = {

@@ -107,7 +107,7 @@ def test_verifying_and_all_that_follows_end_at_the_deadline(monkeypatch: pytest.
 
     def look(most: float) -> tuple[Bound, Looks]:
         deadline = Looks(most)
-        monkeypatch.setattr("mallocmuzero.env.bounds.bound.Deadline", lambda seconds: deadline)
+        monkeypatch.setattr("mallocmuzero.env.bounds.bound.Deadline", lambda seconds, stop: deadline)
         return bound(program, MSA, 1.0, integer=False), deadline
 
     whole, deadline = look(float("inf"))
