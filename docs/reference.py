@@ -53,7 +53,7 @@ def settings_page() -> str:
         "",
         "Give one with `--set learner.learning_rate=0.0005`, or many in a file with `--config FILE.toml`. A run stores",
         "all of them in its `config.json`. An unknown name, a wrong type or a value out of range is refused before",
-        "training begins.",
+        "training begins, as is a run of the topology `process` that is larger than the memory of the machine.",
         "The defaults depend on the game: `--game residency`, the default, or `--game access`.",
     ]
     of_group: dict[str, list[Setting]] = defaultdict(list)

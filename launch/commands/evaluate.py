@@ -30,6 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Runs the command."""
     from ...env import workloads
     from ...env.errors import UserError
+    from ..config.limits import MOST_SIMULATIONS
     from ..run.directory import RunDirectory
     from ..run.url import is_url, local_run
     from ..session.compiled import compile_evaluation, evaluation_kernels
@@ -42,8 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
     names = arguments.workload
     if arguments.split is not None:
         names = workloads.names_of(arguments.split)
-    if arguments.simulations is not None and arguments.simulations < 1:
-        raise UserError(f"--simulations is {arguments.simulations}; it must be at least 1")
+    if arguments.simulations is not None and not 1 <= arguments.simulations <= MOST_SIMULATIONS:
+        raise UserError(f"--simulations is {arguments.simulations}; it must be from 1 to {MOST_SIMULATIONS:,}")
     if not is_url(arguments.run_dir):
         RunDirectory(arguments.run_dir).open()  # raises before anything is compiled
     programs = [workloads.load(name) for name in names]

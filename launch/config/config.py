@@ -15,6 +15,7 @@ from ...learner.config import LearnerConfig
 from ...learner.networks.network import NetworkConfig
 from ...replay.config import ReplayConfig
 from ...replay.segment import SegmentSpec
+from .limits import check_limits
 from .ray import RayConfig
 from .strict import build, plain
 
@@ -124,6 +125,7 @@ class TrainConfig:
             raise UserError(f"workloads is {list(self.workloads)}; name each once")
         if self.topology not in TOPOLOGIES:
             raise UserError(f"topology is {self.topology!r}; it must be one of {', '.join(TOPOLOGIES)}")
+        check_limits(self)
         if not 0 <= self.seed < 2**32:
             raise UserError(f"seed is {self.seed}; it must be between 0 and 2**32 - 1")
         if self.actors < 1 or (self.topology == PROCESS and self.actors > 1):
