@@ -2,18 +2,19 @@
 
 import argparse
 import importlib
-import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
 
 from ..env.errors import UserError
 from ..version import VERSION
 from .missing import advice
+from .refused import refusal
 from .start.collector import collect_seldom
+from .terminal.arguments import CommandParser, OneLineParser
 from .terminal.mode import command_mode
 from .terminal.outputs import check_apart
+from .terminal.standard_streams import STDOUT, abandon_output, open_streams
 from .terminal.stop import catch_interrupts, forget_interrupts, was_interrupted
 
 # In the order of the help text.
@@ -40,12 +41,14 @@ COMMANDS = (
 )
 USAGE_STATUS = 2
 INTERRUPT_STATUS = 130
+PIPE_STATUS = 141
 _EXIT_STATUSES = """exit status:
   0    done
   1    `verify` found violations, `pack` found no solution, `confirm` found that options do not hold, or `measure` found
        that they do harm
   2    an argument or a file cannot be used; one line on standard error says why and how to fix it
   130  stopped by Ctrl-C; the results so far have been written
+  141  stopped because nobody reads its output any more, e.g. `| head`
   143  stopped by SIGTERM; the results so far have been written
 """
 
@@ -67,12 +70,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    """Runs one command and returns its exit status. Handles user errors and a closed output pipe."""
+    """Runs one command and returns its exit status. Handles user errors, files that the system refuses, and a closed
+    output pipe."""
     try:
         arguments = sys.argv[1:] if arguments is None else arguments
         if not arguments:
             make_parser().print_help(sys.stderr)
             return USAGE_STATUS
+        if sys.stdout is None:
+            raise UserError(f"{STDOUT}: is closed; send it to a file, a pipe or /dev/null")
         parsed = _parse(arguments)
         check_apart(parsed)
         with command_mode(getattr(parsed, "quiet", False)):
@@ -90,19 +96,25 @@ def _run(arguments: Sequence[str] | None) -> int:
             raise
         print(f"mallocmuzero: error: {said}", file=sys.stderr)
         return USAGE_STATUS
-    except BrokenPipeError:
-        # The output's reader is gone, e.g. `| head`; without this the interpreter complains as it flushes.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        if isinstance(error, BrokenPipeError) and error.filename == STDOUT:
+            return PIPE_STATUS
+        said = refusal(error)
+        if said is None or was_interrupted():
+            raise
+        print(f"mallocmuzero: error: {_one_line(said)}", file=sys.stderr)
         return USAGE_STATUS
 
 
 def entry() -> None:
     """Runs the command line as a process of its own, in which Ctrl-C never shows a traceback."""
+    open_streams()
     catch_interrupts()
     collect_seldom()
     try:
         status = main()
     finally:
+        abandon_output()
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing is left to report while the process ends
     sys.exit(status)
 
@@ -114,19 +126,16 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     command = next((argument for argument in arguments if not argument.startswith("-")), None)
     if command is not None and command not in COMMANDS:
         raise UserError(unknown("command", command, COMMANDS))
-    return make_parser().parse_args(arguments)
-
-
-class _Parser(argparse.ArgumentParser):
-    """A parser whose errors, and those of its commands, are one line like all others."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message}; see `{self.prog} --help`")
+    try:
+        return make_parser().parse_args(arguments)
+    except SystemExit:
+        sys.stdout.flush()  # of `--help` and `--version`, as a part of the command
+        raise
 
 
 def make_parser() -> argparse.ArgumentParser:
     """Returns the parser of the whole command line; it raises UserError for what it cannot parse."""
-    parser = _Parser(
+    parser = OneLineParser(
         prog="mallocmuzero",
         description="Maps the tensors of TPU programs to fast memory, and makes compiler options of the mappings.",
         epilog=_EXIT_STATUSES,
@@ -135,7 +144,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"mallocmuzero {VERSION}")
     parser.set_defaults(parser=parser)
     _add_quiet(parser)
-    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=CommandParser)
     for name in COMMANDS:
         importlib.import_module(f".commands.{name}", __package__).add_parser(subparsers)
     for command in subparsers.choices.values():

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ..env.capture.capture import UNNAMED
 from ..env.capture.module_file import UNNAMED as NO_NAMES
+from ..env.capture.reference import check_reference
 from ..env.errors import UserError
 from ..env.program.program import Program
 from ..env.program.program_file import read_module
@@ -41,6 +42,22 @@ def check_named(program: Program) -> None:
         raise UserError(
             f"program {program.name!r}, of {program.provenance.get('function')}: {NO_NAMES}; capture it again"
         )
+
+
+def check_source(source: Source, python: Path | None) -> None:
+    """Checks that the function of a source without a module can be found; runs none of its code.
+
+    An interpreter of the user's may have it installed, and is not asked.
+
+    Raises:
+      UserError: there is no such module or function.
+    """
+    if source.module is not None or python is not None:
+        return
+    try:
+        check_reference(source.function, source.folder)
+    except UserError as error:
+        raise UserError(f"{error}, or give --folder the folder that the program was captured in") from error
 
 
 def program_path(name_or_path: str | Path) -> Path:

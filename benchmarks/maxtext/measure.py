@@ -19,6 +19,8 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from mallocmuzero.env.capture.environment import interpreter_path
+
 from ..common.job_pool import returning_traceback, run_missing
 from ..common.json_lines import ROOT, Record, keyed_by, read_runs
 from .dump import dump, version_of
@@ -119,7 +121,7 @@ def main() -> int:
     """Runs what is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [setup.name for setup in SETUPS]
-    parser.add_argument("--python", type=Path, required=True, metavar="PATH")
+    parser.add_argument("--python", type=interpreter_path, required=True, metavar="PATH")
     parser.add_argument("--setups", nargs="+", choices=names, default=names, metavar="NAME")
     parser.add_argument("--tune-minutes", type=float, default=12.0, metavar="M")
     parser.add_argument("--workers", type=int, default=2, metavar="N")

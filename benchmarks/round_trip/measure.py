@@ -30,6 +30,7 @@ if __name__ == "__main__":
     one_thread()
 
 from mallocmuzero.env import workloads
+from mallocmuzero.env.capture.environment import interpreter_path
 from mallocmuzero.roundtrip.source import program_path
 
 from ..common.json_lines import Key, Record
@@ -66,7 +67,7 @@ def missing(job: Job, known: dict[Key, Record]) -> bool:
 def main() -> int:
     """Runs what is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--python", type=Path, required=True, metavar="PATH")
+    parser.add_argument("--python", type=interpreter_path, required=True, metavar="PATH")
     parser.add_argument(
         "--programs", nargs="+", metavar="NAME", help="or `all`; by default all contended ones for one chip"
     )

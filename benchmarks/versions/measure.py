@@ -30,7 +30,7 @@ if __name__ == "__main__":
 
 import numpy as np
 
-from mallocmuzero.env.capture.environment import find_interpreter
+from mallocmuzero.env.capture.environment import find_interpreter, interpreter_path
 from mallocmuzero.env.errors import FormatError, UserError
 from mallocmuzero.env.program.compiler_flags import REFUSED
 from mallocmuzero.env.program.program import Program
@@ -111,7 +111,7 @@ def main() -> int:
     """Runs what is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jax", nargs="*", default=VERSIONS, metavar="VERSION")
-    parser.add_argument("--pythons", nargs="*", default=[], type=Path, metavar="PATH")
+    parser.add_argument("--pythons", nargs="*", default=[], type=interpreter_path, metavar="PATH")
     parser.add_argument("--functions", nargs="*", default=READ, metavar="NAME:TARGET")
     parser.add_argument("--confirmed", nargs="*", default=CONFIRMED, metavar="NAME:TARGET")
     parser.add_argument("--folder", type=Path, default=ROOT / "runs" / "versions", metavar="FOLDER")
@@ -121,7 +121,10 @@ def main() -> int:
     parser.set_defaults(jobs=1)
     given = parser.parse_args()
     effort = effort_of(given)
-    pythons = [*(find_interpreter(None, version, say) for version in given.jax), *given.pythons]
+    pythons = [
+        *(find_interpreter(None, version, say) for version in given.jax),
+        *(find_interpreter(python, None, say) for python in given.pythons),
+    ]
     wanted = [
         Job(str(python), *versions_of(python), *what.split(":"), str(given.folder), how)
         for python in pythons

@@ -12,6 +12,7 @@ from pathlib import Path
 from ..errors import FormatError, UserError
 from ..program.compiler_flags import NAMING
 from ..program.packed_module import pack_module
+from ..storage.atomic import TEMPORARY
 from .compilation_files import ANSWER_FILE, cut_down, module_in, name_module, refused_in
 from .compiler import ASSIGNMENT, CODE, LOWERING, Compiler
 from .worker import ASSIGNED
@@ -49,13 +50,12 @@ class Archive:
         """Packs a finished compilation, whole or not at all."""
         path = self._path(name, request)
         path.parent.mkdir(parents=True, exist_ok=True)
-        with (
-            tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file,
-            tarfile.open(fileobj=file, mode="w:gz", compresslevel=3) as packed,
-        ):
-            for entry in sorted(folder.iterdir()):
-                packed.add(entry, entry.name)
-        os.replace(file.name, path)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=TEMPORARY) as made:
+            whole = Path(made, "packed")
+            with tarfile.open(whole, mode="w:gz", compresslevel=3) as packed:
+                for entry in sorted(folder.iterdir()):
+                    packed.add(entry, entry.name)
+            os.replace(whole, path)
 
 
 class Compilations:

@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import importlib.metadata
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -27,6 +28,12 @@ _BESIDE = ("flax", "optax")
 def packages() -> dict[str, str]:
     """Returns the version of every package of the environment; the committed programs were captured with them."""
     return dict(json.loads(PACKAGES.read_text(encoding="utf-8")))
+
+
+def interpreter_path(given: str | Path) -> Path:
+    """Returns the path of an interpreter as a shell reads it: with a slash it is a path from this folder, which becomes
+    absolute, since `Path` would drop the `./` of one; without, a name to search for."""
+    return Path(given).absolute() if os.sep in str(given) else Path(given)
 
 
 def check_interpreter(python: Path | None, jax: str | None = None) -> None:
@@ -111,13 +118,14 @@ def managed_python(progress: Callable[[str], None], jax: str | None = None) -> P
             (folder / _COMPLETE).touch()
     except OSError as error:
         raise UserError(
-            f"{folder}: cannot make the capture environment ({error.strerror or error}); give --python"
+            f"{folder}: cannot make the capture environment ({error.strerror or error}); give --python, or set "
+            "XDG_CACHE_HOME to a folder that can be written"
         ) from error
     return python
 
 
 def _run(command: list[str]) -> None:
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    result = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     if result.returncode:
         lines = [line for line in (result.stderr + result.stdout).splitlines() if line.strip()]
         errors = [line for line in lines if "ERROR" in line] or lines[-1:] or ["no message"]

@@ -1,17 +1,22 @@
 """The cache of compiled code: one folder for each state of the sources that it is compiled from."""
 
+import atexit
 import contextlib
 import hashlib
 import os
 import re
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..errors import UserError
 from ..storage.cache import cache_folder
 
+# The variable with which Numba's users choose the folder.
+_CHOSEN = "NUMBA_CACHE_DIR"
 _COMPILED_FROM = ("env", "solvers", "actors")
 # Dots, module, names. Python's own parser would take most of a second for all files.
 _IMPORT = re.compile(r"^\s*from\s+(\.+)([\w.]*)\s+import\s+(\([^)]*\)|[^\n]*)", re.MULTILINE)
@@ -27,30 +32,71 @@ def keep_compiled_code_by_source() -> None:
     """Makes Numba keep compiled code in a folder of its own for each state of the sources.
 
     Numba notices a change in the file of a function, not in the files of its callees: after an update it would silently
-    play by old rules. `NUMBA_CACHE_DIR`, if set, is left alone; if the folder cannot be made, Numba's own choice
-    stands.
+    play by old rules. `NUMBA_CACHE_DIR`, if set, is the user's choice. A folder that cannot be written is replaced by
+    a temporary one, which this process shares with those that it starts: Numba would write beside our sources, or fail.
+
+    Raises:
+      UserError: there is no temporary folder either.
     """
-    if os.environ.get("NUMBA_CACHE_DIR"):
-        return
-    folder = cache_folder() / "compiled"
+    given = os.environ.get(_CHOSEN)
     try:
+        if given:
+            _check_writable(Path(given))
+            return
+        folder = cache_folder() / "compiled"
+        folder.mkdir(parents=True, exist_ok=True)
         mine = folder / _digest_by_stamp(Path(__file__).parents[2], folder)
-        mine.mkdir(parents=True, exist_ok=True)
+        _check_writable(mine)
         os.utime(mine)
-        for other in folder.iterdir():
+        _remove_old(folder)
+    except (OSError, UserError) as error:
+        mine = _temporary_folder()
+        why = str(error)
+        if isinstance(error, OSError):
+            variable = _CHOSEN if given else "XDG_CACHE_HOME"
+            why = f"{given or folder}: {error.strerror or error}; set {variable} to a folder that can be written"
+        print(f"mallocmuzero: compiled code is not kept, so every command compiles anew: {why}", file=sys.stderr)
+    os.environ[_CHOSEN] = str(mine)
+    if "numba" in sys.modules:
+        sys.modules["numba"].config.CACHE_DIR = str(mine)
+
+
+def _check_writable(folder: Path) -> None:
+    """Makes a folder, unless it is there, and a file in it, as Numba does. Raises OSError if that fails."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder):
+        pass
+
+
+def _remove_old(folder: Path) -> None:
+    """Removes what nothing has used for long."""
+    for other in folder.iterdir():
+        with contextlib.suppress(OSError):  # another process has removed it, or its owner keeps it
             if time.time() - other.stat().st_mtime <= _KEPT_S:
                 continue
             if other.is_dir():
                 shutil.rmtree(other, ignore_errors=True)
             else:
-                other.unlink(missing_ok=True)
-    except OSError:
-        return
-    if not os.access(mine, os.W_OK):
-        return
-    os.environ["NUMBA_CACHE_DIR"] = str(mine)
-    if "numba" in sys.modules:
-        sys.modules["numba"].config.CACHE_DIR = str(mine)
+                other.unlink()
+
+
+def _temporary_folder() -> Path:
+    """Returns a folder that is removed when this process ends. Raises UserError if none can be made."""
+    try:
+        folder = tempfile.mkdtemp(prefix="mallocmuzero-compiled-")
+    except OSError as error:
+        raise UserError(
+            f"no folder for compiled code can be written, not even a temporary one ({error.strerror or error}); set "
+            "XDG_CACHE_HOME or TMPDIR to one"
+        ) from error
+    made_by = os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == made_by:  # not a fork of it
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    return Path(folder)
 
 
 def _digest_by_stamp(package: Path, folder: Path) -> str:

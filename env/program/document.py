@@ -53,6 +53,19 @@ class Document:
             raise self.error(name, f"is not a {kind.__name__}")
         return value
 
+    def notes(self, name: str) -> dict[str, Any]:
+        """Returns an object that is kept and written again as it is: it may hold anything but numbers JSON lacks.
+
+        Raises:
+          FormatError: the field is missing, no object, or holds NaN or an infinite number.
+        """
+        value: dict[str, Any] = self.get(name, dict)
+        try:
+            json.dumps(value, allow_nan=False)
+        except ValueError as error:
+            raise self.error(name, "holds a number that is not finite") from error
+        return value
+
     def inner(self, fields: Any, prefix: str) -> "Document":
         """Returns an object inside this one; `prefix` is its path relative to this one.
 

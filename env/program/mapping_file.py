@@ -81,4 +81,4 @@ def parse_mapping(document: Document, program: Program) -> Mapping:
         if len({len(column) for column in columns}) != 1:
             raise document.error(section, "has columns of different lengths")
         tables.append(np.stack(columns, axis=1))
-    return Mapping(refers_to, access_fast, tables[0], tables[1], document.get("origin", dict))
+    return Mapping(refers_to, access_fast, tables[0], tables[1], document.notes("origin"))

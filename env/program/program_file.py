@@ -98,7 +98,7 @@ def read_program(path: str | os.PathLike[str]) -> Program:
         family=document.get("family", str),
         target=_parse_target(document),
         compiler=_parse_compiler(document),
-        provenance=document.get("provenance", dict),
+        provenance=document.notes("provenance"),
         held_since=_parse_held(document, len(columns["access_buffer"])) if "held" in fields else None,
         hbm_accesses=_parse_hbm_accesses(document, columns["access_kind"]),
         conditional=_parse_conditional(document, len(columns["loop_trips"])) if "conditionals" in fields else None,
@@ -142,7 +142,7 @@ def read_module(path: str | os.PathLike[str]) -> bytes | None:
 
 def _parse_compiler(document: Document) -> dict[str, Any]:
     """Returns the section `compiler`; of its fields, those are checked here that are used as they are."""
-    fields: dict[str, Any] = document.get("compiler", dict)
+    fields = document.notes("compiler")
     for name in _COMPILER_SECONDS:
         value = fields.get(name)
         if value is not None and not (_is_number(value) and 0 <= value < 1e9):

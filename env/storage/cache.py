@@ -3,9 +3,18 @@
 import os
 from pathlib import Path
 
+from ..errors import UserError
+
 
 def cache_folder() -> Path:
     """Returns the folder for files that can be made again: `$XDG_CACHE_HOME/mallocmuzero`, by default under
-    `~/.cache`."""
+    `~/.cache`.
+
+    Raises:
+      UserError: neither says where it is.
+    """
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "mallocmuzero"
+    try:
+        return (Path(base).absolute() if base else Path.home() / ".cache") / "mallocmuzero"
+    except RuntimeError as error:
+        raise UserError("this user has no home folder for a cache; set XDG_CACHE_HOME to a folder") from error

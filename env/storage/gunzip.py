@@ -24,7 +24,10 @@ def gunzip(path: Path, most_bytes: int, kind: str) -> bytes:
             data = file.read(most_bytes + 1)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         if _is_plain_json(path):
-            raise FormatError(f"{path}: is JSON that is not compressed; `gzip {path}` makes {path}.gz of it") from error
+            mend = f"`gzip {path}` makes {path}.gz of it"
+            if path.suffix == ".gz":
+                mend = f"`mv {path} {path.with_suffix('')} && gzip {path.with_suffix('')}` compresses it"
+            raise FormatError(f"{path}: is JSON that is not compressed; {mend}") from error
         # The library's own words for it show the first bytes of the file.
         fault = "not a gzip file" if isinstance(error, gzip.BadGzipFile) else f"truncated or damaged ({error})"
         raise FormatError(f"{path}: is no {kind} file: {fault}; check the path, or write it again") from error

@@ -25,7 +25,7 @@ from typing import Any
 from ..capture.capture import capture
 from ..capture.compilations import Archive
 from ..capture.complete import complete
-from ..capture.environment import managed_python, packages
+from ..capture.environment import interpreter_path, managed_python, packages
 from ..capture.simulator_events import STEP
 from ..capture.variants import PASSES
 from ..errors import UserError
@@ -85,7 +85,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument(
         "--python",
-        type=Path,
+        type=interpreter_path,
         help="interpreter with jax, libtpu and the packages of the models; by default one is made, once, and kept",
     )
     parser.add_argument(

@@ -60,7 +60,7 @@ def capture(
       FormatError: the compiler's output is not understood.
     """
     from ...env.capture.capture import capture as run
-    from ...env.capture.environment import check_interpreter, find_interpreter
+    from ...env.capture.environment import check_interpreter, find_interpreter, interpreter_path
     from ...env.capture.variants import PASSES
     from ...env.program.target import find_target
     from ...env.storage.destination import check_destination, check_new_folder
@@ -69,7 +69,7 @@ def capture(
     check_destination(output, "-o")
     check_new_folder(keep, "--keep")
     find_target(target)
-    given = None if python is None else Path(python)
+    given = None if python is None else interpreter_path(python)
     check_interpreter(given, jax)
     lowered = check_function(function, arguments, given, devices)
     interpreter = find_interpreter(given, jax, progress)

@@ -130,7 +130,7 @@ def tune(
         any options although the objective is not `msa`; the message says how to fix it.
       FormatError: the compiler's output is not understood.
     """
-    from ...env.capture.environment import check_interpreter, find_interpreter
+    from ...env.capture.environment import check_interpreter, find_interpreter, interpreter_path
     from ...env.capture.module_file import UNNAMED
     from ...env.errors import UserError
     from ...env.physics.objective import check_objective
@@ -156,7 +156,7 @@ def tune(
     check_destination(program_output, "--program-output")
     solvers = _solvers()
     known(solver, solvers)
-    interpreter = None if python is None else Path(python)
+    interpreter = None if python is None else interpreter_path(python)
     check_interpreter(interpreter, jax)
     lowered = check_function(function, arguments, interpreter, devices)
     interpreter = find_interpreter(interpreter, jax, progress)

@@ -5,19 +5,24 @@ from pathlib import Path
 
 from ..terminal.json_output import add_json_option, check_json, write_json
 
+# Beyond the end of a line of play, imagined steps are compared with nothing; no program has so many decisions.
+_MOST_STEPS = 100_000
+
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Adds the command to the parser."""
     parser = subparsers.add_parser(
         "diagnose",
-        help="measure the errors of a trained agent",
-        description="Compares a trained agent's model, values and policy with the real game. Lists the decisions of "
-        "XLA's production mapping that it would change, with the gain of each: docs/diagnosis.md.",
+        help="measure the errors of an agent of `train --game access`",
+        description="Compares the model, values and policy of an agent of `train --game access` with the real game. "
+        "Lists the decisions of XLA's production mapping that it would change, with the gain of each: "
+        "docs/diagnosis.md.",
     )
     parser.add_argument(
         "agent",
         metavar="RUN_DIR|POLICY",
-        help="run directory of `mallocmuzero train`, policy file, or a learner's checkpoint folder",
+        help="run directory of `mallocmuzero train --game access`, a policy file of one, or a learner's checkpoint "
+        "folder",
     )
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--workload", nargs="+", metavar="NAME|FILE", help="workloads or program files")
@@ -41,6 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ...env import workloads
     from ...env.errors import UserError
     from ...env.storage.destination import check_destination
+    from ..config.limits import MOST_SIMULATIONS
     from ..diagnosis.load import load_agent
     from ..diagnosis.pictures import draw
     from ..diagnosis.tables import heading, tables
@@ -54,10 +60,10 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.output.exists() and not arguments.output.is_dir():
             raise UserError(f"-o {arguments.output}: is a file; give a folder")
         check_destination(_existing(arguments.output) / "picture", "-o")
-    for name, least in (("simulations", 1), ("horizon", 1)):
+    for name, most in (("simulations", MOST_SIMULATIONS), ("horizon", _MOST_STEPS)):
         value = getattr(arguments, name)
-        if value is not None and value < least:
-            raise UserError(f"--{name} is {value}; it must be at least {least}")
+        if value is not None and not 1 <= value <= most:
+            raise UserError(f"--{name} is {value}; it must be from 1 to {most:,}")
     names = arguments.workload
     if arguments.split is not None:
         names = workloads.names_of(arguments.split)

@@ -91,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ...roundtrip.confirm import confirm
     from ...roundtrip.options_file import write_options
     from ...roundtrip.real_compiler import real_compiler
-    from ...roundtrip.source import check_named, find_source, program_path
+    from ...roundtrip.source import check_named, check_source, find_source, program_path
     from ...roundtrip.translate_workers import translate_with_workers
     from ...solvers.solve import SOLVERS
     from ..run.workers import check_workers
@@ -120,6 +120,7 @@ def run(arguments: argparse.Namespace) -> int:
     resolve(program, arguments.objective)
     mapping = read_mapping(arguments.mapping, program)
     source = find_source(program, program_path(arguments.program), arguments.folder)
+    check_source(source, arguments.python)
     if program.production is None:
         raise UserError(f"program {program.name!r} has no production mapping to compare with; capture it again")
     with Compiling() as compiling:

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..terminal.compiler_arguments import interpreter
 from ..terminal.json_output import add_json_option, check_json, write_json
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     parser.add_argument(
         "--python",
-        type=Path,
+        type=interpreter,
         metavar="PATH",
         help="interpreter with jax for the TPU and the packages of the model; by default this one",
     )

@@ -16,9 +16,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         description="Lists the settings of a training run with type, default and meaning. Set them with `train --set "
         "NAME=VALUE` or in a file, with `train --config FILE.toml`.",
     )
-    parser.add_argument(
-        "section", nargs="?", default="", metavar="NAME", help="only those whose names begin so, such as `learner`"
-    )
+    parser.add_argument("section", nargs="?", metavar="NAME", help="only those whose names begin so, such as `learner`")
     parser.add_argument(
         "--game",
         default="residency",
@@ -44,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.game not in DECISIONS:
         raise UserError(unknown("game", arguments.game, DECISIONS))
     every = settings(arguments.game)
-    found = [setting for setting in every if setting.name.startswith(arguments.section)]
+    found = [setting for setting in every if setting.name.startswith(arguments.section or "")]
     if not found:
         names = {name for setting in every for name in (setting.name, setting.name.partition(".")[0])}
         raise UserError(unknown("setting", arguments.section, sorted(names), "mallocmuzero settings"))

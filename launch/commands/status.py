@@ -117,7 +117,9 @@ def _lines(status: dict[str, Any]) -> list[str]:
     lines.append(f"limited by {status['limited_by'] or '-'}: {status['why']}")
     if status["metrics_age_s"] is not None:
         lines.append(f"figures    {_seconds(status['metrics_age_s'])} old")
-    if checkpoint is None:
+    if status["damaged_checkpoint"] is not None:
+        lines.append(f"checkpoint {status['damaged_checkpoint']}: damaged, as a warning says; --resume names a way out")
+    elif checkpoint is None:
         lines.append("checkpoint none yet")
     else:
         lines.append(

@@ -120,8 +120,15 @@ class RunDirectory:
         """Checks that a new run can be made here. Leaves nothing behind.
 
         Raises:
-          UserError: the folder holds a run or other files already, or cannot be written.
+          UserError: the folder holds a run or other files already, cannot be written, or has a name that the library of
+            checkpoints cannot take.
         """
+        try:
+            os.fspath(self.path.absolute()).encode()
+        except UnicodeEncodeError as error:
+            raise UserError(
+                f"{self.path}: is no name in UTF-8, as checkpoints need; choose another, or set PYTHONUTF8=1"
+            ) from error
         if self.manifest_file.exists():
             raise UserError(f"{self.path}: holds a run already; continue it with --resume, or choose another folder")
         with self._making():

@@ -32,6 +32,7 @@ _log = logging.getLogger(__name__)
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(::[A-Za-z][A-Za-z0-9+.-]*)*://")
 _CHECKPOINT = re.compile(r"checkpoints/(\d+)/(.*)")
 _LOCK = "lock"
+_PROBE = f"{TEMPORARY}probe"
 # Larger files of a checkpoint are not needed for the status of a run.
 _SMALL_BYTES = 2**20
 
@@ -77,13 +78,23 @@ class RunUrl:
 
         Raises:
           UserError: the URL holds a run already, or neither it nor the working folder holds one to resume, or the
-            storage cannot be reached.
+            storage cannot be reached or written, or the working folder cannot be written.
         """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.folder):
+                pass
+        except OSError as error:
+            raise UserError(
+                f"{self.folder}: cannot be the working folder of {self.url} ({error.strerror or error}); set "
+                "XDG_CACHE_HOME to a folder that can be written"
+            ) from error
         holds_run = self.holds_run()
         if resume and not holds_run and not self._folder_holds_run:
             raise _no_run(self.url)
         if holds_run and not resume:
             raise UserError(f"{self.url}: holds a run already; continue it with --resume, or choose another URL")
+        self._check_writable()
 
     def begin(self, resume: bool) -> str | None:
         """Prepares the working folder, whose lock, if any, stays. The caller holds that lock.
@@ -259,6 +270,16 @@ class RunUrl:
 
     def _at(self, name: str) -> str:
         return f"{self._root}/{name}"
+
+    def _check_writable(self) -> None:
+        """Writes a file at the URL and removes it. Raises UserError if that fails, before any training is lost."""
+
+        def write() -> None:
+            self._files.makedirs(self._root, exist_ok=True)
+            self._files.pipe_file(self._at(_PROBE), b"")
+            self._files.rm_file(self._at(_PROBE))
+
+        self._try("written", write)
 
     def _put(self, name: str, path: Path) -> None:
         def put() -> None:

@@ -75,12 +75,14 @@ def reopen(run: RunDirectory, overrides: Overrides) -> tuple[TrainConfig, list[P
     """
     base, manifest = run.open()
     config = overrides.resolve(base)
-    for name, value in overrides.changed(base, config).items():
-        if not name.startswith(_MAY_CHANGE):
-            raise UserError(
-                f"{overrides.source(name)}: {name} is {value!r}, but {run.name} was begun with another value; "
-                "leave it out, or start a new run"
-            )
+    fixed = {name: value for name, value in overrides.changed(base, config).items() if not name.startswith(_MAY_CHANGE)}
+    # A given setting may change others, as the game does the sizes of the network: the given one is to blame.
+    if fixed:
+        name = min(fixed, key=lambda name: not overrides.has(name))
+        raise UserError(
+            f"{overrides.source(name)}: {name} is {fixed[name]!r}, but {run.name} was begun with another value; "
+            "leave it out, or start a new run"
+        )
     checkpoints = RunCheckpoints(run.checkpoints, config.schedule.checkpoints_kept)
     resumed = Resumed(*checkpoints.read()) if checkpoints.numbers() else None
     programs = run.programs(manifest)

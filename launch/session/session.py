@@ -131,10 +131,17 @@ class Session:
     @property
     def finished(self) -> bool:
         """True if the run has made its steps or its minutes, or the user wants to stop."""
-        config = self.config
-        if config.steps is not None and self.counters.step >= config.steps:
-            return True
-        return bool(self.stop) or (config.minutes is not None and self.seconds >= 60 * config.minutes)
+        return bool(self.stop) or self.limit_reached is not None
+
+    @property
+    def limit_reached(self) -> str | None:
+        """Which limit of the run is reached, in words; None if none is."""
+        config, step = self.config, self.counters.step
+        if config.steps is not None and step >= config.steps:
+            return f"has {step} updates already, and steps is {config.steps}"
+        if config.minutes is not None and self.seconds >= 60 * config.minutes:
+            return f"has trained for {self.seconds / 60:.1f} minutes already, and minutes is {config.minutes:g}"
+        return None
 
     @property
     def evaluation_due(self) -> bool:

@@ -26,6 +26,7 @@ import jaxlib.version
 from jax.experimental.compilation_cache import compilation_cache
 from llvmlite import binding
 
+from ...env.errors import UserError
 from ...env.storage.cache import cache_folder
 
 # Of JAX: the first version that may refuse its own entries.
@@ -64,7 +65,7 @@ def keeping_networks() -> Iterator[None]:
     try:
         folder = networks_folder()
         mine = _open(folder)
-    except OSError:
+    except (OSError, UserError):
         yield
         return
     before = {name: getattr(jax.config, name) for name in _SETTINGS}

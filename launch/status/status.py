@@ -44,7 +44,7 @@ def run_status(run_dir: str | Path) -> dict[str, Any]:
     holder = lock_holder(run.path / "lock")
     if holder.running is None:
         warnings.append(f"whether it is running cannot be told: {holder.why}")
-    checkpoint = _checkpoint(run, warnings)
+    checkpoint, damaged = _checkpoint(run, warnings)
     tail = read_tail(run.metrics_file)
     if tail.damaged:
         warnings.append(f"{run.metrics_file}: {tail.damaged} of the last lines are no figures; they are passed over")
@@ -99,6 +99,7 @@ def run_status(run_dir: str | Path) -> dict[str, Any]:
         "why": why,
         "metrics_age_s": age,
         "checkpoint": checkpoint,
+        "damaged_checkpoint": damaged,
         "last_log": _last_line(run.log_file),
         "warnings": warnings,
     }
@@ -116,22 +117,25 @@ def _state(running: bool | None, config: Mapping[str, Any], checkpoint: Mapping[
     return STOPPED
 
 
-def _checkpoint(run: RunDirectory, warnings: list[str]) -> dict[str, Any] | None:
-    """Returns the newest checkpoint, or None. If it is removed meanwhile, there is a newer one."""
+def _checkpoint(run: RunDirectory, warnings: list[str]) -> tuple[dict[str, Any] | None, str | None]:
+    """Returns the newest checkpoint, or None, and its folder if it is damaged, or None.
+
+    If it is removed meanwhile, there is a newer one.
+    """
     checkpoints = RunCheckpoints(run.checkpoints, keep=1)
     for _ in range(_ATTEMPTS):
         numbers = checkpoints.numbers()
         if not numbers:
-            return None
+            return None, None
         try:
-            return _read_checkpoint(checkpoints.path(numbers[-1]))
+            return _read_checkpoint(checkpoints.path(numbers[-1])), None
         except FormatError as error:
             if checkpoints.numbers() == numbers:
                 before = f"; {checkpoints.path(numbers[-2]).name} is the one before it" if len(numbers) > 1 else ""
                 warnings.append(f"{error}{before}")
-                return None
+                return None, str(checkpoints.path(numbers[-1]))
     warnings.append(f"{run.checkpoints}: its checkpoints change faster than they can be read; ask again")
-    return None
+    return None, None
 
 
 def _read_checkpoint(folder: Path) -> dict[str, Any]:

@@ -57,7 +57,6 @@ def add_devices(parser: argparse.ArgumentParser) -> None:
     """Adds `--devices N,N,...`."""
     parser.add_argument(
         "--devices",
-        default="",
         metavar="N,N,...|make_mesh",
         help="for the file of a module with several partitions: the order in which the mesh has the devices, "
         "`[d.id for d in mesh.devices.flat]`, or make_mesh if `jax.make_mesh` or `mesh_utils` made it; by default "
@@ -65,8 +64,8 @@ def add_devices(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def devices_of(given: str) -> list[int] | str:
-    """Returns the numbers of `--devices`, or `make_mesh`. Raises UserError if it is neither."""
+def devices_of(given: str | None) -> list[int] | str:
+    """Returns the numbers of `--devices`, none without it, or `make_mesh`. Raises UserError if it is neither."""
     from ...env.capture.worker import MAKE_MESH
     from ...env.errors import UserError
 
@@ -76,6 +75,14 @@ def devices_of(given: str) -> list[int] | str:
         return [int(number) for number in given.split(",")] if given else []
     except ValueError:
         raise UserError(f"--devices {given}: give numbers separated by commas, e.g. 0,1,3,2, or make_mesh") from None
+
+
+def interpreter(given: str) -> Path:
+    """Returns the argument of `--python` as a path, see `env/capture/environment.py`."""
+    from ...env.capture.environment import interpreter_path
+    from .arguments import text
+
+    return interpreter_path(text(given))
 
 
 def add_python_option(parser: argparse.ArgumentParser) -> None:
@@ -89,7 +96,7 @@ def add_python_option(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--python",
-        type=Path,
+        type=interpreter,
         metavar="PATH",
         help="interpreter with jax, libtpu and the packages of the model; by default this one, if it has libtpu, or "
         "one that is made once, and kept",

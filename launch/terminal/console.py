@@ -1,7 +1,7 @@
 """Consoles for results on standard output and for everything else on standard error."""
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
 from rich.table import Table
@@ -16,15 +16,28 @@ if TYPE_CHECKING:
 _NO_LIMIT = 100_000
 
 
+class _Console(Console):
+    """A console that leaves a pipe without a reader to the command line, rather than end the process itself."""
+
+    def on_broken_pipe(self) -> None:
+        """Raises the error that is being handled."""
+        raise
+
+
 def stdout_console() -> Console:
     """Returns the console on standard output, which is the result; plain text if that is no terminal."""
-    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else _NO_LIMIT, highlight=False)
+    return _console(sys.stdout)
 
 
 def stderr_console() -> Console:
     """Returns the console on standard error, for everything that is not the result."""
-    width = None if sys.stderr.isatty() else _NO_LIMIT
-    return Console(file=sys.stderr, width=width, highlight=False, quiet=is_quiet())
+    return _console(sys.stderr, quiet=is_quiet())
+
+
+def _console(file: TextIO, quiet: bool = False) -> Console:
+    """Returns a console that reads neither markup nor emoji, since names of programs may hold brackets and colons."""
+    width = None if file.isatty() else _NO_LIMIT
+    return _Console(file=file, width=width, highlight=False, markup=False, emoji=False, quiet=quiet)
 
 
 def show_table(table: Table) -> None:
@@ -41,5 +54,5 @@ def show_result(result: "Shown") -> None:
 
 
 def show_line(line: str) -> None:
-    """Prints a line on standard output, neither wrapped nor read as markup, so that paths in it can be copied."""
-    stdout_console().print(line, soft_wrap=True, markup=False)
+    """Prints a line on standard output, not wrapped, so that paths in it can be copied."""
+    stdout_console().print(line, soft_wrap=True)

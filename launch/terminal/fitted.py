@@ -1,4 +1,7 @@
-"""A table that never cuts a figure short: where it is too wide it becomes records, one block of lines per row."""
+"""A table that never cuts a figure short: where it is too wide it becomes records, one block of lines per row.
+
+Names of programs and mappings may hold brackets, which are never read as markup.
+"""
 
 from collections.abc import Iterator
 
@@ -17,11 +20,14 @@ class Fitted:
 
     def __init__(self, table: Table) -> None:
         self.table = table
+        if isinstance(table.title, str):
+            table.title = Text(table.title, style="table.title")  # no option says that a title is no markup
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        options = options.update(markup=False)
         needed = Measurement.get(console, options.update(max_width=_WIDE), self.table).maximum
         if needed <= options.max_width:
-            yield self.table
+            yield from console.render(self.table, options)
         else:
             yield from records(self.table)
 

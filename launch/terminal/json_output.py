@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ...env.errors import UserError
+from ...env.storage.atomic import write_atomically
 from ...env.storage.destination import check_destination
 
 
@@ -34,10 +34,7 @@ def write_json(value: Any, path: str) -> None:
     if path == "-":
         sys.stdout.write(text)
         return
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written ({error.strerror or error}); choose another place") from error
+    write_atomically(Path(path), text.encode())
 
 
 def _finite(value: Any) -> Any:

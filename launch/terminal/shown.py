@@ -36,7 +36,7 @@ class Shown:
         """Returns tables and lines as plain text."""
         from rich.console import Console
 
-        console = Console(width=100_000, color_system=None)
+        console = Console(width=100_000, color_system=None, emoji=False)
         with console.capture() as captured:
             console.print(self.__rich__())
         return "\n".join(line.rstrip() for line in captured.get().splitlines())

@@ -38,6 +38,7 @@ from ..run.log_file import logging_to
 from ..run.url import RunUrl, is_url
 from ..session.builders import starting_state
 from ..session.compiled import compile_topology_process, training_kernels
+from ..session.memory import check_memory
 from ..session.opening import check_playable, load_programs, reopen
 from ..session.progress import Progress
 from ..session.report import finish
@@ -80,6 +81,8 @@ def run_experiment(run_dir: str | Path, overrides: Overrides, *, resume: bool) -
             check_playable(config, programs)
         elif url is None:
             run.open()  # Raises if there is no run, before the lock would make a folder.
+        else:
+            url.check(resume)
         run.lock()
         stack.callback(run.unlock)
         news = None if url is None else url.begin(resume)
@@ -192,7 +195,12 @@ def train_on_ray(session: Session, cluster: Cluster) -> Params:
 
 
 def _compile(config: TrainConfig) -> Update | None:
-    """Compiles what this process runs, before anything is written; returns the update, if it is this process's own."""
+    """Compiles what this process runs, before anything is written; returns the update, if it is this process's own.
+
+    Raises:
+      UserError: it does not fit into the memory of this machine.
+    """
+    check_memory(config)
     with Compiling() as compiling:
         compiling.kernels(training_kernels(config))
         if config.topology == RAY:
@@ -221,7 +229,9 @@ def _greet(session: Session, resume: bool, news: str | None) -> None:
     else:
         for name in unpriced:
             session.say(f"{name}: has no cycle table, so `msa` alone judges it; `capture --variants` would add one")
-    if session.resumed is not None:
+    if session.resumed is not None and (reached := session.limit_reached) is not None:
+        session.say(f"{session.run.name}: {reached}: nothing is left to train; with a larger number --resume trains on")
+    elif session.resumed is not None:
         session.say(f"{session.run.name}: going on from update {session.counters.step}")
     elif resume:
         session.say(f"{session.run.name}: there is no checkpoint yet; starting from the beginning")

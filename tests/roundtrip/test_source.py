@@ -9,7 +9,7 @@ from mallocmuzero.env.capture.same_problem import same_problem
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.program.program_file import write_program
 from mallocmuzero.env.workloads import load, workload
-from mallocmuzero.roundtrip.source import Source, find_source
+from mallocmuzero.roundtrip.source import Source, check_source, find_source
 
 
 def test_where_the_function_is(tmp_path: Path) -> None:
@@ -28,3 +28,14 @@ def test_where_the_function_is(tmp_path: Path) -> None:
     write_program(mine, tmp_path / "mine.json.gz", b"module")
     assert find_source(mine, tmp_path / "mine.json.gz").module == b"module"
     assert find_source(mine, tmp_path / "mine.json.gz", Path("/x")).module is None
+
+
+def test_a_function_that_is_not_there_is_told_before_any_search(tmp_path: Path) -> None:
+    source = Source("models:step", "v5e:1x1", tmp_path, {}, {})
+    with pytest.raises(UserError, match=r"no module 'models' in .*give --folder the folder"):
+        check_source(source, None)
+    check_source(source, tmp_path / "python")  # may have it installed
+    check_source(replace(source, module=b"module"), None)
+    (tmp_path / "models.py").write_text("def other(): ...\n", encoding="utf-8")
+    with pytest.raises(UserError, match="defines no function 'step'"):
+        check_source(source, None)

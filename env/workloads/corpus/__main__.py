@@ -13,9 +13,8 @@ import argparse
 import sys
 import time
 from itertools import count
-from pathlib import Path
 
-from ...capture.environment import managed_python
+from ...capture.environment import interpreter_path, managed_python
 from ...errors import UserError
 from ..models.generated.drawing import draw
 from .make import PASSES, add_cycles, complete_file, make
@@ -42,7 +41,9 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--no-loops", action="store_true", help="pass over seeds whose program may have a loop")
     parser.add_argument(
-        "--python", type=Path, help="interpreter with jax and libtpu; by default one is made, once, and kept"
+        "--python",
+        type=interpreter_path,
+        help="interpreter with jax and libtpu; by default one is made, once, and kept",
     )
     parser.add_argument(
         "--time-limit", type=float, default=180.0, metavar="SECONDS", help="of one compilation; by default 180"

@@ -59,6 +59,12 @@ def test_an_interpreter_is_found_from_every_folder(tmp_path: Path, monkeypatch: 
                 check(missing)
 
 
+def test_an_interpreter_with_a_slash_is_no_name_to_search_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    for given, path in (("./python", tmp_path / "python"), ("python", Path("python")), (Path("a/b"), tmp_path / "a/b")):
+        assert environment.interpreter_path(given) == path
+
+
 def test_a_version_of_jax_is_checked_before_anything_is_made():
     for jax, python, words in (
         ("newest", None, "--jax newest: give a version, such as 0.9.2"),

@@ -3,9 +3,13 @@
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
-from mallocmuzero.env.compiled.cache import source_digest
+import pytest
+
+from mallocmuzero.env.compiled.cache import keep_compiled_code_by_source, source_digest
+from mallocmuzero.env.errors import UserError
 
 
 def kept_in(**variables: str) -> str:
@@ -90,6 +94,39 @@ def test_a_folder_of_the_users_own_choice_stands(tmp_path: Path) -> None:
     assert kept_in(NUMBA_CACHE_DIR=str(tmp_path)) == str(tmp_path)
 
 
-def test_without_a_place_numba_chooses(tmp_path: Path) -> None:
+@pytest.mark.parametrize("variable", ["XDG_CACHE_HOME", "NUMBA_CACHE_DIR"])
+def test_without_a_place_a_temporary_one_serves(variable: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert kept_in(XDG_CACHE_HOME=str(tmp_path / "file")) == ""
+    (tmp_path / "temporary").mkdir()
+    # A process that it starts keeps code in the same folder, says nothing, and leaves the folder there.
+    code = """if True:
+        import os, subprocess, sys
+        import mallocmuzero.env.compiled, numba
+        print(numba.config.CACHE_DIR, flush=True)
+        inner = "import os, mallocmuzero.env.compiled, numba; print(numba.config.CACHE_DIR)"
+        subprocess.run([sys.executable, "-c", inner], check=True)
+        print(os.path.isdir(numba.config.CACHE_DIR))
+    """
+    environment = {key: value for key, value in os.environ.items() if key != "NUMBA_CACHE_DIR"}
+    environment |= {variable: str(tmp_path / "file"), "TMPDIR": str(tmp_path / "temporary")}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True)
+    mine, theirs, still_there = done.stdout.splitlines()
+    assert mine == theirs
+    assert Path(mine).parent == tmp_path / "temporary"
+    assert still_there == "True"
+    assert not Path(mine).exists()
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("mallocmuzero: compiled code is not kept, so every command compiles anew: ")
+    assert f"{tmp_path / 'file'}" in line
+    assert f"; set {variable} to a folder that can be written" in line
+
+
+def test_without_any_place_the_variables_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**_: str) -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
+    monkeypatch.setattr(tempfile, "mkdtemp", fail)
+    with pytest.raises(UserError, match=r"No usable temporary directory found.*; set XDG_CACHE_HOME or TMPDIR to one"):
+        keep_compiled_code_by_source()

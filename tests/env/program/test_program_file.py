@@ -70,6 +70,8 @@ def test_committed_programs_are_written_as_they_were_read(name: str, tmp_path: P
         (setting("accesses", "bytes", 0, value=float("inf")), "`accesses.bytes`"),
         (setting("accesses", "bytes", 0, value=10**400), "`accesses.bytes` holds a number that is too large"),
         (setting("compiler", value=[]), "`compiler` is not a dict"),
+        (setting("compiler", value={"step": [1e999]}), "`compiler` holds a number that is not finite"),
+        (setting("provenance", value={"a": {"b": float("nan")}}), "`provenance` holds a number that is not finite"),
         (setting("compiler", value={"step_s": "x"}), "`compiler.step_s` is 'x', which is no number of seconds"),
         (setting("compiler", value={"estimate_with_copies_s": [1]}), "`compiler.estimate_with_copies_s` is [1]"),
         (setting("compiler", value={"estimate_with_copies_s": -1}), "`compiler.estimate_with_copies_s` is -1"),

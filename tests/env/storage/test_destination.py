@@ -63,3 +63,6 @@ def test_a_file_that_is_not_compressed_is_called_so(tmp_path: Path) -> None:
     path.write_text(' {"format": 1}', encoding="utf-8")
     with pytest.raises(FormatError, match=r"is JSON that is not compressed; `gzip .*program\.json` makes"):
         gunzip(path, 100, "program")
+    named = path.rename(tmp_path / "program.json.gz")
+    with pytest.raises(FormatError, match=r"`mv .*json\.gz .*json && gzip .*json` compresses"):
+        gunzip(named, 100, "program")

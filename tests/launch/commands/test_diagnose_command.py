@@ -19,6 +19,7 @@ from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.game.observation import OBSERVATION_SIZE
 from mallocmuzero.env.program.program_file import write_program
 from mallocmuzero.env.workloads import load
+from mallocmuzero.launch.cli import main
 from mallocmuzero.launch.config.config import TrainConfig
 from mallocmuzero.launch.diagnosis.load import load_agent
 from mallocmuzero.learner.checkpoints.policy_file import write_policy
@@ -177,3 +178,9 @@ def test_what_cannot_be_used_is_named(policy: Path, tmp_path: Path) -> None:
     file.write_text("no policy")
     assert "is no policy file" in refused(str(file), *tiny)
     assert "is a file; give a folder" in refused(str(policy), *tiny, "-o", str(file))
+
+
+def test_the_help_says_which_agents_it_is_for(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["diagnose", "--help"])
+    assert "an agent of `train --game access`" in " ".join(capsys.readouterr().out.split())

@@ -396,3 +396,31 @@ def test_what_is_a_url() -> None:
     assert not is_url("runs/first")
     assert not is_url(Path("s3://bucket/run"))
     assert not is_url("./odd://name")
+
+
+def test_a_working_folder_that_cannot_be_written_names_the_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    for arguments in (
+        ["train", "--run-dir", "memory://bucket/run", "--resume"],
+        train_arguments("memory://bucket/run", "--steps", "1"),  # type: ignore[arg-type]
+    ):
+        status, _, errors = call(*arguments)
+        assert status == 2
+        assert "cannot be the working folder of memory://bucket/run (Not a directory); set XDG_CACHE_HOME" in errors
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_url_that_cannot_be_written_is_told_before_anything_is_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resume: bool
+) -> None:
+    run = RunUrl("memory://bucket/run", tmp_path / "work")
+    if resume:
+        run._files.pipe_file("/bucket/run/manifest.json", b"{}")
+    run.check(resume)
+    assert there(run.url) == ({"manifest.json"} if resume else set())
+    monkeypatch.setattr(run._files, "pipe_file", fail)
+    with pytest.raises(UserError, match=r"^memory://bucket/run: cannot be written \(.*\); check network and rights"):
+        run.check(resume)

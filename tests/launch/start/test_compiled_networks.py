@@ -5,9 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import pytest
 
-from mallocmuzero.launch.start.compiled_networks import KEEPS
+from mallocmuzero.launch.start.compiled_networks import KEEPS, keeping_networks
 
 needs_keeping = pytest.mark.skipif(not KEEPS, reason="this version of JAX may refuse its own entries: nothing is kept")
 
@@ -93,3 +94,18 @@ def test_where_entries_may_be_refused_none_is_kept(tmp_path: Path) -> None:
     hits, misses, _, folder = run(tmp_path)
     assert (hits, misses, folder) == ("0", "0", "None")
     assert not (tmp_path / "mallocmuzero/networks").exists()
+
+
+@needs_keeping
+def test_a_user_without_a_home_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 2**31 - 9)
+    name = "jax_compilation_cache_dir"
+    given = getattr(jax.config, name)
+    jax.config.update(name, None)
+    try:
+        with keeping_networks():
+            assert getattr(jax.config, name) is None
+    finally:
+        jax.config.update(name, given)

@@ -253,7 +253,18 @@ def test_other_damage_is_a_warning(
         assert (said["checkpoint"], said["parameters_sha256"]) == (None, None)
     else:
         assert warning in said["warnings"][0]
+    assert (said["damaged_checkpoint"] is not None) == (damage is _cut_learner)
     assert call("status", str(run_dir))[0] == 0
+
+
+def test_a_damaged_checkpoint_is_not_called_missing(ended: Path) -> None:
+    _cut_learner(ended)
+    status, output, _ = call("status", str(ended))
+    assert status == 0
+    assert f"checkpoint {last_checkpoint(ended)}: damaged" in output
+    assert "none yet" not in output
+    _lose_checkpoints(ended)
+    assert "checkpoint none yet" in call("status", str(ended))[1]
 
 
 def test_whatever_is_in_the_files_the_answer_is_a_status_or_one_clear_line(ended: Path, tmp_path: Path) -> None:

@@ -32,6 +32,23 @@ def test_a_table_that_fits_is_a_table() -> None:
     assert "16348" in rendered(80)
 
 
+@pytest.mark.parametrize("width", [20, 80])
+def test_brackets_and_colons_in_names_are_printed_as_they_are(width: int, capsys: pytest.CaptureFixture[str]) -> None:
+    found = Table(title="step[b8]")
+    found.add_column("program")
+    found.add_column("microseconds")
+    found.add_row("step[/x][bold]", "1")
+    console = Console(file=io.StringIO(), width=width)  # a user's own, which reads markup
+    console.print(Fitted(found))
+    assert isinstance(console.file, io.StringIO)
+    stdout_console().print("step[b8]:smile:", found)
+    printed = capsys.readouterr().out
+    for text in (console.file.getvalue(), printed):
+        assert "step[b8]" in text
+        assert "step[/x][bold]" in text
+    assert "step[b8]:smile:" in printed
+
+
 def test_a_heading_that_comes_twice_is_told_apart_in_records() -> None:
     found = Table()
     for heading in ("name", "msa", "bound", "cycles", "bound", "gain"):

@@ -179,6 +179,18 @@ def test_a_changed_configuration_program_or_metric_file_is_noticed(run: Path) ->
     assert "metrics.jsonl: is not as checkpoint" in errors
 
 
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [(("--steps", "3"), "has 4 updates already, and steps is 3"), (("--minutes", "1e-6"), "and minutes is 1e-06")],
+)
+def test_a_run_that_has_reached_its_limit_says_so(run: Path, limit: tuple[str, str], words: str) -> None:
+    status, _, errors = call("train", "--run-dir", str(run), "--resume", "--set", "steps=none", *limit)
+    assert status == 0
+    assert f"{words}: nothing is left to train" in errors
+    assert "going on" not in errors
+    assert counters(run)["step"] == 4
+
+
 def test_a_lack_of_space_is_noticed_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = RunCheckpoints(tmp_path, keep=2)
 
