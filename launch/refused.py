@@ -18,9 +18,14 @@ _WAYS_OUT = {
 
 
 def refusal(error: OSError) -> str | None:
-    """Returns what is wrong with a file, and a way out; None if the error names no file, as those of bugs do not."""
+    """Returns what is wrong with a file, and a way out; None if the error names no file, as those of bugs do not.
+
+    A full disk is nobody's bug. Where compiled code was written, its error names no file.
+    """
     if not isinstance(error.filename, str | bytes | os.PathLike):
-        return None
+        if _WAYS_OUT.get(error.errno or 0) != _ROOM:
+            return None
+        return f"a file could not be written ({error.strerror}); {_ROOM}, also where temporary and cached files are"
     way_out = _WAYS_OUT.get(error.errno or 0, "check the path")
     if error.filename == STDOUT:
         way_out = "send it to another place"

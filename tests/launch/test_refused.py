@@ -55,3 +55,6 @@ def test_errors_of_no_file_are_not_explained() -> None:
     for error in (OSError("a bug"), OSError(9, os.strerror(9)), OSError(9, os.strerror(9), 3)):
         assert refusal(error) is None
     assert refusal(OSError(28, "No space left", b"f")) == "f: cannot be used (No space left); make room"
+    full = refusal(OSError(28, "No space left on device"))  # as Numba raises it
+    assert full is not None
+    assert full.startswith("a file could not be written (No space left on device); make room")
