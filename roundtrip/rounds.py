@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..env.capture.compiler import CODE
+from ..env.physics.cost import MSA
 from ..env.physics.objective import make_judge
 from ..env.program.program import Program
 from .candidates import grid_candidates, translated_candidates
@@ -49,10 +50,10 @@ class Rounds:
 
         Returns:
           The program with these cycles in its table, and the attempts; the program as it was and no attempt if there is
-          no time for two rounds.
+          no time for two rounds, or if `msa` alone decides.
         """
         search_s = self._search_s
-        if not affords_scout(self.longest_s, search_s):
+        if self.searcher.objective == MSA or not affords_scout(self.longest_s, search_s):
             return program, []
         found = self.searcher.find(program, FIRST_SEARCH * (search_s - to_the_end_s(self.longest_s)), seed)
         self._add(found.seconds)

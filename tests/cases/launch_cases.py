@@ -15,6 +15,8 @@ from typing import Any
 import psutil
 
 from mallocmuzero.launch.cli import main
+from mallocmuzero.launch.config.config import TrainConfig
+from mallocmuzero.launch.config.overrides import Overrides
 
 WORKLOAD = "resnet50-b32-v4"
 # Small enough that compiling it is most of the time it takes.
@@ -49,6 +51,15 @@ def train_arguments(run_dir: Path, *more: str, workload: str = WORKLOAD, **setti
     assignments = [f"{name}={json.dumps(value)}" for name, value in values.items()]
     options = [part for assignment in assignments for part in ("--set", assignment)]
     return ["train", "--workload", workload, "--run-dir", str(run_dir), *options, *more]
+
+
+def resolved(*assignments: str) -> TrainConfig:
+    """The configuration of a run on `tiny` with these settings, given by `--set`."""
+    overrides = Overrides()
+    overrides.add({"workloads": ["tiny"]}, "--workload")
+    for assignment in assignments:
+        overrides.add_assignment(assignment)
+    return overrides.resolve()
 
 
 def call(*arguments: str) -> tuple[int, str, str]:

@@ -3,10 +3,9 @@
 from pathlib import Path
 
 import pytest
-from launch_cases import call, train_arguments
+from launch_cases import call, resolved, train_arguments
 
 from mallocmuzero.env.errors import UserError
-from mallocmuzero.launch.config.config import TrainConfig
 from mallocmuzero.launch.config.overrides import Overrides
 
 ROOT = Path(__file__).parents[3]
@@ -17,14 +16,6 @@ SIZES = (
     *("learner.batch_size", "learner.unroll_steps", "learner.td_steps", "replay.capacity", "search.simulations"),
     *("actor.games", "actor.residency.candidates", "actor.residency.kicks", "schedule.evaluate_simulations"),
 )
-
-
-def resolved(*assignments: str) -> TrainConfig:
-    overrides = Overrides()
-    overrides.add({"workloads": ["tiny"]}, "--workload")
-    for assignment in assignments:
-        overrides.add_assignment(assignment)
-    return overrides.resolve()
 
 
 @pytest.mark.parametrize("name", SIZES)

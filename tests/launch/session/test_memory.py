@@ -3,25 +3,15 @@
 from pathlib import Path
 
 import pytest
-from launch_cases import call, train_arguments
+from launch_cases import call, resolved, train_arguments
 
 from mallocmuzero.env.errors import UserError
-from mallocmuzero.launch.config.config import TrainConfig
-from mallocmuzero.launch.config.overrides import Overrides
 from mallocmuzero.launch.session import memory
 from mallocmuzero.launch.session.memory import check_memory, needed
 from mallocmuzero.launch.terminal.compiling import Compiling
 from mallocmuzero.replay.local.table import Table
 
 GB = 10**9
-
-
-def resolved(*assignments: str) -> TrainConfig:
-    overrides = Overrides()
-    overrides.add({"workloads": ["tiny"]}, "--workload")
-    for assignment in assignments:
-        overrides.add_assignment(assignment)
-    return overrides.resolve()
 
 
 @pytest.mark.parametrize(
