@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ..errors import UserError
 from ..storage.cache import cache_folder
+from ..storage.destination import make_folder
 
 # The variable with which Numba's users choose the folder.
 _CHOSEN = "NUMBA_CACHE_DIR"
@@ -41,12 +42,12 @@ def keep_compiled_code_by_source() -> None:
     given = os.environ.get(_CHOSEN)
     try:
         if given:
-            _check_writable(Path(given))
+            make_folder(Path(given))
             return
         folder = cache_folder() / "compiled"
         folder.mkdir(parents=True, exist_ok=True)
         mine = folder / _digest_by_stamp(Path(__file__).parents[2], folder)
-        _check_writable(mine)
+        make_folder(mine)
         os.utime(mine)
         _remove_old(folder)
     except (OSError, UserError) as error:
@@ -59,13 +60,6 @@ def keep_compiled_code_by_source() -> None:
     os.environ[_CHOSEN] = str(mine)
     if "numba" in sys.modules:
         sys.modules["numba"].config.CACHE_DIR = str(mine)
-
-
-def _check_writable(folder: Path) -> None:
-    """Makes a folder, unless it is there, and a file in it, as Numba does. Raises OSError if that fails."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile(dir=folder):
-        pass
 
 
 def _remove_old(folder: Path) -> None:

@@ -44,6 +44,13 @@ def _try_to_write(path: Path, said: str) -> None:
         pass
 
 
+def make_folder(folder: Path) -> None:
+    """Makes a folder, unless it is there, and in it a file that is gone at once. Raises OSError if either fails."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder):
+        pass
+
+
 def check_new_folder(path: str | os.PathLike[str] | None, option: str = "") -> None:
     """Checks that `path` can be a new folder: it is not there yet, or empty, and its own folder takes files.
 

@@ -24,6 +24,7 @@ from typing import TypeVar
 from ...env.errors import FormatError, UserError
 from ...env.storage.atomic import TEMPORARY
 from ...env.storage.cache import cache_folder
+from ...env.storage.destination import make_folder
 from .checkpoints import MANIFEST, RunCheckpoints
 from .json_file import is_inside
 
@@ -81,20 +82,22 @@ class RunUrl:
             storage cannot be reached or written, or the working folder cannot be written.
         """
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=self.folder):
-                pass
+            make_folder(self.folder)
         except OSError as error:
             raise UserError(
                 f"{self.folder}: cannot be the working folder of {self.url} ({error.strerror or error}); set "
                 "XDG_CACHE_HOME to a folder that can be written"
             ) from error
+        self._check_run(resume)
+        self._check_writable()
+
+    def _check_run(self, resume: bool) -> None:
+        """Checks that there is a run if it is to be resumed, and none otherwise. Errors: see `check`."""
         holds_run = self.holds_run()
         if resume and not holds_run and not self._folder_holds_run:
             raise _no_run(self.url)
         if holds_run and not resume:
             raise UserError(f"{self.url}: holds a run already; continue it with --resume, or choose another URL")
-        self._check_writable()
 
     def begin(self, resume: bool) -> str | None:
         """Prepares the working folder, whose lock, if any, stays. The caller holds that lock.
@@ -109,7 +112,7 @@ class RunUrl:
           UserError: the URL holds a run already, or none to resume, or the storage cannot be reached, or the working
             folder of a new run holds one that is not at the URL.
         """
-        self.check(resume)
+        self._check_run(resume)
         if self._folder_holds_run and not resume:
             raise UserError(
                 f"{self.folder}: holds a run that is not at {self.url}; continue it with --resume, or "
