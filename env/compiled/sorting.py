@@ -58,8 +58,10 @@ def sort_rows(keys: Rows, order: Rows, spare: Rows, count: int) -> None:
             order[j] = k
     width = _RUN
     while width < count:
-        for begin in range(0, count, 2 * width):
-            middle, end = min(begin + width, count), min(begin + 2 * width, count)
+        for begin in range(0, count - width, 2 * width):
+            middle, end = begin + width, min(begin + 2 * width, count)
+            if keys[order[middle - 1]] <= keys[order[middle]]:
+                continue  # sorted already, as much of what comes here is
             left, right = begin, middle
             for k in range(begin, end):
                 if left < middle and (right >= end or keys[order[left]] <= keys[order[right]]):
@@ -68,8 +70,8 @@ def sort_rows(keys: Rows, order: Rows, spare: Rows, count: int) -> None:
                 else:
                     spare[k] = order[right]
                     right += 1
-        for k in range(count):
-            order[k] = spare[k]
+            for k in range(begin, end):
+                order[k] = spare[k]
         width *= 2
 
 

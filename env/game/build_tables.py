@@ -82,7 +82,8 @@ def _build(
     instruction["live"] = _live_bytes(access, buffer, first_access, program.num_instructions) / target.fast_bytes
     largest_of_buffer = np.bincount(program.access_buffer, weights=largest, minlength=program.num_buffers)
     buffer["trivial"] = largest_of_buffer < trivial_share * (all_hbm @ program.weight)
-    placeable = ((buffer["played"] == 1) & (buffer["trivial"] == 0))[program.access_buffer]
+    movable = (buffer["played"] == 1)[program.access_buffer]
+    placeable = movable & (buffer["trivial"] == 0)[program.access_buffer]
     buffer["cross"] = buffer["played"] & buffer["is_input"] & (buffer["last_result"] < 0) & ~buffer["trivial"] & 1
     buffer["cross"][[owner for owner, _ in per_pass]] = 0
     cycle_keys, seconds = np.zeros(2, np.int64), np.zeros(2)
@@ -112,6 +113,7 @@ def _build(
             cycles=clock.cycles,
         ),
         following=first_from(placeable),
+        movable=first_from(movable),
         cycle_keys=cycle_keys,
         cycle_s=seconds,
     )

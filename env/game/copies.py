@@ -7,6 +7,7 @@ instructions become final; its offset is held until then.
 import numpy as np
 
 from ..compiled.kernel import routine
+from ..compiled.spans import first_above
 from ..program.mapping import CROSS_PROGRAM, PREFETCH, WRITE_BACK
 from .offsets import held_until
 from .state import State
@@ -157,8 +158,7 @@ def await_write_backs(tables: Tables, state: State, owner: int, offset: int | np
         return
     low = offset
     high = low + tables.buffer[owner].size
-    for slot in range(state.now.holders):
-        other = state.holders[slot]
-        begins = state.buffer[other].offset
-        if begins < high and begins + tables.buffer[other].size > low:
-            finish_write_back(tables, state, other, t)
+    slot = first_above(state.holders, state.now.holders, low)
+    while slot < state.now.holders and state.holders[slot].low < high:
+        finish_write_back(tables, state, state.holders[slot].buffer, t)
+        slot += 1

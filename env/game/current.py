@@ -14,13 +14,15 @@ from ..compiled.block import copy_elements
 from ..compiled.kernel import kernel, routine
 from ..compiled.struct import Struct, array, rows
 from .plan import TO_THE_END, Plan, PlanGame
-from .records import COPY, PENDING, RESIDENCY
+from .records import COPY, HOLDER, PENDING, RESIDENCY
 
 # Points along a game, and the most bytes of the states that are kept at them.
 _POINTS = 24
 _MOST_BYTES = 2**26
 _FEWEST_STATES = 4
-_RESIDENCY_BYTES, _COPY_BYTES, _PENDING_BYTES = (record.itemsize for record in (RESIDENCY, COPY, PENDING))
+_HOLDER_BYTES, _RESIDENCY_BYTES, _COPY_BYTES, _PENDING_BYTES = (
+    record.itemsize for record in (HOLDER, RESIDENCY, COPY, PENDING)
+)
 
 
 class Checkpoints(Struct):
@@ -28,8 +30,8 @@ class Checkpoints(Struct):
 
     Attributes:
       points: `[P]` accesses, ascending, before which games are compared and states are kept.
-      bank: `[C * B]` the states; of residencies, copies and pending write-backs only the rows in use.
-      begins: `[3]` the bytes of a state at which those three begin.
+      bank: `[C * B]` the states; of residents, residencies, copies and pending write-backs only the rows in use.
+      begins: `[4]` the bytes of a state at which those four begin.
       place: `[P]` the place of a point's state in `bank`, or -1: long programs keep fewer states.
       held: `[P]` 1 if that state is kept now.
       rewards: `[2, P]` rewards until then, in weighted seconds saved, of the current game and of a changed one.
@@ -74,7 +76,8 @@ def new_current(plan: Plan) -> Current:
 def new_checkpoints(game: PlanGame) -> Checkpoints:
     """Returns space for the states along a game."""
     accesses, state_bytes = len(game.tables.access), len(game.block)
-    growing = game.state.residency, game.state.copy, game.state.queue
+    state = game.state
+    growing = state.holders, state.residency, state.copy, state.queue
     points = np.unique(np.linspace(0, accesses, _POINTS, endpoint=False).astype(np.int64))
     states = min(len(points), max(_FEWEST_STATES, _MOST_BYTES // max(state_bytes, 1)))
     place = np.full(len(points), -1, np.int64)
@@ -135,12 +138,14 @@ def go_back(game: PlanGame, kept: Checkpoints, access: int) -> int:
 
 @routine
 def _copy_rows(kept: Checkpoints, now: Any, source: np.ndarray, source_at: int, into: np.ndarray, into_at: int) -> None:
-    """Copies the rows of residencies, copies and pending write-backs that `now` says are in use."""
-    for kind in range(3):
-        first, last, size = 0, now.residencies, _RESIDENCY_BYTES
+    """Copies the rows of residents, residencies, copies and pending write-backs that `now` says are in use."""
+    for kind in range(4):
+        first, last, size = 0, now.holders, _HOLDER_BYTES
         if kind == 1:
-            last, size = now.copies, _COPY_BYTES
+            last, size = now.residencies, _RESIDENCY_BYTES
         elif kind == 2:
+            last, size = now.copies, _COPY_BYTES
+        elif kind == 3:
             first, last, size = now.queue_head, now.queue_tail, _PENDING_BYTES
         at = kept.begins[kind] + first * size
         copy_elements(source, source_at + at, into, into_at + at, (last - first) * size)

@@ -105,7 +105,7 @@ class MallocGame:
         if hints is not None:
             self.tables.set_hints(hints)
         if not place_trivial:
-            self.tables.buffer["played"][self.tables.buffer["trivial"] == 1] = 0
+            self.tables = self.tables.without_trivial()
         self.block, self.state = pooled_state(self.tables)
         self._set_options(new_options())
         self.all_hbm_s = float(self.tables.instruction["all_hbm_s"][:-1] @ program.weight)

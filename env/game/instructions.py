@@ -8,7 +8,7 @@ from .clock import idle_seconds
 from .copies import book, drain, finish_write_back, is_due, pop_write_back, queue_write_back, wait, wait_once
 from .offsets import overlap
 from .records import FAST_AND_OUT, NEVER
-from .residencies import begin_residency, end_residency, record_residency, reserve_return
+from .residencies import begin_residency, end_residency, record_residency, reserve_return, slot_of
 from .state import State
 from .tables import Tables
 from .windows import find_window
@@ -53,8 +53,8 @@ def _finish_instruction(tables: Tables, state: State, t: int) -> None:
             _refetch(tables, state, cross)
     elif cross >= 0 and t + 2 == tables.limits.instructions and not state.buffer[cross].resident:
         for slot in range(state.now.holders):  # the last chance to free its offset
-            if overlap(tables, state, cross, state.holders[slot]):
-                finish_write_back(tables, state, state.holders[slot], t + 1)
+            if overlap(tables, state, cross, state.holders[slot].buffer):
+                finish_write_back(tables, state, state.holders[slot].buffer, t + 1)
     if tables.instruction[t].borders:
         _end_stays(tables, state, t)
     # Buffers without a further use leave: their offsets are free from the next instruction on.
@@ -63,16 +63,14 @@ def _finish_instruction(tables: Tables, state: State, t: int) -> None:
     state.now.ending = 0
     slot = 0
     while slot < state.now.holders:
-        owner = state.holders[slot]
-        last = state.buffer[owner].touched
-        if state.buffer[owner].write_back < 0 and tables.access[last].next < 0 and owner != cross:
-            if max(state.buffer[owner].release, tables.access[last].until) > t:  # held over a loop
-                state.now.ending = 1
-                slot += 1
-                continue
-            end_residency(state, owner, state.buffer[owner].release)
-        else:
+        owner = state.holders[slot].buffer
+        if not state.holders[slot].last or state.buffer[owner].write_back >= 0 or owner == cross:
             slot += 1
+        elif max(state.buffer[owner].release, tables.access[state.buffer[owner].touched].until) > t:
+            state.now.ending = 1  # held over a loop
+            slot += 1
+        else:
+            end_residency(state, owner, state.buffer[owner].release)
 
 
 @routine
@@ -80,7 +78,7 @@ def _end_stays(tables: Tables, state: State, t: int) -> None:
     """Ends the stays of buffers that a loop does not hold and that begins or ends after instruction `t`."""
     slot = 0
     while slot < state.now.holders:
-        owner = state.holders[slot]
+        owner = state.holders[slot].buffer
         if tables.access[state.buffer[owner].touched].ends == t:
             end_residency(state, owner, min(t, state.buffer[owner].release))
         else:
@@ -91,7 +89,7 @@ def _end_stays(tables: Tables, state: State, t: int) -> None:
 def _write_out(tables: Tables, state: State, t: int) -> None:
     """Writes back the buffers that the loop ending with instruction `t` carried, where their first move said so."""
     for slot in range(state.now.holders):
-        owner = state.holders[slot]
+        owner = state.holders[slot].buffer
         last = state.buffer[owner].touched
         if last < 0 or tables.access[last].carried == 0 or tables.access[last].until != t:
             continue
@@ -121,7 +119,7 @@ def _bring_back(tables: Tables, state: State, t: int, with_body: bool) -> None:
         reserve_return(tables, state, owner, -1)
         slot = 0
         while slot < state.now.holders:  # dead, but perhaps not written back
-            other = state.holders[slot]
+            other = state.holders[slot].buffer
             if overlap(tables, state, owner, other):
                 finish_write_back(tables, state, other, t + 1)
                 end_residency(state, other, state.buffer[other].release)
@@ -148,6 +146,7 @@ def _bring_back(tables: Tables, state: State, t: int, with_body: bool) -> None:
         begin_residency(tables, state, owner, state.buffer[owner].offset, start + 1)
         state.buffer[owner].release = until
         if tables.access[last].next < 0:
+            state.holders[slot_of(state, owner)].last = 1
             state.now.ending = 1
 
 
@@ -155,7 +154,7 @@ def _bring_back(tables: Tables, state: State, t: int, with_body: bool) -> None:
 def _hold_to_the_end(tables: Tables, state: State, t: int) -> None:
     """Keeps what was held over the loop that ends with instruction `t` up to there."""
     for slot in range(state.now.holders):
-        owner = state.holders[slot]
+        owner = state.holders[slot].buffer
         last = state.buffer[owner].touched
         if state.buffer[owner].returns and tables.access[last].until == t:
             state.buffer[owner].release = t

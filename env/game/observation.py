@@ -95,7 +95,7 @@ def _paint_grid(tables: Tables, state: State, now: int, out: np.ndarray) -> None
     scale = ROWS / tables.limits.fast_bytes
     edges = np.zeros((ROWS, COLUMNS + 1, CHANNELS))
     for slot in range(state.now.holders):
-        owner = state.holders[slot]
+        owner = state.holders[slot].buffer
         low = state.buffer[owner].offset * scale
         high = low + tables.buffer[owner].aligned * scale
         wanted_until = max(now, tables.access[tables.buffer[owner].last].instruction)
@@ -161,7 +161,7 @@ def _buffer_at_hand(
     )
     held, soft = 0, 0
     for slot in range(state.now.holders):
-        other = state.holders[slot]
+        other = state.holders[slot].buffer
         if state.buffer[other].release >= now:
             held += tables.buffer[other].aligned
         else:
@@ -240,7 +240,7 @@ def _holders(tables: Tables, state: State, access: int, now: int, out: np.ndarra
     sizes = np.empty(HOLDERS, np.int64)
     rows = 0
     for slot in range(state.now.holders):
-        owner = state.holders[slot]
+        owner = state.holders[slot].buffer
         size = tables.buffer[owner].aligned
         if rows == HOLDERS and size <= sizes[rows - 1]:
             continue

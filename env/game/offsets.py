@@ -3,11 +3,13 @@
 import numpy as np
 
 from ..compiled.kernel import routine
-from ..compiled.sorting import sort_rows
-from ..compiled.struct import Rows
+from ..compiled.spans import add_span, first_above, first_from
 from .records import NEVER
 from .state import State
 from .tables import Tables
+
+# Stands for the cost of a resident that is still to be priced.
+_NOT_PRICED = -1.0
 
 
 @routine
@@ -90,12 +92,11 @@ def overwritten(
     end = offset + tables.buffer[owner].aligned
     lost, wait = 0.0, 0.0
     returns = state.now.owed
-    for slot in range(state.now.holders):
-        other = state.holders[slot]
-        low = state.buffer[other].offset
-        if low >= end:
-            break
-        if other == owner or low + tables.buffer[other].aligned <= offset:
+    slot = first_above(state.holders, state.now.holders, offset) - 1
+    while slot + 1 < state.now.holders and state.holders[slot + 1].low < end:
+        slot += 1
+        other = state.holders[slot].buffer
+        if other == owner:
             continue
         if state.buffer[other].release >= first:
             wait = max(wait, seconds_until_out(tables, state, other, now) if first == now else np.inf)
@@ -138,10 +139,11 @@ def free_after(tables: Tables, state: State, owner: int, offset: int | np.int64,
             if low < end and offset < low + tables.buffer[state.residency[ended].buffer].aligned:
                 start = t
             ended = state.residency[ended].next
-    for slot in range(state.now.holders):
-        other = state.holders[slot]
-        low = state.buffer[other].offset
-        if other != owner and low < end and offset < low + tables.buffer[other].aligned:
+    slot = first_above(state.holders, state.now.holders, offset)
+    while slot < state.now.holders and state.holders[slot].low < end:
+        other = state.holders[slot].buffer
+        slot += 1
+        if other != owner:
             start = max(start, state.buffer[other].release)
             if state.buffer[other].returns and _lives_too_long(tables, state, owner, other):
                 return now
@@ -239,17 +241,16 @@ def find_offset(
     owner, now = tables.access[access].buffer, tables.access[access].instruction
     size = tables.buffer[owner].aligned
     fast_bytes, base = tables.limits.fast_bytes, tables.limits.reserved
-    space = state.space
-    resident, left, lost, hard = space.resident, space.left, space.lost, space.hard
-    holders = _residents(tables, state, owner)
+    holders, count, left = state.holders, state.now.holders, state.space.left
     gone = _left(tables, state, owner, first, now)
 
     hint = tables.access[access].hint
     wanted = named if named >= 0 else hint
     if wanted >= 0:
         fits = base <= wanted and wanted + size <= fast_bytes
-        for k in range(gone):
-            fits = fits and (left[k].low >= wanted + size or left[k].high <= wanted)
+        if fits:
+            over = first_above(left, gone, wanted)
+            fits = over == gone or left[over].low >= wanted + size
         if fits:
             lost_there, wait = overwritten(tables, state, owner, wanted, first, now, access)
             fits = (may_evict or lost_there == 0.0) and (wait == 0.0 or (may_wait and named >= 0 and wait < np.inf))
@@ -261,55 +262,83 @@ def find_offset(
     from_top = tables.buffer[owner].trivial == 1
     best, best_gap = np.int64(-1), np.int64(2**62)
     edge, i, j = base, 0, 0
+    next_left = left[0].low if gone > 0 else NEVER
     while True:
         # The next obstacle: a resident or one that left within the window, both sorted by offset.
-        if i < holders and (j >= gone or resident[i].low <= left[j].low):
-            until, past = resident[i].low, resident[i].high
-            i += 1
-        elif j < gone:
-            until, past = left[j].low, left[j].high
+        until = holders[i].low if i < count else fast_bytes
+        if next_left < until:
+            until, past = next_left, left[j].high
             j += 1
+            next_left = left[j].low if j < gone else NEVER
+        elif i < count:
+            past = holders[i].high
+            i += 1
         else:
-            until, past = fast_bytes, fast_bytes
+            past = fast_bytes
         gap = until - edge
         if gap >= size:
             if from_top:
                 best = until - size
             elif gap < best_gap:
                 best, best_gap = edge, gap
+                if gap == size:
+                    break  # none is tighter
         edge = max(edge, past)
         if until == fast_bytes:
             break
     if best >= 0 or not may_evict:
         return best, 0.0
+    return _find_victims(tables, state, access, first, may_wait, gone)
 
-    # Evict: the cheapest position is flush against the bottom, or against an obstacle's upper or lower end.
+
+@routine
+def _find_victims(
+    tables: Tables, state: State, access: int, first: int, may_wait: bool, gone: int
+) -> tuple[np.int64, float]:
+    """Searches the offset that evicts the least benefit (`find_offset`); `gone` rows of `space.left` count.
+
+    The cheapest position is flush against the bottom, or against an obstacle's upper or lower end.
+    """
+    owner, now = tables.access[access].buffer, tables.access[access].instruction
+    size = tables.buffer[owner].aligned
+    fast_bytes, base = tables.limits.fast_bytes, tables.limits.reserved
+    holders, count = state.holders, state.now.holders
+    left, lost, hard = state.space.left, state.space.lost, state.space.hard
     lost[0] = 0.0
     hard[0] = 0
-    k = 0
     returns = state.now.owed
-    for slot in range(state.now.holders):
-        other = state.holders[slot]
-        if other != owner:
-            held = state.buffer[other].release >= first
-            if not held and state.buffer[other].returns:
-                returns += 1
-                held = returns > tables.limits.prefetches or _lives_too_long(tables, state, owner, other)
+    low, roomy = base, False  # the end of the last resident that cannot be evicted, and whether two leave room
+    for k in range(count):
+        other = holders[k].buffer
+        held = state.buffer[other].release >= first
+        cost = _NOT_PRICED
+        if not held and state.buffer[other].returns:
+            returns += 1
+            held = returns > tables.limits.prefetches or _lives_too_long(tables, state, owner, other)
+        if held:
             cost = 0.0
-            if held and may_wait:
-                cost = seconds_until_out(tables, state, other, now) / tables.rates.mean_s
-                held = cost == np.inf
-            elif not held:
-                cost = victim_cost(tables, state, other, now, access)
-            hard[k + 1] = hard[k] + (1 if held else 0)
-            lost[k + 1] = lost[k] + (0.0 if held else cost)
-            k += 1
-    best_cost = np.inf
+            if may_wait:
+                wait = seconds_until_out(tables, state, other, now) / tables.rates.mean_s
+                held = wait == np.inf
+                cost = 0.0 if held else wait
+        if held:
+            roomy = roomy or holders[k].low - low >= size
+            low = holders[k].high
+        hard[k + 1] = hard[k] + (1 if held else 0)
+        lost[k + 1] = cost
+    if not roomy and fast_bytes - low < size:
+        return np.int64(-1), 0.0
+    for k in range(count):
+        cost = lost[k + 1]
+        if cost == _NOT_PRICED:
+            cost = victim_cost(tables, state, holders[k].buffer, now, access)
+        lost[k + 1] = lost[k] + cost
+    best, best_cost = np.int64(-1), np.inf
     begin, end, over = 0, 0, 0
-    for k in range(-1, holders):  # flush against the bottom, or against the upper end of resident `k`
-        position = base if k < 0 else resident[k].high
+    for k in range(-1, count):  # flush against the bottom, or against the upper end of resident `k`
+        position = base if k < 0 else holders[k].high
         begin = k + 1
-        while end < holders and resident[end].low < position + size:
+        while end < count and holders[end].low < position + size:
             end += 1
         while over < gone and left[over].high <= position:
             over += 1
@@ -317,68 +346,27 @@ def find_offset(
         if base <= position <= fast_bytes - size and not blocked and lost[end] - lost[begin] < best_cost:
             best, best_cost = position, lost[end] - lost[begin]
     begin, over = 0, 0
-    for k in range(holders):  # flush against the lower end of resident `k`
-        position = resident[k].low - size
-        while begin < holders and resident[begin].high <= position:
+    for k in range(count):  # flush against the lower end of resident `k`
+        position = holders[k].low - size
+        while begin < count and holders[begin].high <= position:
             begin += 1
         while over < gone and left[over].high <= position:
             over += 1
-        blocked = hard[k] > hard[begin] or (over < gone and left[over].low < resident[k].low)
+        blocked = hard[k] > hard[begin] or (over < gone and left[over].low < holders[k].low)
         if position >= base and not blocked and lost[k] - lost[begin] < best_cost:
             best, best_cost = position, lost[k] - lost[begin]
     for k in range(2 * gone):  # flush against a residency that ended within the window
         position = left[k].high if k < gone else left[k - gone].low - size
         if position < base or position + size > fast_bytes:
             continue
-        begin = _first_above(resident, holders, position)
-        end = _first_from(resident, holders, position + size)
+        begin = first_above(holders, count, position)
+        end = first_from(holders, count, position + size)
         if hard[end] > hard[begin] or lost[end] - lost[begin] >= best_cost:
             continue
-        over = _first_above(left, gone, position)
+        over = first_above(left, gone, position)
         if over == gone or left[over].low >= position + size:
             best, best_cost = position, lost[end] - lost[begin]
     return best, best_cost if best >= 0 else 0.0
-
-
-@routine
-def _first_above(spans: Rows, count: int, position: int) -> int:
-    """Returns the first of `count` spans, sorted, whose upper end is above `position`."""
-    low, high = 0, count
-    while low < high:
-        middle = (low + high) // 2
-        if spans[middle].high <= position:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@routine
-def _first_from(spans: Rows, count: int, position: int) -> int:
-    """Returns the first of `count` spans, sorted, whose lower end is not below `position`."""
-    low, high = 0, count
-    while low < high:
-        middle = (low + high) // 2
-        if spans[middle].low < position:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@routine
-def _residents(tables: Tables, state: State, owner: int) -> int:
-    """Fills `space.resident` with the bytes of all residents but `owner`, by offset, and returns their number."""
-    resident = state.space.resident
-    n = 0
-    for slot in range(state.now.holders):
-        other = state.holders[slot]
-        if other != owner:
-            low = state.buffer[other].offset
-            resident[n].low = low
-            resident[n].high = low + tables.buffer[other].aligned
-            n += 1
-    return n
 
 
 @routine
@@ -389,41 +377,22 @@ def _left(tables: Tables, state: State, owner: int, first: int, now: int) -> int
     The bytes of the cross-program prefetch are among them if `owner` would obstruct it at the end of the program, and
     those of what a loop fetches again if it would obstruct that.
     """
-    space = state.space
-    left, found = space.left, space.found
-    n = 0
+    left = state.space.left
+    count = 0
     cross = state.now.cross
     if cross >= 0 and cross != owner and lives_to_end(tables, owner):
         low = state.buffer[cross].offset
-        space.key[0] = low
-        found[0].low = low
-        found[0].high = low + tables.buffer[cross].aligned
-        n = 1
+        count = add_span(left, count, low, low + tables.buffer[cross].aligned)
     for row in range(state.now.owed):
         other = state.owed[row]
         if _lives_too_long(tables, state, owner, other):
             low = state.buffer[other].offset
-            space.key[n] = low
-            found[n].low = low
-            found[n].high = low + tables.buffer[other].aligned
-            n += 1
+            count = add_span(left, count, low, low + tables.buffer[other].aligned)
     for t in range(first, now + 1):
         ended = state.step[t].ended
         while ended >= 0:
-            low = state.residency[ended].offset
-            space.key[n] = low
-            found[n].low = low
-            found[n].high = low + tables.buffer[state.residency[ended].buffer].aligned
-            n += 1
-            ended = state.residency[ended].next
-    sort_rows(space.key, space.order, space.spare, n)
-    merged = 0
-    for k in range(n):
-        span = found[space.order[k]]
-        if merged > 0 and span.low <= left[merged - 1].high:
-            left[merged - 1].high = max(left[merged - 1].high, span.high)
-        else:
-            left[merged].low = span.low
-            left[merged].high = span.high
-            merged += 1
-    return merged
+            residency = state.residency[ended]
+            low = residency.offset
+            count = add_span(left, count, low, low + tables.buffer[residency.buffer].aligned)
+            ended = residency.next
+    return count

@@ -14,7 +14,7 @@ from ..compiled.kernel import routine
 from ..compiled.sorting import sort_rows
 from ..compiled.struct import Struct, new_record, one, part, rows
 from ..physics.cost import CYCLES, MSA
-from ..physics.event_loop import Loops, Schedule, copy_trips, loops_of, new_schedule, run_schedule
+from ..physics.event_loop import Loops, Schedule, copy_trips, loops_of, new_schedule, run_schedule, sort_by_due
 from ..physics.objective import Judge
 from ..program.mapping import COPY_FIELDS, CROSS_PROGRAM, PREFETCH, RESIDENCY_FIELDS, WRITE_BACK, Mapping
 from ..program.program import OPERAND, Program
@@ -119,6 +119,7 @@ def outcome(tables: Tables, scoring: Scoring, state: State) -> float:
         copy[row].weight = 1.0
         if len(scoring.loops.parent) > 0:
             copy[row].weight = copy_trips(scoring.loops, copy[row].issued, copy[row].due)
+    sort_by_due(schedule)
     worst = 0.0
     for model in range(2):
         baseline = scoring.objective.msa_s if model == 0 else scoring.objective.cycles_s
@@ -155,7 +156,8 @@ def list_copies(tables: Tables, state: State, scoring: Scoring) -> None:
     for owner in range(len(tables.buffer)):
         pending[owner] = -1
     row = 0  # copies were booked in the order of accesses, those of carried buffers after the loop
-    for access in range(len(tables.access)):
+    access = tables.movable[0]
+    while access < len(tables.access):
         prefetch_of[access] = -1
         owner, t = tables.access[access].buffer, tables.access[access].instruction
         row = _pass_over(state, scoring, row, t)
@@ -176,6 +178,7 @@ def list_copies(tables: Tables, state: State, scoring: Scoring) -> None:
                 access_of[row] = access
                 pending[owner] = row
                 row += 1
+        access = tables.movable[access + 1]
     _pass_over(state, scoring, row, tables.limits.instructions)
     for owner in range(len(tables.buffer)):
         if tables.buffer[owner].is_output and pending[owner] >= 0:

@@ -8,7 +8,7 @@ from .moves import COPY, DROP
 from .offsets import held_until
 from .options import Options
 from .records import FAST, FAST_AND_OUT, NEVER, READ_LATER, WRITTEN_OUT
-from .residencies import begin_residency, end_residency, evict, update_release
+from .residencies import begin_residency, end_residency, evict, slot_of, update_release
 from .state import State
 from .tables import Tables
 
@@ -61,6 +61,8 @@ def play(tables: Tables, state: State, options: Options, move: int) -> None:
     state.buffer[owner].touched = access
     if tables.access[access].next < 0:
         state.now.ending = 1
+        if state.buffer[owner].resident:
+            state.holders[slot_of(state, owner)].last = 1
     state.now.access += 1
 
 

@@ -126,6 +126,9 @@ IN_HBM, FAST, FAST_AND_OUT = range(3)
 # returns     a loop holds it, but its place may be taken: it is fetched again
 HOLDING = _record("resident offset start touched valid write_back release gone source returns")
 
+# A buffer in fast memory: its lower and upper end there; and whether its last access has been decided.
+HOLDER = _record("buffer low high last")
+
 # prefetches  prefetches in flight
 # issued      earliest due instruction of the prefetches issued right before it (row 0: `start = -1`), or NEVER
 # ended       head of the list of residencies that end with it, or -1

@@ -3,6 +3,7 @@
 import numpy as np
 
 from ..compiled.kernel import routine
+from ..compiled.spans import first_above
 from ..program.program import OPERAND
 from .offsets import mark_touched
 from .records import NEVER
@@ -18,10 +19,14 @@ def begin_residency(tables: Tables, state: State, owner: int, offset: int | np.i
     state.buffer[owner].start = first
     state.buffer[owner].returns = 0
     slot = state.now.holders
-    while slot > 0 and state.buffer[state.holders[slot - 1]].offset > state.buffer[owner].offset:
-        state.holders[slot] = state.holders[slot - 1]
+    while slot > 0 and state.holders[slot - 1].low > offset:
+        _move_holder(state, slot - 1, slot)
         slot -= 1
-    state.holders[slot] = owner
+    holder = state.holders[slot]
+    holder.buffer = owner
+    holder.low = offset
+    holder.high = offset + tables.buffer[owner].aligned
+    holder.last = 0
     state.now.holders += 1
     if state.now.cross < 0:
         mark_touched(tables, state, owner)
@@ -33,12 +38,24 @@ def end_residency(state: State, owner: int, last: int) -> None:
     record_residency(state, owner, last)
     state.buffer[owner].resident = 0
     state.buffer[owner].gone = last
+    slot = slot_of(state, owner)
     state.now.holders -= 1
-    slot = 0
-    while state.holders[slot] != owner:
-        slot += 1
     for following in range(slot, state.now.holders):
-        state.holders[following] = state.holders[following + 1]
+        _move_holder(state, following + 1, following)
+
+
+@routine
+def slot_of(state: State, owner: int) -> int:
+    """Returns the row of resident `owner` among the holders."""
+    return first_above(state.holders, state.now.holders, state.buffer[owner].offset)
+
+
+@routine
+def _move_holder(state: State, source: int, into: int) -> None:
+    state.holders[into].buffer = state.holders[source].buffer
+    state.holders[into].low = state.holders[source].low
+    state.holders[into].high = state.holders[source].high
+    state.holders[into].last = state.holders[source].last
 
 
 @routine
@@ -59,20 +76,16 @@ def evict(tables: Tables, state: State, owner: int, offset: int | np.int64) -> N
     """Ends the residencies that buffer `owner` overwrites at `offset`."""
     low = offset
     high = low + tables.buffer[owner].size
-    slot = 0
-    while slot < state.now.holders:
-        other = state.holders[slot]
-        begins = state.buffer[other].offset
-        if begins < high and begins + tables.buffer[other].size > low:
-            owes = state.buffer[other].returns
-            end_residency(state, other, state.buffer[other].release)
-            state.now.evictions += 1
-            if owes:
-                state.owed[state.now.owed] = other
-                state.now.owed += 1
-                reserve_return(tables, state, other, 1)
-        else:
-            slot += 1
+    slot = first_above(state.holders, state.now.holders, low)
+    while slot < state.now.holders and state.holders[slot].low < high:
+        other = state.holders[slot].buffer
+        owes = state.buffer[other].returns
+        end_residency(state, other, state.buffer[other].release)
+        state.now.evictions += 1
+        if owes:
+            state.owed[state.now.owed] = other
+            state.now.owed += 1
+            reserve_return(tables, state, other, 1)
 
 
 @routine

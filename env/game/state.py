@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..compiled.spans import SPAN
 from ..compiled.struct import Rows, Struct, one, part, rows
-from .records import COPY, GAP, HOLDING, NOW, PENDING, RESIDENCY, STEP, UNTOUCHED
+from .records import COPY, GAP, HOLDER, HOLDING, NOW, PENDING, RESIDENCY, STEP, UNTOUCHED
 from .tables import Tables
 
 
@@ -17,31 +18,21 @@ class Space(Struct):
     """The space in which offsets are searched: nothing in it outlives a search. Shapes: `N` buffers, `R` residencies.
 
     Attributes:
-      resident: `[N + 1]` bytes of the residents, by offset.
       lost, hard: `[N + 1]` sums over the residents before: the cost of evicting them, and how many cannot be evicted.
-      found, left: `[R + 1]` bytes that residencies have left within a window, as found and then disjoint by offset.
-      key, order, spare: `[R + 1]` for sorting.
+      left: `[R + 1]` bytes that residencies have left within a window, disjoint and by offset.
     """
 
-    resident: Rows = rows(GAP)
     lost: NDArray[np.float64] = rows(np.float64)
     hard: NDArray[np.int64] = rows(np.int64)
-    found: Rows = rows(GAP)
-    left: Rows = rows(GAP)
-    key: NDArray[np.int64] = rows(np.int64)
-    order: NDArray[np.int64] = rows(np.int64)
-    spare: NDArray[np.int64] = rows(np.int64)
+    left: Rows = rows(SPAN)
 
 
 def _space(tables: Tables) -> Space:
     residents, residencies = len(tables.buffer) + 1, most_copies(tables) + 1 + len(tables.buffer)
     return Space(
-        resident=np.zeros(residents, GAP),
         lost=np.zeros(residents),
         hard=np.zeros(residents, np.int64),
-        found=np.zeros(residencies, GAP),
-        left=np.zeros(residencies, GAP),
-        **{name: np.zeros(residencies, np.int64) for name in ("key", "order", "spare")},
+        left=np.zeros(residencies, SPAN),
     )
 
 
@@ -52,7 +43,7 @@ class State(Struct):
       access_fast: `[A]` `IN_HBM`, `FAST` or `FAST_AND_OUT`.
       buffer: `[N]`.
       step: `[T + 1]` instructions, and the end of the program.
-      holders: `[N + 1]` the buffers in fast memory, sorted by offset.
+      holders: `[N + 1]` the buffers in fast memory, disjoint and sorted by offset.
       residency: `[R]`.
       copy: `[C]`.
       queue: `[C]` the pending write-backs, first in, first out.
@@ -65,7 +56,7 @@ class State(Struct):
     access_fast: NDArray[np.int8] = rows(np.int8)
     buffer: Rows = rows(HOLDING)
     step: Rows = rows(STEP)
-    holders: NDArray[np.int64] = rows(np.int64)
+    holders: Rows = rows(HOLDER)
     residency: Rows = rows(RESIDENCY)
     copy: Rows = rows(COPY)
     queue: Rows = rows(PENDING)
@@ -88,11 +79,11 @@ def _arrays(tables: Tables) -> dict[str, NDArray[Any]]:
         "access_fast": np.zeros(accesses, np.int8),
         "buffer": np.zeros(buffers, HOLDING),
         "step": np.zeros(steps, STEP),
-        "holders": np.zeros(buffers + 1, np.int64),
         "untouched": np.zeros(UNTOUCHED, GAP),
         "owed": np.zeros(buffers + 1, np.int64),
         "now": np.zeros(1, NOW),
         # Only their used rows matter: `env/game/current.py` copies no others.
+        "holders": np.zeros(buffers + 1, HOLDER),
         "residency": np.zeros(most_copies(tables), RESIDENCY),
         "copy": np.zeros(most_copies(tables), COPY),
         "queue": np.zeros(accesses + 1, PENDING),

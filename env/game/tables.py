@@ -23,6 +23,7 @@ class Tables(Struct):
       limits, rates: one record each.
       following: `[A + 1]` the first access from each one on (`A`: none) whose buffer a plan may place. Games by plan
         skip all others, which stay in HBM.
+      movable: `[A + 1]` the same for every buffer that is played: no other has copies.
       cycle_keys, cycle_s: `[H]` the cycle table as an open-addressing hash table, `H` a power of two: keys (0: empty)
         and seconds. Empty without a cycle table.
     """
@@ -34,6 +35,7 @@ class Tables(Struct):
     limits: Any = one(LIMITS)
     rates: Any = one(RATES)
     following: NDArray[np.int64] = rows(np.int64)
+    movable: NDArray[np.int64] = rows(np.int64)
     cycle_keys: NDArray[np.int64] = array(np.int64, 1)
     cycle_s: NDArray[np.float64] = array(np.float64, 1)
 
@@ -45,6 +47,12 @@ class Tables(Struct):
         """Sets the hints `[A, 3]` of a mapping to follow."""
         for column, name in enumerate(HINTS):
             self.access[name] = hints[:, column]
+
+    def without_trivial(self) -> "Tables":
+        """Returns the same tables with trivial buffers left in HBM, which makes games twice as fast."""
+        buffer = self.buffer.copy()
+        buffer["played"][buffer["trivial"] == 1] = 0
+        return self.replace(buffer=buffer, movable=self.following)
 
     def own(self) -> "Tables":
         """Returns the same tables with accesses, buffers and rates of their own, which a game may change."""

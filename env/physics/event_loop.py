@@ -67,12 +67,23 @@ def new_schedule(instructions: int, copies: int) -> Schedule:
 @kernel(Schedule, returns=float)
 def simulate_schedule(schedule: Schedule) -> float:
     """Runs a schedule (`run_schedule`)."""
+    sort_by_due(schedule)
     return run_schedule(schedule)
+
+
+@routine
+def sort_by_due(schedule: Schedule) -> None:
+    """Fills `schedule.by_due`: the copies in the order of their due instructions."""
+    for row in range(schedule.now.copies):
+        schedule.key[row] = schedule.copy[row].due
+    sort_rows(schedule.key, schedule.by_due, schedule.spare, schedule.now.copies)
 
 
 @routine
 def run_schedule(schedule: Schedule) -> float:
     """Runs the instructions in order, drains copies in the HBM time that they leave idle, and fills in what is found.
+
+    The copies are sorted (`sort_by_due`), so that each instruction looks at its own only.
 
     Returns:
       Latency in seconds, loop trips counted.
@@ -81,12 +92,9 @@ def run_schedule(schedule: Schedule) -> float:
     reads, writes = schedule.reads, schedule.writes
     steps, copies = schedule.now.instructions, schedule.now.copies
     for row in range(copies):
-        schedule.key[row] = copy[row].due
         copy[row].remaining_s = copy[row].work_s
         copy[row].begin_s = -1.0
         copy[row].end_s = -1.0
-    # Copies sorted by due instruction, so that each instruction looks at its own only.
-    sort_rows(schedule.key, by_due, schedule.spare, copies)
     reading, read, writing, written = 0, 0, 0, 0  # places in `reads` and `writes`: the first in flight, the end
     next_issue, next_due = 0, 0
     clock, latency, waited = 0.0, 0.0, 0.0

@@ -316,7 +316,5 @@ class Task:
 
 
 def _plan_tables(tables: Tables, msa_share: float = DEFAULT_MSA_SHARE, per_pass: PerPass = HOLD_ALL) -> PlanTables:
-    buffer = tables.buffer.copy()
-    buffer["played"][buffer["trivial"] == 1] = 0
-    tables = tables.replace(buffer=buffer)
+    tables = tables.without_trivial()
     return PlanTables(tables, free_accesses(tables), msa_share, per_pass)

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from ...env.compiled.kernel import routine
+from ...env.compiled.spans import SPAN, add_span
 from ...env.compiled.struct import Rows, Struct, new_record, one, rows
 from .problem import Problem
-from .sorting import BINS, sort_by_digits
 
 _WIDTH = 4  # 2**_WIDTH times share a bucket
 _BLOCK = 64  # times that share a peak
@@ -61,8 +61,7 @@ class Heap(Struct):
       used: bytes in use at each of the times, and zeros up to a whole block. Of two values that meet in one time, one
         written in place of the other, one counts (XLA: `peak_memory_usage_`).
       peak: for each block of times no less than the most of `used`.
-      taken: scratch; intervals of bytes in use, in units of the alignment, packed as `start << 32 | end`.
-      other, bins: scratch of `sort_by_digits`, one as long as `taken`.
+      taken: scratch, of `SPAN`: bytes in use, in units of the alignment.
       gap: scratch, of `GAP`.
       now: `HEAP_NOW`.
     """
@@ -73,9 +72,7 @@ class Heap(Struct):
     link: Rows = rows(LINK)
     used: Rows = rows(np.int64)
     peak: Rows = rows(np.int64)
-    taken: Rows = rows(np.int64)
-    other: Rows = rows(np.int64)
-    bins: Rows = rows(np.int64)
+    taken: Rows = rows(SPAN)
     gap: Rows = rows(GAP)
     now: Any = one(HEAP_NOW)
 
@@ -90,9 +87,7 @@ def make_heap(times: int, chunks: int, links: int) -> Heap:
         link=np.zeros(links, LINK),
         used=np.zeros(blocks * _BLOCK, np.int64),
         peak=np.zeros(blocks, np.int64),
-        taken=np.zeros(chunks + 1, np.int64),
-        other=np.zeros(chunks + 1, np.int64),
-        bins=np.zeros(BINS, np.int64),
+        taken=np.zeros(chunks + 1, SPAN),
         gap=np.zeros(chunks + 2, GAP),
         now=new_record(HEAP_NOW),
     )
@@ -171,7 +166,7 @@ def undo(heap: Heap, chunks: int) -> None:
 
 @routine
 def gather(problem: Problem, heap: Heap, first: int, last: int, count: int) -> int:
-    """Appends the bytes in use within `first..last` to the `count` entries of `taken`; returns their new count."""
+    """Adds the bytes in use within `first..last` to the `count` spans of `taken`; returns their new count."""
     low = max(first, 0)
     if low > last:
         return count
@@ -194,32 +189,25 @@ def gather(problem: Problem, heap: Heap, first: int, last: int, count: int) -> i
 
 @routine
 def _take(problem: Problem, heap: Heap, number: int, count: int) -> int:
-    """Appends the bytes of a chunk to the `count` entries of `taken`; returns their new count."""
-    if count >= len(heap.taken):
-        heap.now.is_full = 1
-        return count
+    """Adds the bytes of a chunk to the `count` spans of `taken`; returns their new count."""
     chunk, align = heap.chunk[number], problem.limit.alignment
-    end = (chunk.offset + chunk.bytes + align - 1) // align
-    heap.taken[count] = ((chunk.offset // align) << 32) | end
-    return count + 1
+    return add_span(heap.taken, count, chunk.offset // align, (chunk.offset + chunk.bytes + align - 1) // align)
 
 
 @routine
 def best_gap(problem: Problem, heap: Heap, count: int, size: int) -> int:
     """Returns the offset of the smallest gap of `size` bytes, the lowest of equal ones; `NO_OFFSET` if there is none.
 
-    Gaps lie between the first `count` entries of `taken`; the free bytes above all of them are the last resort.
+    Gaps lie between the first `count` spans of `taken`; the free bytes above all of them are the last resort.
     """
     align = problem.limit.alignment
     need = (size + align - 1) // align
-    sort_by_digits(heap.taken, heap.other, heap.bins, count, 32, problem.limit.fast_bytes // align)
     reach, best, best_size = 0, -1, 0
     for index in range(count):
-        low, high = heap.taken[index] >> 32, heap.taken[index] & 0xFFFFFFFF
-        gap = low - reach
+        gap = heap.taken[index].low - reach
         if gap >= need and (best < 0 or gap < best_size):
             best, best_size = reach, gap
-        reach = max(reach, high)
+        reach = heap.taken[index].high
     if best < 0:
         best = reach
     offset = best * align

@@ -62,7 +62,7 @@ def _copy_slice(source: Rows, into: Rows, number: int) -> None:
 @routine
 def _sort_groups(problem: Problem, state: State) -> int:
     """Links the stays of each group and sorts the groups: by duration, then size, the most first; returns how many."""
-    moved, keys, other = state.moved, state.spare.taken, state.spare.other
+    moved, keys, other = state.moved, state.key, state.spare_key
     leaders = 0
     for number in range(state.now.stays):
         moved[number].first = moved[number].next = -1

@@ -49,13 +49,13 @@ def fit_slices(problem: Problem, heap: Heap, state: State, count: int, last: int
 
 @routine
 def find_gaps(problem: Problem, heap: Heap, taken: int, size: int) -> int:
-    """Fills `heap.gap` with the gaps of `size` bytes between the first entries of `taken`; returns their number."""
+    """Fills `heap.gap` with the gaps of `size` bytes between the first spans of `taken`; returns their number."""
     align = problem.limit.alignment
-    if best_gap(problem, heap, taken, size) == NO_OFFSET:  # sorts them, too
+    if best_gap(problem, heap, taken, size) == NO_OFFSET:
         return 0
     gaps, reach = 0, 0
     for index in range(taken + 1):
-        low = heap.taken[index] >> 32 if index < taken else problem.limit.fast_bytes // align
+        low = heap.taken[index].low if index < taken else problem.limit.fast_bytes // align
         if (low - reach) * align >= size:
             gap = heap.gap[gaps]
             gap.start, gap.end = reach * align, low * align
@@ -63,7 +63,7 @@ def find_gaps(problem: Problem, heap: Heap, taken: int, size: int) -> int:
             gap.size = low - reach if index < taken else 1 << 40
             gaps += 1
         if index < taken:
-            reach = max(reach, heap.taken[index] & 0xFFFFFFFF)
+            reach = heap.taken[index].high
     return gaps
 
 

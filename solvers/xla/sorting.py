@@ -5,11 +5,6 @@ from ...env.compiled.struct import Rows
 
 # Runs of this length are sorted by insertion before they are merged.
 _RUN = 16
-# Rows up to so many are sorted by insertion alone.
-_FEW = 24
-# Bits of a digit, by which longer rows are sorted digit by digit.
-_DIGIT = 9
-BINS = 1 << _DIGIT
 
 
 @routine
@@ -37,50 +32,6 @@ def sort(keys: Rows, other: Rows, count: int) -> None:
                     right += 1
         one, two, swapped = two, one, not swapped
         width *= 2
-    if swapped:
-        for k in range(count):
-            keys[k] = other[k]
-
-
-@routine
-def sort_by_digits(keys: Rows, other: Rows, bins: Rows, count: int, lowest: int, largest: int) -> None:
-    """Sorts the first `count` of `keys` in place by their bits from `lowest` on, ascending, equal ones in any order.
-
-    Args:
-      keys: integers, none of them negative.
-      other: scratch, as long as they.
-      bins: scratch, `[BINS]`.
-      count: number of keys.
-      lowest: the lowest bit that counts.
-      largest: no key has more than that in the bits from `lowest` on.
-    """
-    if count <= _FEW:
-        for k in range(1, count):
-            key, j = keys[k], k
-            while j > 0 and keys[j - 1] > key:
-                keys[j] = keys[j - 1]
-                j -= 1
-            keys[j] = key
-        return
-    one, two, swapped = keys, other, False
-    shift = lowest
-    while largest >> (shift - lowest) > 0:
-        for digit in range(BINS):
-            bins[digit] = 0
-        for k in range(count):
-            bins[(one[k] >> shift) & (BINS - 1)] += 1
-        before = 0
-        for digit in range(BINS):
-            here = bins[digit]
-            bins[digit] = before
-            before += here
-        for k in range(count):
-            key = one[k]
-            digit = (key >> shift) & (BINS - 1)
-            two[bins[digit]] = key
-            bins[digit] += 1
-        one, two, swapped = two, one, not swapped
-        shift += _DIGIT
     if swapped:
         for k in range(count):
             keys[k] = other[k]

@@ -194,6 +194,7 @@ class State(Struct):
       linked: of `LINKED`, as long as `stay`.
       moved: of `MOVED`, as long as `stay`.
       moved_slice: of `SLICE`, the slices after a repack.
+      key, spare_key: scratch of a repack's sorting, as long as `stay`.
       picker: `PICKER` of the prefetch at hand.
       permutation: permutations of 1 to `MOST_PERMUTED` items; those of `n` items begin at
         `(n - 1) * PERMUTATIONS * MOST_PERMUTED`, each `MOST_PERMUTED` long.
@@ -219,6 +220,8 @@ class State(Struct):
     linked: Rows = rows(LINKED)
     moved: Rows = rows(MOVED)
     moved_slice: Rows = rows(SLICE)
+    key: Rows = rows(np.int64)
+    spare_key: Rows = rows(np.int64)
     picker: Any = one(PICKER)
     permutation: Rows = rows(np.int64)
     reservation: Rows = rows(RESERVATION)
@@ -294,6 +297,8 @@ def make_state(problem: Problem, factor: int = 1) -> State:
         linked=np.zeros(stays, LINKED),
         moved=np.zeros(stays, MOVED),
         moved_slice=np.zeros(copies + 16, SLICE),
+        key=np.zeros(stays, np.int64),
+        spare_key=np.zeros(stays, np.int64),
         picker=new_record(PICKER),
         permutation=_PERMUTATIONS,
         reservation=np.zeros(values + uses, RESERVATION),

@@ -55,9 +55,14 @@ def _sort_rows(keys: _Keys, count: int) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 15, 16, 17, 33, 100, 1000])
-def test_rows_are_sorted_stably_and_none_beyond(count: int) -> None:
+@pytest.mark.parametrize("nearly", [False, True])
+def test_rows_are_sorted_stably_and_none_beyond(count: int, nearly: bool) -> None:
     generator = np.random.default_rng(count)
     key = generator.integers(-5, 20, count + 3)
+    if nearly:  # runs in order are not merged
+        key = np.sort(key)
+        moved = generator.integers(0, count + 3, 2)
+        key[moved] = key[moved[::-1]]
     keys = _Keys(key=key, order=np.full(count + 3, -1), spare=np.full(count + 3, -1))
     _sort_rows(keys, count)
     assert np.array_equal(keys.order[:count], np.argsort(key[:count], kind="stable"))

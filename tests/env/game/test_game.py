@@ -120,6 +120,23 @@ def test_the_games_account_of_its_instructions_is_the_cost_models(program: Progr
     assert game.saved_s + waited == pytest.approx(game.all_hbm_s - run_s @ program.weight, rel=1e-9, abs=1e-9)
 
 
+@settings(max_examples=100, deadline=None)
+@given(programs(max_instructions=14), st.integers(0, 2**16))
+def test_what_is_in_fast_memory_is_listed_by_offset(program: Program, seed: int) -> None:
+    game = MallocGame(program, trivial_share=0.0)
+    rng = np.random.default_rng(seed)
+    while not game.done:
+        game.step(int(rng.choice(np.flatnonzero(game.legal))))
+        held, buffer = game.state.holders[: game.state.now.holders], game.state.buffer
+        owners = held["buffer"]
+        assert sorted(owners.tolist()) == np.flatnonzero(buffer["resident"]).tolist()
+        np.testing.assert_array_equal(held["low"], buffer["offset"][owners])
+        np.testing.assert_array_equal(held["high"] - held["low"], game.tables.buffer["aligned"][owners])
+        assert (held["high"][:-1] <= held["low"][1:]).all(), "residents overlap"
+        following = game.tables.access["next"][buffer["touched"][owners]]
+        np.testing.assert_array_equal(held["last"] == 1, following < 0)
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.one_of(programs(), programs_with_cycles()), st.integers(0, 2**16))
 def test_observations_are_finite_and_do_not_change_the_game(program: Program, seed: int) -> None:

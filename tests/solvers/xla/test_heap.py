@@ -11,7 +11,6 @@ from mallocmuzero.solvers.xla.build_problem import make_problem
 from mallocmuzero.solvers.xla.heap import NO_OFFSET, Heap, make_heap
 from mallocmuzero.solvers.xla.options import Options
 from mallocmuzero.solvers.xla.problem import Problem
-from mallocmuzero.solvers.xla.sorting import sort, sort_by_digits
 from mallocmuzero.solvers.xla.state import CUT, State, make_state
 
 STEPS = 40
@@ -46,16 +45,6 @@ def fit_slices(problem: Problem, heap: Heap, state: State, count: int, last: int
 @kernel(Problem, Heap, int, int, int, returns=int)
 def bytes_since(problem: Problem, heap: Heap, earliest: int, end: int, size: int) -> int:
     return heaps.bytes_since(problem, heap, earliest, end, size)
-
-
-@kernel(Heap, int, int)
-def sort_starts(heap: Heap, count: int, largest: int) -> None:
-    sort_by_digits(heap.taken, heap.other, heap.bins, count, 32, largest)
-
-
-@kernel(Heap, int)
-def sort_taken(heap: Heap, count: int) -> None:
-    sort(heap.taken, heap.other, count)
 
 
 @pytest.fixture(scope="module")
@@ -169,17 +158,6 @@ def test_long_intervals_are_looked_at_by_blocks(problem: Problem) -> None:
     assert deepest > 10
 
 
-@pytest.mark.parametrize("count", [0, 1, 24, 25, 399])
-def test_digits_sort_by_the_start_of_what_is_taken(count: int) -> None:
-    heap = make_heap(STEPS, 400, 400)
-    starts = np.random.default_rng(count).integers(0, 262145, count)
-    heap.taken[:count] = starts << 32 | np.arange(count)
-    sort_starts(heap, count, 262144)
-    found = heap.taken[:count]
-    assert (found >> 32).tolist() == sorted(starts.tolist())
-    assert sorted((found & 0xFFFFFFFF).tolist()) == list(range(count))
-
-
 @pytest.fixture(scope="module")
 def state(problem: Problem) -> State:
     cut = np.zeros(8, CUT)
@@ -233,12 +211,3 @@ def test_slices_of_another_size_keep_their_turns_when_moved(problem: Problem, st
     assert fit_slices(problem, heap, state, 5, 20, -1) == 0
     assert state.cut["tried"][:5].tolist() == [4, 3, 2, 1, 0]
     state.cut["turn"] = -1
-
-
-@pytest.mark.parametrize("count", [0, 1, 2, 16, 17, 33, 70])
-def test_rows_are_sorted_up_to_a_count(count: int) -> None:
-    heap = make_heap(1, 80, 1)
-    heap.taken[:] = np.random.default_rng(count).integers(-20, 20, len(heap.taken))
-    expected = np.concatenate([np.sort(heap.taken[:count]), heap.taken[count:]])
-    sort_taken(heap, count)
-    np.testing.assert_array_equal(heap.taken, expected)
