@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.stats import mannwhitneyu
 
 from ..common.json_lines import Record
 from ..common.versions import is_current
@@ -16,6 +17,8 @@ from .references import CONTENDED_HEADROOM, headroom
 _DRAWS = 10_000
 # Seeds needed to show how steady a solver is.
 _SEEDS = 3
+# A difference between the seeds of two solvers counts if equal ones would show it less often than this.
+_CHANCE = 0.05
 # Mappings within this share of each other count as equally good.
 TIE = 1e-3
 Entry = dict[str, Any]
@@ -161,11 +164,13 @@ def means(board: Board) -> list[str]:
 
 def steady(board: Board) -> list[str]:
     """Returns, for solvers with several seeds, how far the worst lies behind the median, who is level with all other
-    solvers, and what the time above the next smaller budget has gained."""
+    solvers, on how many programs a rank test finds another one ahead, and what the time above the next smaller budget
+    has gained."""
     lines = [
         "| budget | solver | seeds | programs | worst behind median, % | most | within 0.5 % "
-        "| best of all, or within 0.1 % | gained since the budget before, mean, % | median |",
-        "|---:|---|--:|--:|--:|--:|--:|--:|--:|--:|",
+        "| best of all, or within 0.1 % | another ahead, by a rank test | gained since the budget before, mean, % "
+        "| median |",
+        "|---:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for before, budget in zip([None, *board.budgets], board.budgets, strict=False):
         members = [name for name in board.programs(budget) if GROUPS["contended"](board.references[name])]
@@ -177,10 +182,12 @@ def steady(board: Board) -> list[str]:
             medians = {name: float(np.median(list(seeds.values()))) for name, seeds in runs.items()}
             behind = [100.0 * float(np.log(max(seeds.values()) / medians[name])) for name, seeds in runs.items()]
             others = [other for other in board.solvers(budget) if other != solver]
-            level = 0
+            level = beaten = 0
             for name, median in medians.items():
-                known = [board.seeds(other, name, budget).values() for other in others]
-                level += all(versus(median, float(np.median(list(seeds)))) >= 0 for seeds in known if seeds)
+                known = [list(board.seeds(other, name, budget).values()) for other in others]
+                level += all(versus(median, float(np.median(seeds))) >= 0 for seeds in known if seeds)
+                mine = list(runs[name].values())
+                beaten += any(_is_ahead(seeds, mine) for seeds in known if len(seeds) >= _SEEDS)
             gained = [
                 100.0 * float(np.log(earlier / median))
                 for name, median in medians.items()
@@ -189,9 +196,15 @@ def steady(board: Board) -> list[str]:
             words = f"{np.mean(gained):.2f} | {np.median(gained):.2f}" if gained else "- | -"
             lines.append(
                 f"| {budget:g} s | `{solver}` | {min(map(len, runs.values()))} | {len(runs)} | {np.mean(behind):.2f} "
-                f"| {max(behind):.2f} | {sum(share <= 0.5 for share in behind)} | {level} | {words} |"
+                f"| {max(behind):.2f} | {sum(share <= 0.5 for share in behind)} | {level} | {beaten} | {words} |"
             )
     return lines
+
+
+def _is_ahead(seeds: list[float], other: list[float]) -> bool:
+    """Returns whether the ratios of one solver are lower than those of another, beyond chance (Mann-Whitney,
+    one-sided)."""
+    return bool(mannwhitneyu(seeds, other, alternative="less").pvalue < _CHANCE)
 
 
 def _row(heading: str, groups: Iterable[list[str]], ratio_of: Callable[[str], float | None]) -> str:

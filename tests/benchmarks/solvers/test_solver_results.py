@@ -131,4 +131,14 @@ def test_seeds_tell_how_steady_a_solver_is() -> None:
     runs += [run("p", "anneal", 0.97, 1.0), run("q", "anneal", 0.9, 1.0)]
     runs += [run("p", "cem", 0.93, 10.0), run("q", "cem", 0.95, 10.0)]
     lines = solver_tables.steady(solver_tables.Board(runs, references))
-    assert lines[2:] == ["| 10 s | `anneal` | 3 | 2 | 0.52 | 1.05 | 1 | 1 | 1.04 | 1.04 |"]
+    assert lines[2:] == ["| 10 s | `anneal` | 3 | 2 | 0.52 | 1.05 | 1 | 1 | 0 | 1.04 | 1.04 |"]
+
+
+@pytest.mark.parametrize(("shift", "ahead"), [(0.02, 1), (0.0, 0)])
+def test_another_solver_is_ahead_if_chance_would_hardly_show_it(shift: float, ahead: int) -> None:
+    ratios = (0.95, 0.94, 0.96, 0.945, 0.955)
+    runs = [run("p", "guided", ratio, 10.0, seed=seed) for seed, ratio in enumerate(ratios)]
+    runs += [run("p", "anneal", ratio - shift, 10.0, seed=seed) for seed, ratio in enumerate(ratios)]
+    lines = solver_tables.steady(solver_tables.Board(runs, {"p": _ENTRY | {"program": "p"}}))
+    found = {cells[2].strip(): int(cells[9]) for cells in (line.split("|") for line in lines[2:])}
+    assert found == {"`guided`": ahead, "`anneal`": 0}
