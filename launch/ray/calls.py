@@ -33,7 +33,9 @@ class Call:
       begin: time of the call, by the monotonic clock; while the worker is not there, time of the last look.
       first: the worker has not worked before, and may have to compile.
       there: the worker's process has been seen.
+      made: time of the call, by the monotonic clock.
       ended: the worker has been ended because the call took too long.
+      told: it has been said that the worker is not there yet.
     """
 
     role: str
@@ -41,7 +43,9 @@ class Call:
     begin: float
     first: bool
     there: bool
+    made: float
     ended: bool = False
+    told: bool = False
 
 
 class Calls:
@@ -72,7 +76,8 @@ class Calls:
     def add(self, reference: Any, role: str, index: int = 0) -> None:
         """Adds a call that has just been made."""
         proven = self.proven(role, index)
-        self._calls[reference] = Call(role, index, time.monotonic(), first=not proven, there=proven)
+        now = time.monotonic()
+        self._calls[reference] = Call(role, index, now, first=not proven, there=proven, made=now)
 
     def pop(self, reference: Any) -> Call:
         """Removes a call that has completed, and returns it."""
@@ -126,6 +131,15 @@ class Calls:
         for call in late:
             call.ended = True
         return late
+
+    def absent(self) -> list[Call]:
+        """Returns the calls whose worker is not there though it has had the time of a start; each is returned once."""
+        self._look()
+        limit_s = self._settings.start_timeout_s
+        found = [c for c in self if not c.there and not c.told and time.monotonic() - c.made > limit_s]
+        for call in found:
+            call.told = True
+        return found
 
     def _look(self) -> None:
         for call in self:

@@ -38,7 +38,7 @@ _SETTINGS = {
     "jax_persistent_cache_min_compile_time_secs": 0.0,
     "jax_persistent_cache_min_entry_size_bytes": 0,
 }
-_keeping = False
+_keeping = _told = False
 
 
 def _version(text: str) -> tuple[int, int]:
@@ -55,7 +55,7 @@ def keeping_networks() -> Iterator[None]:
     """While the context lasts, loads what JAX has compiled before, and keeps what it compiles anew.
 
     Nothing changes if the user has named a folder for JAX's own cache, if such a context lasts already, if this version
-    of JAX refuses its entries, or if no folder can be made.
+    of JAX refuses its entries, or if no folder can be made, which standard error says once.
     """
     global _keeping
     given = getattr(jax.config, _FOLDER) or not getattr(jax.config, _ENABLED)
@@ -65,7 +65,8 @@ def keeping_networks() -> Iterator[None]:
     try:
         folder = networks_folder()
         mine = _open(folder)
-    except (OSError, UserError):
+    except (OSError, UserError) as error:
+        _tell(error)
         yield
         return
     before = {name: getattr(jax.config, name) for name in _SETTINGS}
@@ -79,6 +80,18 @@ def keeping_networks() -> Iterator[None]:
         with contextlib.suppress(OSError):
             _publish(mine, folder)
         shutil.rmtree(mine, ignore_errors=True)
+
+
+def _tell(error: OSError | UserError) -> None:
+    global _told
+    if _told:
+        return
+    _told = True
+    why = str(error)
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        why = f"{where}{error.strerror or error}; set XDG_CACHE_HOME to a folder that can be written"
+    print(f"mallocmuzero: compiled networks are not kept, so every start compiles them anew: {why}", file=sys.stderr)
 
 
 def networks_folder() -> Path:

@@ -104,7 +104,11 @@ def test_an_actor_that_ray_has_no_room_for_is_waited_for(monkeypatch: pytest.Mon
         now += 300
         fleet.end_slow_workers()
     assert (hangs.killed, waits.killed) == (True, False)
-    assert said == ["actor 0 has not answered for 600 s; ending it"]
+    assert said.pop() == "actor 0 has not answered for 600 s; ending it"
+    assert [line.partition(":")[0] for line in said] == [
+        "actor 1 has not started for 300 s",
+        "evaluator 0 has not started for 300 s",
+    ]
     # A node joins: now the actor has the usual time.
     waits.placed = True
     now += 500

@@ -58,9 +58,12 @@ def test_a_worker_that_waits_for_room_is_not_late(monkeypatch: pytest.MonkeyPatc
     calls = Calls(SETTINGS, lambda role, index: index in there)
     for index in range(2):
         calls.add(index, ACTOR, index)
+    absent = []
     for _ in range(50):
         now += 100
         assert calls.overdue() == []
+        absent += [call.index for call in calls.absent()]
+    assert absent == [0, 1]  # each is told once
     there.add(1)  # A node has joined.
     assert calls.overdue() == []
     now += 109

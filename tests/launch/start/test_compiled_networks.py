@@ -32,7 +32,7 @@ print(hits, misses, float(result), jax.config.jax_compilation_cache_dir)
 """
 
 
-def run(cache: Path, *arguments: str, **variables: str) -> list[str]:
+def run(cache: Path, *arguments: str, said: str = "", **variables: str) -> list[str]:
     dropped = ("JAX_COMPILATION_CACHE_DIR", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS")
     environment = {name: value for name, value in os.environ.items() if name not in dropped}
     environment |= {"XDG_CACHE_HOME": str(cache), **variables}
@@ -40,6 +40,8 @@ def run(cache: Path, *arguments: str, **variables: str) -> list[str]:
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == int("die" in arguments), done.stderr
     assert "Traceback" not in done.stderr
+    assert said in done.stderr
+    assert done.stderr.count("not kept") == int(bool(said))
     return done.stdout.split()
 
 
@@ -83,9 +85,10 @@ def test_a_folder_of_the_users_own_is_left_alone(tmp_path: Path) -> None:
     assert not (tmp_path / "mallocmuzero/networks").exists()
 
 
-def test_where_no_folder_can_be_made_nothing_is_kept(tmp_path: Path) -> None:
+@needs_keeping
+def test_where_no_folder_can_be_made_nothing_is_kept_and_one_line_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    hits, misses, *_ = run(tmp_path / "file")
+    hits, misses, *_ = run(tmp_path / "file", said=f"not kept, so every start compiles them anew: {tmp_path}/file")
     assert (hits, misses) == ("0", "0")
 
 
