@@ -25,6 +25,8 @@ from ..common.json_lines import ROOT, Key, Record, keyed_by, read_runs
 from ..common.versions import is_current
 
 RESULTS = ROOT / "docs" / "results" / "solvers.jsonl"
+# Runs on one machine by one state of the code, whose budgets may be compared.
+MORE_TIME = RESULTS.with_name("more-time.jsonl")
 # Solvers in which nothing depends on chance once they come to their end.
 SEEDLESS = ("xla", "flags", "greedy")
 

@@ -164,15 +164,13 @@ def means(board: Board) -> list[str]:
 
 def steady(board: Board) -> list[str]:
     """Returns, for solvers with several seeds, how far the worst lies behind the median, who is level with all other
-    solvers, on how many programs a rank test finds another one ahead, and what the time above the next smaller budget
-    has gained."""
+    solvers, and on how many programs a rank test finds another one ahead."""
     lines = [
         "| budget | solver | seeds | programs | worst behind median, % | most | within 0.5 % "
-        "| best of all, or within 0.1 % | another ahead, by a rank test | gained since the budget before, mean, % "
-        "| median |",
-        "|---:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+        "| best of all, or within 0.1 % | another ahead, by a rank test |",
+        "|---:|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
-    for before, budget in zip([None, *board.budgets], board.budgets, strict=False):
+    for budget in board.budgets:
         members = [name for name in board.programs(budget) if GROUPS["contended"](board.references[name])]
         for solver in board.solvers(budget):
             runs = {name: board.seeds(solver, name, budget) for name in members}
@@ -188,16 +186,39 @@ def steady(board: Board) -> list[str]:
                 level += all(versus(median, float(np.median(seeds))) >= 0 for seeds in known if seeds)
                 mine = list(runs[name].values())
                 beaten += any(_is_ahead(seeds, mine) for seeds in known if len(seeds) >= _SEEDS)
-            gained = [
-                100.0 * float(np.log(earlier / median))
-                for name, median in medians.items()
-                if before is not None and (earlier := board.ratio(solver, name, before)) is not None
-            ]
-            words = f"{np.mean(gained):.2f} | {np.median(gained):.2f}" if gained else "- | -"
             lines.append(
                 f"| {budget:g} s | `{solver}` | {min(map(len, runs.values()))} | {len(runs)} | {np.mean(behind):.2f} "
-                f"| {max(behind):.2f} | {sum(share <= 0.5 for share in behind)} | {level} | {beaten} | {words} |"
+                f"| {max(behind):.2f} | {sum(share <= 0.5 for share in behind)} | {level} | {beaten} |"
             )
+    return lines
+
+
+def more_time(board: Board) -> list[str]:
+    """Returns what longer budgets gain on contended programs, by solver: `board` has runs of one machine alone."""
+    lines = [
+        "| solver | budget | programs | of production, % | of the possible gain | gained since the budget before, % "
+        "| median | most |",
+        "|---|---:|--:|---|---|---|--:|--:|",
+    ]
+    for solver in sorted({run["solver"] for run in board.runs}):
+        before: dict[str, float] = {}
+        for budget in board.budgets:
+            members = [name for name in board.programs(budget) if GROUPS["contended"](board.references[name])]
+            now = {name: ratio for name in members if (ratio := board.ratio(solver, name, budget)) is not None}
+            if not now:
+                continue
+            mean, low, high = geometric_mean(list(now.values()))
+            share, least, most = mean_of([captured(r, board.references[name]["bound"]) for name, r in now.items()])
+            gained = [100.0 * float(np.log(before[name] / ratio)) for name, ratio in now.items() if name in before]
+            words = "| |"
+            if gained:
+                gain, low_gain, high_gain = mean_of(gained)
+                words = f"{gain:.2f} ({low_gain:.2f}-{high_gain:.2f}) | {np.median(gained):.2f} | {max(gained):.2f}"
+            lines.append(
+                f"| `{solver}` | {budget:g} s | {len(now)} | {100 * mean:.2f} ({100 * low:.1f}-{100 * high:.1f}) "
+                f"| {100 * share:.0f} % ({100 * least:.0f}-{100 * most:.0f}) | {words} |"
+            )
+            before = now
     return lines
 
 
