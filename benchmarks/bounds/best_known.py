@@ -25,7 +25,7 @@ from .measure import text_of
 
 RESULTS = ROOT / "docs" / "results"
 # By processor or wall time, with any seeds, settings and versions: how a mapping was found does not matter.
-JUDGED = ("solvers", "agent-solvers", "agent")
+JUDGED = ("solvers", "solvers-faster", "agent-solvers", "agent")
 PLAYED = ("policy", "steadiness")
 CONFIRMED = ("round-trip", "round-trip-minute", "round-trip-policy")
 _SAME = 1e-6

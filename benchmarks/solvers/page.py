@@ -1,5 +1,5 @@
 """Renders docs/results/solvers.md from docs/results/solvers.jsonl, which `python -m benchmarks.solvers.measure` fills,
-and more-time.jsonl.
+and solvers-faster.jsonl.
 
     python -m benchmarks.solvers.page [--runs FILE]
 
@@ -18,7 +18,7 @@ from mallocmuzero.env.storage.atomic import write_atomically
 
 from ..common.json_lines import ROOT, Key, Record
 from ..common.marked_page import fill_marks
-from .records import MORE_TIME, RESULTS, read
+from .records import FASTER, RESULTS, read
 from .references import reference
 from .tables import Board, means, more_time, overview, picks, programs, steady
 
@@ -26,19 +26,20 @@ PAGE = ROOT / "docs" / "results" / "solvers.md"
 REFERENCES = RESULTS.with_name("solver-references.json")
 
 
-def render(page: str, board: Board, longer: Board) -> str:
+def render(page: str, board: Board, faster: Board) -> str:
     """Returns the page with its tables replaced.
 
     Args:
       page: the page before.
       board: the runs of all solvers.
-      longer: the runs on one machine, whose budgets are compared.
+      faster: the runs on the faster machine.
 
     Raises:
       SystemExit: the page has no place for a table.
     """
     tables = {"overview": overview, "means": means, "steady": steady, "pick": picks, "programs": programs}
-    made = [(mark, table(board)) for mark, table in tables.items()] + [("more time", more_time(longer))]
+    made = [(mark, table(board)) for mark, table in tables.items()]
+    made += [("steady on the faster", steady(faster)), ("more time", more_time(faster))]
     return fill_marks(page, made, "benchmarks/solvers/page.py", PAGE)
 
 
@@ -59,7 +60,7 @@ def main() -> None:
     lines = ",\n ".join(json.dumps(entry, sort_keys=True) for entry in references)
     write_atomically(REFERENCES, f'{{"programs": [\n {lines}\n]}}\n'.encode())
     board = make_board(runs, references)
-    page = render(PAGE.read_text(encoding="utf-8"), board, make_board(read([MORE_TIME]), references))
+    page = render(PAGE.read_text(encoding="utf-8"), board, make_board(read([FASTER]), references))
     PAGE.write_text(page, encoding="utf-8")
     print(f"wrote {PAGE} and {REFERENCES}: {len(board.runs)} of {len(runs)} runs")
 

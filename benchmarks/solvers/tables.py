@@ -194,13 +194,14 @@ def steady(board: Board) -> list[str]:
 
 
 def more_time(board: Board) -> list[str]:
-    """Returns what longer budgets gain on contended programs, by solver: `board` has runs of one machine alone."""
+    """Returns what longer budgets gain on contended programs, by solver, with seed 0."""
+    board = Board([run for run in board.runs if run["seed"] == 0], board.references)
     lines = [
         "| solver | budget | programs | of production, % | of the possible gain | gained since the budget before, % "
         "| median | most |",
         "|---|---:|--:|---|---|---|--:|--:|",
     ]
-    for solver in sorted({run["solver"] for run in board.runs}):
+    for solver in sorted({run["solver"] for run in board.runs if float(run["budget_s"]) == board.budgets[0]}):
         before: dict[str, float] = {}
         for budget in board.budgets:
             members = [name for name in board.programs(budget) if GROUPS["contended"](board.references[name])]
