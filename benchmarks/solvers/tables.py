@@ -81,9 +81,13 @@ class Board:
         found = {r["program"] for r in self.runs if float(r["budget_s"]) == budget and r["ratio"] is not None}
         return sorted(found, key=lambda name: (-(headroom(self.references[name]) or 0.0), name))
 
+    def contended(self, budget: float) -> list[str]:
+        """Returns the contended ones of `programs`."""
+        return [name for name in self.programs(budget) if GROUPS["contended"](self.references[name])]
+
     def solvers(self, budget: float) -> list[str]:
         """Returns the solvers that have run with a budget: most contended programs first, then least mean."""
-        programs = [name for name in self.programs(budget) if GROUPS["contended"](self.references[name])]
+        programs = self.contended(budget)
         found = {run["solver"] for run in self.runs if float(run["budget_s"]) == budget}
         found |= {run["solver"] for run in self.runs if run["ended"] and float(run["budget_s"]) < budget}
 
@@ -171,7 +175,7 @@ def steady(board: Board) -> list[str]:
         "|---:|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for budget in board.budgets:
-        members = [name for name in board.programs(budget) if GROUPS["contended"](board.references[name])]
+        members = board.contended(budget)
         for solver in board.solvers(budget):
             runs = {name: board.seeds(solver, name, budget) for name in members}
             runs = {name: seeds for name, seeds in runs.items() if len(seeds) >= _SEEDS}
@@ -194,7 +198,7 @@ def steady(board: Board) -> list[str]:
 
 
 def more_time(board: Board) -> list[str]:
-    """Returns what longer budgets gain on contended programs, by solver, with seed 0."""
+    """Returns what longer budgets gain on contended programs with seed 0, for solvers that have the least budget."""
     board = Board([run for run in board.runs if run["seed"] == 0], board.references)
     lines = [
         "| solver | budget | programs | of production, % | of the possible gain | gained since the budget before, % "
@@ -204,8 +208,7 @@ def more_time(board: Board) -> list[str]:
     for solver in sorted({run["solver"] for run in board.runs if float(run["budget_s"]) == board.budgets[0]}):
         before: dict[str, float] = {}
         for budget in board.budgets:
-            members = [name for name in board.programs(budget) if GROUPS["contended"](board.references[name])]
-            now = {name: ratio for name in members if (ratio := board.ratio(solver, name, budget)) is not None}
+            now = {n: ratio for n in board.contended(budget) if (ratio := board.ratio(solver, n, budget)) is not None}
             if not now:
                 continue
             mean, low, high = geometric_mean(list(now.values()))

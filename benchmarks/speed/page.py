@@ -16,6 +16,8 @@ MAKER = "benchmarks/speed/page.py"
 # Row of the results -> least ratio asked for.
 GOALS = {"actor": 0.7, "learner": 0.9, "Reverb,": 0.8}
 _ORDER = (*GOALS, "LightZero")
+# Table of the game -> commit that it is compared with, seven digits.
+_BEFORE = {"game": "a97d825", "game since": "9898720"}
 
 
 def game(records: list[Record]) -> list[str]:
@@ -56,12 +58,17 @@ def parts(records: list[Record]) -> list[str]:
 
 def render(page: str, compared: list[Record], measured: list[Record]) -> str:
     """Returns the page with its tables replaced. Raises SystemExit if the page has no place for a table."""
-    return fill_marks(page, (("game", game(compared)), ("parts", parts(measured))), MAKER, PAGE)
+    tables = [(mark, game([r for r in compared if _before(r) == commit])) for mark, commit in _BEFORE.items()]
+    return fill_marks(page, [*tables, ("parts", parts(measured))], MAKER, PAGE)
+
+
+def _before(record: Record) -> str:
+    return str(record["commits"][0])[:7]
 
 
 def read() -> tuple[list[Record], list[Record]]:
-    """Returns the last row of each program, and of each part."""
-    compared = read_runs([against.RESULTS], lambda record: record["workload"])
+    """Returns the last row of each program and commit before, and of each part."""
+    compared = read_runs([against.RESULTS], lambda record: (_before(record), record["workload"]))
     measured = read_runs([ratios.RESULTS], lambda record: record["row"])
     return list(dict(compared).values()), list(dict(measured).values())
 

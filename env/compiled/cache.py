@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import UserError
-from ..storage.cache import cache_folder
+from ..storage.cache import cache_folder, why_not_kept
 from ..storage.destination import make_folder
 
 # The variable with which Numba's users choose the folder.
@@ -40,11 +40,12 @@ def keep_compiled_code_by_source() -> None:
       UserError: there is no temporary folder either.
     """
     given = os.environ.get(_CHOSEN)
+    place: str | Path = given or "the cache folder"
     try:
         if given:
             make_folder(Path(given))
             return
-        folder = cache_folder() / "compiled"
+        place = folder = cache_folder() / "compiled"
         folder.mkdir(parents=True, exist_ok=True)
         mine = folder / _digest_by_stamp(Path(__file__).parents[2], folder)
         make_folder(mine)
@@ -52,10 +53,7 @@ def keep_compiled_code_by_source() -> None:
         _remove_old(folder)
     except (OSError, UserError) as error:
         mine = _temporary_folder()
-        why = str(error)
-        if isinstance(error, OSError):
-            variable = _CHOSEN if given else "XDG_CACHE_HOME"
-            why = f"{given or folder}: {error.strerror or error}; set {variable} to a folder that can be written"
+        why = why_not_kept(error, place, _CHOSEN if given else "XDG_CACHE_HOME")
         print(f"mallocmuzero: compiled code is not kept, so every command compiles anew: {why}", file=sys.stderr)
     os.environ[_CHOSEN] = str(mine)
     if "numba" in sys.modules:

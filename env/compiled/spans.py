@@ -23,7 +23,7 @@ def first_above(spans: Rows, count: int, position: int | np.int64) -> int:
 
 
 @routine
-def first_from(spans: Rows, count: int, position: int | np.int64) -> int:
+def first_at_least(spans: Rows, count: int, position: int | np.int64) -> int:
     """Returns the first of `count` disjoint spans, sorted, whose lower end is not below `position`; `count` for
     none."""
     begin, end = 0, count

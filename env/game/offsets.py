@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..compiled.kernel import routine
-from ..compiled.spans import add_span, first_above, first_from
+from ..compiled.spans import add_span, first_above, first_at_least
 from .records import NEVER
 from .state import State
 from .tables import Tables
@@ -92,10 +92,10 @@ def overwritten(
     end = offset + tables.buffer[owner].aligned
     lost, wait = 0.0, 0.0
     returns = state.now.owed
-    slot = first_above(state.holders, state.now.holders, offset) - 1
-    while slot + 1 < state.now.holders and state.holders[slot + 1].low < end:
-        slot += 1
+    slot = first_above(state.holders, state.now.holders, offset)
+    while slot < state.now.holders and state.holders[slot].low < end:
         other = state.holders[slot].buffer
+        slot += 1
         if other == owner:
             continue
         if state.buffer[other].release >= first:
@@ -360,7 +360,7 @@ def _find_victims(
         if position < base or position + size > fast_bytes:
             continue
         begin = first_above(holders, count, position)
-        end = first_from(holders, count, position + size)
+        end = first_at_least(holders, count, position + size)
         if hard[end] > hard[begin] or lost[end] - lost[begin] >= best_cost:
             continue
         over = first_above(left, gone, position)

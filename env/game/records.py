@@ -147,9 +147,7 @@ COPY = _record("buffer direction start end again")
 # A pending write-back: its row of `State.copy`, and the HBM seconds left of it.
 PENDING = _record("copy", "seconds")
 
-# A gap that nothing has used since the program began: its lower and upper end. Of more than UNTOUCHED the smallest are
-# forgotten.
-GAP = _record("low high")
+# Gaps that nothing has used since the program began, at most: of more the smallest are forgotten.
 UNTOUCHED = 64
 
 # access       the access to decide next

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..compiled.spans import SPAN
 from ..compiled.struct import Rows, Struct, one, part, rows
-from .records import COPY, GAP, HOLDER, HOLDING, NOW, PENDING, RESIDENCY, STEP, UNTOUCHED
+from .records import COPY, HOLDER, HOLDING, NOW, PENDING, RESIDENCY, STEP, UNTOUCHED
 from .tables import Tables
 
 
@@ -60,7 +60,7 @@ class State(Struct):
     residency: Rows = rows(RESIDENCY)
     copy: Rows = rows(COPY)
     queue: Rows = rows(PENDING)
-    untouched: Rows = rows(GAP)
+    untouched: Rows = rows(SPAN)
     owed: NDArray[np.int64] = rows(np.int64)
     now: Any = one(NOW)
     space: Space = part(Space)
@@ -79,7 +79,7 @@ def _arrays(tables: Tables) -> dict[str, NDArray[Any]]:
         "access_fast": np.zeros(accesses, np.int8),
         "buffer": np.zeros(buffers, HOLDING),
         "step": np.zeros(steps, STEP),
-        "untouched": np.zeros(UNTOUCHED, GAP),
+        "untouched": np.zeros(UNTOUCHED, SPAN),
         "owed": np.zeros(buffers + 1, np.int64),
         "now": np.zeros(1, NOW),
         # Only their used rows matter: `env/game/current.py` copies no others.

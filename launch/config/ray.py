@@ -29,8 +29,8 @@ class RayConfig:
         that the nodes were started with (`ray start --resources='{"NAME": 4}'`).
       actor_threads, learner_threads, evaluator_threads: 1 for numerical code and games on one thread, 0 for no limit.
       call_timeout_s: seconds that a call may take, waits for the replay included, before its worker counts as hung.
-      start_timeout_s: seconds until the replay, the learner and the nodes must have started, and after which a line
-        names the actors that have not.
+      start_timeout_s: seconds until the replay, the learner and the nodes must have started. A line then names the
+        actors that have not.
       restarts: replacements of dead workers before the run gives up.
     """
 

@@ -133,8 +133,8 @@ class Calls:
         return late
 
     def absent(self) -> list[Call]:
-        """Returns the calls whose worker is not there though it has had the time of a start; each is returned once."""
-        self._look()
+        """Returns the calls whose worker was not there at the last look of `overdue`, though it has had the time of a
+        start; each is returned once."""
         limit_s = self._settings.start_timeout_s
         found = [c for c in self if not c.there and not c.told and time.monotonic() - c.made > limit_s]
         for call in found:

@@ -205,16 +205,16 @@ class Fleet:
         A worker that Ray has no room for is waited for, and so is one that hangs before it reports its process: from
         here the two look alike. After the time of a start, one line says so.
         """
+        for call in self.calls.overdue():
+            limit_s = self.calls.limit_s(call)
+            self._session.say(f"{call.role} {call.index} has not answered for {limit_s:.0f} s; ending it")
+            self.end(call.role, call.index)
         for call in self.calls.absent():
             limit_s = self._config.ray.start_timeout_s
             self._session.say(
                 f"{call.role} {call.index} has not started for {limit_s:.0f} s: Ray may have no room for it "
                 "(`ray status` shows what it waits for); going on without it"
             )
-        for call in self.calls.overdue():
-            limit_s = self.calls.limit_s(call)
-            self._session.say(f"{call.role} {call.index} has not answered for {limit_s:.0f} s; ending it")
-            self.end(call.role, call.index)
 
     @property
     def all_actors_have_played(self) -> bool:

@@ -27,7 +27,7 @@ from jax.experimental.compilation_cache import compilation_cache
 from llvmlite import binding
 
 from ...env.errors import UserError
-from ...env.storage.cache import cache_folder
+from ...env.storage.cache import cache_folder, why_not_kept
 
 # Of JAX: the first version that may refuse its own entries.
 _REFUSES = (0, 9)
@@ -87,10 +87,7 @@ def _tell(error: OSError | UserError) -> None:
     if _told:
         return
     _told = True
-    why = str(error)
-    if isinstance(error, OSError):
-        where = f"{error.filename}: " if error.filename else ""
-        why = f"{where}{error.strerror or error}; set XDG_CACHE_HOME to a folder that can be written"
+    why = why_not_kept(error, getattr(error, "filename", None) or "the cache folder")
     print(f"mallocmuzero: compiled networks are not kept, so every start compiles them anew: {why}", file=sys.stderr)
 
 

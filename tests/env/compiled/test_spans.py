@@ -23,8 +23,8 @@ def _first_above(kept: _Spans, count: int, position: int) -> int:
 
 
 @kernel(_Spans, int, int, returns=int)
-def _first_from(kept: _Spans, count: int, position: int) -> int:
-    return spans.first_from(kept.span, count, position)
+def _first_at_least(kept: _Spans, count: int, position: int) -> int:
+    return spans.first_at_least(kept.span, count, position)
 
 
 def _runs(used: np.ndarray) -> list[tuple[int, int]]:
@@ -59,5 +59,5 @@ def test_spans_that_touch_become_one() -> None:
 def test_places_among_spans() -> None:
     kept = _Spans(span=np.array([(10, 20), (30, 40), (40, 45)], spans.SPAN))
     assert [_first_above(kept, 3, position) for position in (0, 10, 19, 20, 39, 40, 45)] == [0, 0, 0, 1, 1, 2, 3]
-    assert [_first_from(kept, 3, position) for position in (0, 10, 11, 30, 31, 41)] == [0, 0, 1, 1, 2, 3]
-    assert (_first_above(kept, 0, 5), _first_from(kept, 0, 5)) == (0, 0)
+    assert [_first_at_least(kept, 3, position) for position in (0, 10, 11, 30, 31, 41)] == [0, 0, 1, 1, 2, 3]
+    assert (_first_above(kept, 0, 5), _first_at_least(kept, 0, 5)) == (0, 0)
