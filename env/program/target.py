@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from ..errors import UserError
 from ..suggestion import unknown
 
+# Prefetches above the limit that may be in flight for loops (XLA: `while_use_extra_outstanding_prefetch_limit`).
+MORE_FOR_LOOPS = 4
+
 
 @dataclass(frozen=True)
 class Target:
@@ -16,7 +19,7 @@ class Target:
       alignment: offsets are multiples of this many bytes.
       hbm_bandwidth: bytes per second between HBM and the compute units, or HBM and fast memory.
       fast_bandwidth: bytes per second between fast memory and the compute units.
-      max_prefetches: most prefetches in flight at once.
+      max_prefetches: most prefetches in flight at once, apart from `MORE_FOR_LOOPS`.
       max_write_backs: most write-backs in flight at once.
       clock_hz: clock of the code generator's cycle estimates; 0 where it is not known.
     """

@@ -8,17 +8,25 @@ from numpy.typing import NDArray
 
 from ..program.mapping import CROSS_PROGRAM, WRITE_BACK
 from ..program.program import RESULT, Program
-from ..program.target import Target
+from ..program.target import MORE_FOR_LOOPS, Target
 from .violation import Kind, Report
 
 
 def check_copy_limits(program: Program, target: Target, copies: NDArray[np.int64], report: Report) -> None:
-    """Reports too many copies in flight. A copy is in flight while instructions `start + 1 .. end - 1` run."""
-    for kind, limit, outward in (
-        (Kind.PREFETCH_LIMIT, target.max_prefetches, False),
-        (Kind.WRITE_BACK_LIMIT, target.max_write_backs, True),
+    """Reports too many copies in flight. A copy is in flight while instructions `start + 1 .. end - 1` run.
+
+    For loops, which wait for all that they read, a few more prefetches may be in flight than the limit.
+    """
+    write_back = copies[:, 1] == WRITE_BACK
+    loops = program.loop_first if program.conditional is None else program.loop_first[~program.conditional]
+    other = ~write_back & ~np.isin(copies[:, 3], loops)
+    most, more = target.max_prefetches, target.max_prefetches + MORE_FOR_LOOPS
+    for kind, limit, counted, what in (
+        (Kind.PREFETCH_LIMIT, more, ~write_back, "prefetches"),
+        (Kind.PREFETCH_LIMIT, most, other, "prefetches that are not for a loop"),
+        (Kind.WRITE_BACK_LIMIT, target.max_write_backs, write_back, "write-backs"),
     ):
-        rows = copies[(copies[:, 1] == WRITE_BACK) == outward]
+        rows = copies[counted]
         change = np.zeros(program.num_instructions + 2, np.int64)
         np.add.at(change, rows[:, 2] + 1, 1)
         np.add.at(change, rows[:, 3], -1)
@@ -28,8 +36,8 @@ def check_copy_limits(program: Program, target: Target, copies: NDArray[np.int64
             last = inside[np.argmax(inside[:, 2])]
             report.add(
                 kind,
-                f"{flying[t]} {'write-backs' if outward else 'prefetches'} are in flight while {report.instruction(t)} "
-                f"runs, with that of {report.buffer(last[0])} the last one issued; the target allows {limit}.",
+                f"{flying[t]} {what} are in flight while {report.instruction(t)} runs, with that of "
+                f"{report.buffer(last[0])} the last one issued; the target allows {limit}.",
                 int(t),
                 last[0],
             )

@@ -8,14 +8,11 @@ from numpy.typing import NDArray
 
 from ...env.program.assignment_facts import AssignmentFacts, assignment_facts
 from ...env.program.program import RESULT, Program
-from ...env.program.target import Target
+from ...env.program.target import MORE_FOR_LOOPS, Target
 from .cost_analysis import gains
 from .loop_times import LoopTimes
 from .problem import ANYWHERE, AS_ENTERED, IN_HBM, M_FREE, USE, VALUE, WRITTEN, Accesses
 from .schedule import Times
-
-# Copies more than usual that may be in flight for a loop at once (XLA: `while_use_extra_outstanding_prefetch_limit`).
-_MORE_COPIES = 4
 
 
 @dataclass(eq=False)
@@ -309,7 +306,7 @@ class Rows:
                 needs = ANYWHERE if allowed else IN_HBM
                 fixed = touch.latest, moved, next_value, needs, M_FREE, held_since, gain
                 is_loop = whole_loop and self._kinds[touch.loop] == "loop"
-                unchanged, more = is_loop and not self._writes(use), _MORE_COPIES * is_loop
+                unchanged, more = is_loop and not self._writes(use), MORE_FOR_LOOPS * is_loop
                 self._uses.append((touch.time, *fixed, entered, first_use, int(unchanged), more, resumes))
             end = value.returned
             if end is not None and value.becomes is not None:

@@ -1,5 +1,7 @@
 """Rules of loops: what crosses their borders, and what holds for every pass."""
 
+from dataclasses import replace
+
 import pytest
 from programs import TARGET, make_mapping, make_program
 from verifier_cases import LOOP, Case, check_case, prefetch, write_back
@@ -131,3 +133,28 @@ def test_nested_loops() -> None:
     ]
     returned = make_mapping(program, [("inner", "s")], [("s", 2, 2, 0)], [prefetch("s", 1, 2), write_back("s", 2, 3)])
     assert verify(program, TARGET, returned) == []
+
+
+@pytest.mark.parametrize(
+    ("for_loop", "for_others", "legal"), [(6, 0, True), (7, 0, False), (4, 2, True), (3, 3, False), (0, 2, True)]
+)
+def test_four_more_prefetches_for_loops(for_loop: int, for_others: int, *, legal: bool) -> None:
+    """XLA lets four more prefetches fly for loops, and the compiler's mappings do so."""
+    looped, others = [f"l{i}" for i in range(for_loop)], [f"o{i}" for i in range(for_others)]
+    program = make_program(
+        [
+            ("a", 1.0, [], ["s"]),
+            ("b", 1.0, ["s"], ["t"]),
+            ("c", 1.0, [*others, "t"], ["u"]),
+            ("body", 1.0, looped, ["v"]),
+        ],
+        {name: {"size": 16, "input": True} for name in looped + others} | dict.fromkeys("stuv", 16),
+        loops=[(3, 3, 2)],
+    )
+    fast = [("body", name) for name in looped] + [("c", name) for name in others]
+    rows = [(name, 1, 3 if name in looped else 2, 16 * i) for i, name in enumerate(looped + others)]
+    copies = [prefetch(name, 0, row[2]) for name, row in zip(looped + others, rows, strict=True)]
+    kinds = {
+        v.kind for v in verify(program, replace(TARGET, max_prefetches=2), make_mapping(program, fast, rows, copies))
+    }
+    assert kinds == (set() if legal else {Kind.PREFETCH_LIMIT})
