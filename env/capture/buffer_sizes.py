@@ -6,7 +6,7 @@ from pathlib import Path
 from ..errors import FormatError
 from .hlo import Position
 
-_ASSIGNED = re.compile(r"value: <\d+ ([\w.\-]+)(?:\{([\d,]*)\})? @\d+> \(size=(\d+),offset=\d+\)")
+_ASSIGNED = re.compile(r"value: <\d+ ([\w.\-]+)(?:\{([\d,]*)\})?(?: \(phi\))? @\d+> \(size=(\d+),offset=\d+\)")
 
 
 def read_sizes(path: Path) -> dict[Position, int]:
