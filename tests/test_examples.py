@@ -1,11 +1,14 @@
-"""The notebooks in `examples` run from top to bottom, show what they say, and hold what they showed."""
+"""The examples: notebooks run from top to bottom, and a step for `tune` is what its library compiles."""
 
 import ast
 import json
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from compiler_cases import real_python
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -55,3 +58,23 @@ def test_what_the_notebook_only_shows_is_understood() -> None:
     (tune,) = [call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "tune"]
     keywords = {keyword.arg: None for keyword in tune.keywords}
     inspect.signature(mallocmuzero.tune).bind(*tune.args, **keywords)
+
+
+def test_the_keras_step_is_what_fit_compiles(tmp_path: Path) -> None:
+    """Options name instructions, so the step that is tuned has to be the one that trains."""
+    modules = {}
+    calls = {
+        "fit": "keras_fit.make_model().fit(*keras_fit.data(1), batch_size=keras_fit.BATCH, verbose=0)",
+        "step": "function, arguments = keras_fit.step(); function.lower(*arguments).compile()",
+    }
+    for name, call in calls.items():
+        settings = {"JAX_PLATFORMS": "cpu", "JAX_DUMP_IR_TO": str(tmp_path / name), "JAX_COMPILATION_CACHE_DIR": ""}
+        small = "keras_fit.BATCH, keras_fit.FRAMES, keras_fit.SIDE = 2, 2, 8"
+        command = [str(real_python()), "-c", f"import keras_fit; {small}; {call}"]
+        subprocess.run(command, cwd=EXAMPLES, env=os.environ | settings, check=True, capture_output=True)
+        (dumped,) = (tmp_path / name).glob("*_jit_train_step_compile.mlir")
+        lines = dumped.read_text(encoding="utf-8").splitlines()
+        # Places in source files differ.
+        modules[name] = [line.partition(" loc(")[0] for line in lines if not line.startswith("#loc")]
+    assert "convolution" in "".join(modules["fit"])
+    assert modules["fit"] == modules["step"]

@@ -98,7 +98,7 @@ def described(path: Path) -> Record:
     """Returns the size of a captured program, its kernels, and its bound under `robust`."""
     from mallocmuzero.env.program.program_file import read_program
 
-    from ..untuned.measure import bound_of
+    from ..round_trip.functions import bound_of
 
     program = read_program(path)
     return {

@@ -15,22 +15,17 @@ Then: python -m benchmarks.untuned.page
 import argparse
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
-from ..common.job_pool import one_thread, returning_traceback, run_missing
+from ..common.job_pool import one_thread, run_missing
 
 if __name__ == "__main__":
     one_thread()
 
-from mallocmuzero.env.bounds.bound import bound
-from mallocmuzero.env.capture.capture import capture
 from mallocmuzero.env.capture.environment import managed_python
-from mallocmuzero.env.physics.objective import ROBUST
-from mallocmuzero.env.program.program import Program
-from mallocmuzero.env.program.program_file import read_program
 
-from ..common.json_lines import ROOT, Record, keyed_by, read_runs
-from ..round_trip.trip import Effort, add_arguments, effort_of, outcome_of, round_trip, say
+from ..common.json_lines import ROOT, keyed_by, read_runs
+from ..round_trip.functions import Job, perform
+from ..round_trip.trip import add_arguments, effort_of, outcome_of, say
 
 RESULTS = ROOT / "docs" / "results" / "untuned.jsonl"
 FUNCTIONS = (
@@ -50,70 +45,8 @@ FUNCTIONS = (
     "line_search",
     "hybrid_layers",
 )
-# Further compilations of a capture, for its cycle table.
-_PASSES = 2
-# Limit of a bound, in seconds.
-_BOUND_S = 30.0
+MODULE = "benchmarks.untuned.functions"
 key_of = keyed_by("function", "target", "solver", "solve_s", "translate_s")
-
-
-class Job(NamedTuple):
-    """The round trip of one function."""
-
-    function: str
-    target: str
-    folder: str
-    effort: Effort
-
-    def __str__(self) -> str:
-        """Returns the name of the run for people."""
-        return f"{self.function} {self.target}"
-
-
-@returning_traceback
-def perform(job: Job) -> Record:
-    """Runs a job in this process; returns the record."""
-    python = managed_python(say)
-    path = Path(job.folder) / f"{job.function}-{job.target}.json.gz"
-    program = captured(job.function, job.target, path, python)
-    return {
-        **round_trip(program, path, python, job.effort),
-        "bound": bound_of(program),
-        "function": job.function,
-        "accesses": program.num_accesses,
-        "loops": len(program.loop_trips),
-    }
-
-
-def bound_of(program: Program) -> float | None:
-    """Returns the least that any mapping may take under `robust`, as a share of production; None without production."""
-    found = bound(program, ROBUST, _BOUND_S)
-    return found.bound_s / found.production_s if found.production_s else None
-
-
-def captured(function: str, target: str, path: Path, python: Path, *, quick: bool = False) -> Program:
-    """Returns the program of a function of this folder, from its file, which is made where it is missing.
-
-    Args:
-      function: name of the function.
-      target: a generation.
-      path: the file.
-      python: the interpreter that compiles.
-      quick: compile until memory is assigned; the program then has no cycle table.
-    """
-    if path.exists():
-        return read_program(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return capture(
-        f"benchmarks.untuned.functions:{function}",
-        target,
-        path,
-        python=python,
-        working_folder=ROOT,
-        passes=0 if quick else _PASSES,
-        quick=quick,
-        progress=say,
-    )
 
 
 def main() -> int:
@@ -128,8 +61,11 @@ def main() -> int:
     parser.set_defaults(jobs=1)
     given = parser.parse_args()
     effort = effort_of(given)
+    python = "" if given.dry_run else str(managed_python(say))
     wanted = [
-        Job(function, target, str(given.folder), effort) for target in given.targets for function in given.functions
+        Job(function, MODULE, target, str(given.folder), python, effort)
+        for target in given.targets
+        for function in given.functions
     ]
     return run_missing(
         wanted,

@@ -37,8 +37,9 @@ from mallocmuzero.env.program.program import Program
 from mallocmuzero.solvers.xla.decoder import Decoder
 
 from ..common.json_lines import ROOT, Record, keyed_by, read_runs
+from ..round_trip.functions import captured
 from ..round_trip.trip import Effort, add_arguments, effort_of, round_trip, say
-from ..untuned.measure import captured
+from ..untuned.measure import MODULE
 
 RESULTS = ROOT / "docs" / "results" / "versions.jsonl"
 VERSIONS = ("0.5.3", "0.6.2", "0.7.2", "0.8.0", "0.8.3", "0.9.0", "0.9.2", "0.10.0", "0.10.2")
@@ -70,7 +71,7 @@ def perform(job: Job) -> Record:
     path = Path(job.folder) / f"{job.function}-{job.target}-{job.jax}-{job.libtpu}.json.gz"
     python = Path(job.python)
     try:
-        program = captured(job.function, job.target, path, python, quick=job.effort is None)
+        program = captured(f"{MODULE}:{job.function}", job.target, path, python, quick=job.effort is None)
         record |= {"refused": program.compiler.get(REFUSED, []), "error": None, **alike(program)}
         if job.effort is not None:
             record |= round_trip(program, path, python, job.effort)

@@ -1,0 +1,1 @@
+"""Programs of the libraries that people use, given back to the real compiler."""
