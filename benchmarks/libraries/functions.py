@@ -138,7 +138,7 @@ def transformers_clip() -> _Step:
         return (_cross_entropy(logits, pairs) + _cross_entropy(logits.T, pairs)) / 2
 
     words = _array(32, 77, dtype=_I32)
-    return _train_step(loss, parameters, words, words, _array(32, 224, 224, 3))
+    return _train_step(loss, parameters, words, words, _array(32, 3, 224, 224))
 
 
 def transformers_whisper_generate() -> _Step:
