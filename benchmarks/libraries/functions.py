@@ -120,27 +120,6 @@ def transformers_bert() -> _Step:
     return _train_step(loss, parameters, batch, _key())
 
 
-def transformers_clip() -> _Step:
-    """Transformers: a training step of CLIP with six layers on both sides."""
-    from transformers import CLIPConfig, CLIPTextConfig, CLIPVisionConfig, FlaxCLIPModel
-
-    config = CLIPConfig(
-        text_config=CLIPTextConfig(num_hidden_layers=6).to_dict(),
-        vision_config=CLIPVisionConfig(num_hidden_layers=6).to_dict(),
-    )
-    model: Any = FlaxCLIPModel(config, _do_init=False, dtype=_BF16)
-    parameters = jax.eval_shape(lambda: model.init_weights(jax.random.key(0), model.input_shape))
-
-    def loss(parameters: Any, tokens: Any, mask: Any, pixels: Any) -> jax.Array:
-        places = jnp.broadcast_to(jnp.arange(tokens.shape[1]), tokens.shape)
-        logits = model(tokens, pixels, mask, places, params=parameters, train=False).logits_per_text
-        pairs = jnp.arange(tokens.shape[0])
-        return (_cross_entropy(logits, pairs) + _cross_entropy(logits.T, pairs)) / 2
-
-    words = _array(32, 77, dtype=_I32)
-    return _train_step(loss, parameters, words, words, _array(32, 3, 224, 224))
-
-
 def transformers_whisper_generate() -> _Step:
     """Transformers: Whisper writes 64 words of text, one after the other."""
     from transformers import FlaxWhisperForConditionalGeneration, WhisperConfig

@@ -35,7 +35,6 @@ LIBRARIES = {
     "keras_conv_lstm": "Keras",
     "keras_hub_gpt2": "KerasHub",
     "transformers_bert": "Transformers",
-    "transformers_clip": "Transformers",
     "transformers_whisper_generate": "Transformers",
     "transformers_llama_generate": "Transformers",
     "gemma_tune": "Gemma",
