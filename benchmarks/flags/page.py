@@ -12,10 +12,10 @@ from mallocmuzero.roundtrip.options import FLAG_NAMES
 
 from ..common.json_lines import ROOT, Record, read_runs
 from ..common.marked_page import fill_marks
+from ..round_trip.functions import key_of as untuned_key_of
 from ..round_trip.page import MODELS, gain
 from ..round_trip.records import RESULTS, kind_of, read
 from ..untuned.measure import RESULTS as UNTUNED
-from ..untuned.measure import key_of as untuned_key_of
 
 FLAGS_ALONE = ROOT / "docs" / "results" / "flags-alone.jsonl"
 UNTUNED_FLAGS = ROOT / "docs" / "results" / "flags-alone-untuned.jsonl"

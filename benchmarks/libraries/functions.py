@@ -121,7 +121,7 @@ def transformers_bert() -> _Step:
 
 
 def transformers_whisper_generate() -> _Step:
-    """Transformers: Whisper writes 64 words of text, one after the other."""
+    """Transformers: Whisper generates 64 tokens, one after the other."""
     from transformers import FlaxWhisperForConditionalGeneration, WhisperConfig
 
     model: Any = FlaxWhisperForConditionalGeneration(WhisperConfig(), _do_init=False, dtype=_BF16)
@@ -134,7 +134,7 @@ def transformers_whisper_generate() -> _Step:
 
 
 def transformers_llama_generate() -> _Step:
-    """Transformers: eight layers of Llama continue a text by 64 words."""
+    """Transformers: eight layers of Llama generate 64 tokens."""
     from transformers import FlaxLlamaForCausalLM, LlamaConfig
 
     config = LlamaConfig(

@@ -14,18 +14,16 @@ Then: python -m benchmarks.libraries.page
 
 import argparse
 import sys
-from pathlib import Path
 
-from ..common.job_pool import one_thread, run_missing
+from ..common.job_pool import one_thread
 
 if __name__ == "__main__":
     one_thread()
 
 from mallocmuzero.env.capture.environment import interpreter_path
 
-from ..common.json_lines import ROOT, keyed_by, read_runs
-from ..round_trip.functions import Job, perform
-from ..round_trip.trip import add_arguments, effort_of, outcome_of
+from ..common.json_lines import ROOT
+from ..round_trip.functions import add_function_arguments, run_functions
 
 RESULTS = ROOT / "docs" / "results" / "libraries.jsonl"
 MODULE = "benchmarks.libraries.functions"
@@ -49,36 +47,16 @@ LIBRARIES = {
     "pallas_flash_attention": "JAX, Pallas",
     "pallas_megablox": "JAX, Pallas",
 }
-key_of = keyed_by("function", "target", "solver", "solve_s", "translate_s")
 
 
 def main() -> int:
     """Runs what is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", type=interpreter_path, required=True, metavar="PATH")
-    parser.add_argument("--functions", nargs="+", choices=[*LIBRARIES], default=[*LIBRARIES], metavar="NAME")
-    parser.add_argument("--targets", nargs="+", default=["v5e"], metavar="TARGET")
-    parser.add_argument("--folder", type=Path, default=ROOT / "runs" / "libraries", metavar="FOLDER")
-    add_arguments(parser, solve_s=10.0, translate_s=30.0)
+    add_function_arguments(parser, [*LIBRARIES], "libraries", RESULTS)
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes")
-    parser.add_argument("--out", type=Path, default=RESULTS, metavar="FILE")
-    parser.add_argument("--dry-run", action="store_true", help="list the missing runs only")
     given = parser.parse_args()
-    effort = effort_of(given)
-    wanted = [
-        Job(function, MODULE, target, str(given.folder), str(given.python), effort)
-        for target in given.targets
-        for function in given.functions
-    ]
-    return run_missing(
-        wanted,
-        perform,
-        lambda job, known: key_of({**job._asdict(), **job.effort._asdict()}) not in known,
-        lambda: dict(read_runs([given.out], key_of)),
-        outcome_of,
-        arguments=given,
-        seconds=lambda job: job.effort.solve_s + job.effort.translate_s,
-    )
+    return run_functions(given, MODULE, str(given.python))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """Round trips of functions that are captured for the purpose, not taken from the benchmark."""
 
+import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,10 +11,11 @@ from mallocmuzero.env.physics.objective import ROBUST
 from mallocmuzero.env.program.program import Program
 from mallocmuzero.env.program.program_file import read_program
 
-from ..common.job_pool import returning_traceback
-from ..common.json_lines import ROOT, Record
-from .trip import Effort, round_trip, say
+from ..common.job_pool import returning_traceback, run_missing
+from ..common.json_lines import ROOT, Record, keyed_by, read_runs
+from .trip import Effort, add_arguments, effort_of, outcome_of, round_trip, say
 
+key_of = keyed_by("function", "target", "solver", "solve_s", "translate_s")
 # Further compilations of a capture, for its cycle table.
 _PASSES = 2
 # Limit of a bound, in seconds.
@@ -84,4 +87,46 @@ def captured(function: str, target: str, path: Path, python: Path, *, quick: boo
         passes=0 if quick else _PASSES,
         quick=quick,
         progress=say,
+    )
+
+
+def add_function_arguments(parser: argparse.ArgumentParser, functions: Sequence[str], folder: str, out: Path) -> None:
+    """Adds which functions to run, for which targets, and what a round trip may take.
+
+    Args:
+      parser: the parser of a benchmark.
+      functions: names of all functions.
+      folder: keeps the captures, within `runs`.
+      out: file of records.
+    """
+    parser.add_argument("--functions", nargs="+", choices=functions, default=functions, metavar="NAME")
+    parser.add_argument("--targets", nargs="+", default=["v5e"], metavar="TARGET")
+    parser.add_argument("--folder", type=Path, default=ROOT / "runs" / folder, metavar="FOLDER")
+    add_arguments(parser, solve_s=10.0, translate_s=30.0)
+    parser.add_argument("--out", type=Path, default=out, metavar="FILE")
+    parser.add_argument("--dry-run", action="store_true", help="list the missing runs only")
+
+
+def run_functions(given: argparse.Namespace, module: str, python: str) -> int:
+    """Runs the round trips that have no record yet; returns the exit status of the benchmark.
+
+    Args:
+      given: the arguments of `add_function_arguments`, and `jobs`.
+      module: the module of the functions.
+      python: the interpreter that compiles.
+    """
+    effort = effort_of(given)
+    wanted = [
+        Job(function, module, target, str(given.folder), python, effort)
+        for target in given.targets
+        for function in given.functions
+    ]
+    return run_missing(
+        wanted,
+        perform,
+        lambda job, known: key_of({**job._asdict(), **job.effort._asdict()}) not in known,
+        lambda: dict(read_runs([given.out], key_of)),
+        outcome_of,
+        arguments=given,
+        seconds=lambda job: job.effort.solve_s + job.effort.translate_s,
     )

@@ -14,18 +14,17 @@ Then: python -m benchmarks.untuned.page
 
 import argparse
 import sys
-from pathlib import Path
 
-from ..common.job_pool import one_thread, run_missing
+from ..common.job_pool import one_thread
 
 if __name__ == "__main__":
     one_thread()
 
 from mallocmuzero.env.capture.environment import managed_python
 
-from ..common.json_lines import ROOT, keyed_by, read_runs
-from ..round_trip.functions import Job, perform
-from ..round_trip.trip import add_arguments, effort_of, outcome_of, say
+from ..common.json_lines import ROOT
+from ..round_trip.functions import add_function_arguments, run_functions
+from ..round_trip.trip import say
 
 RESULTS = ROOT / "docs" / "results" / "untuned.jsonl"
 FUNCTIONS = (
@@ -46,36 +45,15 @@ FUNCTIONS = (
     "hybrid_layers",
 )
 MODULE = "benchmarks.untuned.functions"
-key_of = keyed_by("function", "target", "solver", "solve_s", "translate_s")
 
 
 def main() -> int:
     """Runs what is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--functions", nargs="+", choices=FUNCTIONS, default=FUNCTIONS, metavar="NAME")
-    parser.add_argument("--targets", nargs="+", default=["v5e"], metavar="TARGET")
-    parser.add_argument("--folder", type=Path, default=ROOT / "runs" / "untuned", metavar="FOLDER")
-    add_arguments(parser, solve_s=10.0, translate_s=30.0)
-    parser.add_argument("--out", type=Path, default=RESULTS, metavar="FILE")
-    parser.add_argument("--dry-run", action="store_true", help="list the missing runs only")
+    add_function_arguments(parser, FUNCTIONS, "untuned", RESULTS)
     parser.set_defaults(jobs=1)
     given = parser.parse_args()
-    effort = effort_of(given)
-    python = "" if given.dry_run else str(managed_python(say))
-    wanted = [
-        Job(function, MODULE, target, str(given.folder), python, effort)
-        for target in given.targets
-        for function in given.functions
-    ]
-    return run_missing(
-        wanted,
-        perform,
-        lambda job, known: key_of({**job._asdict(), **job.effort._asdict()}) not in known,
-        lambda: dict(read_runs([given.out], key_of)),
-        outcome_of,
-        arguments=given,
-        seconds=lambda job: job.effort.solve_s + job.effort.translate_s,
-    )
+    return run_functions(given, MODULE, "" if given.dry_run else str(managed_python(say)))
 
 
 if __name__ == "__main__":

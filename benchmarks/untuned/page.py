@@ -3,14 +3,15 @@
 python -m benchmarks.untuned.page [--results FILE]
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import mean
 
 from ..common.json_lines import ROOT, Record
 from ..common.marked_page import fill_marks
 from ..common.page_command import write_page
+from ..round_trip.functions import key_of
 from ..round_trip.page import MODELS, NOTHING, gain, gain_cells, gains, ratio
-from .measure import RESULTS, key_of
+from .measure import RESULTS
 
 PAGE = ROOT / "docs" / "results" / "untuned.md"
 
@@ -48,16 +49,23 @@ def room(run: Record) -> float:
     return 100.0 * (1.0 - run["bound"]) if run["bound"] is not None else 100.0
 
 
-def table(runs: Sequence[Record]) -> list[str]:
-    """Returns the table of functions, those that gain most first."""
+def table(runs: Sequence[Record], libraries: Mapping[str, str] | None = None) -> list[str]:
+    """Returns the table of functions, in the given order.
+
+    Args:
+      runs: a run of each function.
+      libraries: by function, the library that it is of, for a column more.
+    """
+    head = ["function", "target"] if libraries is None else ["library", "program", "target"]
     lines = [
-        "| function | target | accesses | loops | room | default, us | promised | confirmed | of flags "
+        f"| {' | '.join(head)} | accesses | loops | room | default, us | promised | confirmed | of flags "
         "| default, us | promised | confirmed | of flags | kept |",
-        "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|",
-        "| | | | | | **msa** | | | | **cycles** | | | | |",
+        f"|{'---|' * len(head)}--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|",
+        f"{'| ' * (len(head) + 3)}| **msa** | | | | **cycles** | | | | |",
     ]
     for run in runs:
-        cells = [f"`{run['function']}`", run["target"], f"{run['accesses']:,}", f"{run['loops'] or ''}"]
+        cells = [] if libraries is None else [libraries[run["function"]]]
+        cells += [f"`{run['function']}`", run["target"], f"{run['accesses']:,}", f"{run['loops'] or ''}"]
         cells.append("none" if room(run) < NOTHING else f"{room(run):.1f}")
         for model in MODELS:
             cells += gain_cells(run, model)

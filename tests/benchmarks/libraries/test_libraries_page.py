@@ -3,8 +3,9 @@
 import ast
 
 from benchmarks.common.json_lines import ROOT, read_runs
-from benchmarks.libraries.measure import LIBRARIES, RESULTS, key_of
+from benchmarks.libraries.measure import LIBRARIES, RESULTS
 from benchmarks.libraries.page import PAGE, render
+from benchmarks.round_trip.functions import key_of
 
 
 def test_the_page_is_of_the_runs() -> None:

@@ -1,7 +1,8 @@
 """The page of functions that nobody had tuned for, beside its results."""
 
 from benchmarks.common.json_lines import read_runs
-from benchmarks.untuned.measure import FUNCTIONS, RESULTS, key_of
+from benchmarks.round_trip.functions import key_of
+from benchmarks.untuned.measure import FUNCTIONS, RESULTS
 from benchmarks.untuned.page import PAGE, render, summary
 
 
