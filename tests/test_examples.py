@@ -71,7 +71,7 @@ def test_the_keras_step_is_what_fit_compiles(tmp_path: Path) -> None:
         settings = {"JAX_PLATFORMS": "cpu", "JAX_DUMP_IR_TO": str(tmp_path / name), "JAX_COMPILATION_CACHE_DIR": ""}
         small = "keras_fit.BATCH, keras_fit.FRAMES, keras_fit.SIDE = 2, 2, 8"
         command = [str(real_python()), "-c", f"import keras_fit; {small}; {call}"]
-        subprocess.run(command, cwd=EXAMPLES, env=os.environ | settings, check=True, capture_output=True)
+        subprocess.run(command, cwd=EXAMPLES, env=os.environ | settings, check=True)
         (dumped,) = (tmp_path / name).glob("*_jit_train_step_compile.mlir")
         lines = dumped.read_text(encoding="utf-8").splitlines()
         # Places in source files differ.
