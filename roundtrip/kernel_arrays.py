@@ -26,10 +26,10 @@ class KernelArrays:
         """Collects the arrays; `worth[N]` is whether a buffer matters enough for an option."""
         self._program, self._kernels, self.own = program, kernel_colors(program), own_colors(program)
         self._room = target.fast_bytes - program.reserved
-        self._bytes = -(-program.size[program.access_buffer] // target.alignment) * target.alignment
+        self._bytes = -(-program.fast_size[program.access_buffer] // target.alignment) * target.alignment
         buffer = program.access_buffer
         may = (self.own >= 0) & worth[buffer] & program.fast_allowed[buffer]
-        may &= program.size[buffer] <= self._room[program.access_instruction]
+        may &= program.fast_size[buffer] <= self._room[program.access_instruction]
         # What the program returns must be in HBM; the compiler crashes if an option puts it elsewhere.
         may &= ~(program.is_output[buffer] & (program.access_kind == RESULT))
         self.access: NDArray[np.int64] = np.flatnonzero(may)

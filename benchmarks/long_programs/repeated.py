@@ -62,6 +62,7 @@ def repeated(program: Program, times: int) -> Program:
         is_output=tiled(program.is_output),
         fast_allowed=tiled(program.fast_allowed),
         hbm_accesses=None if program.hbm_accesses is None else tiled(program.hbm_accesses),
+        split=None if program.split is None else tiled(program.split),
         production=None,
         compiler={},
         cycles=None if cycles is None else dataclasses.replace(cycles, row=tiled(cycles.row)),

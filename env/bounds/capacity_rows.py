@@ -46,7 +46,7 @@ class CapacityRows:
         steps = self._program.num_instructions
         change = np.zeros(steps + 1)
         for buffer, history in histories.items():
-            size, is_input = float(self._program.size[buffer]), self._program.definition[buffer] < 0
+            size, is_input = float(self._program.fast_size[buffer]), self._program.definition[buffer] < 0
             change[0 if is_input else history[0].instruction] += size
             change[steps if is_input or self._program.is_output[buffer] else history[-1].instruction + 1] -= size
         excess = np.cumsum(change)[:steps] - self._capacity
@@ -60,7 +60,7 @@ class CapacityRows:
     def use(self, instruction: int, buffer: int, share: Expression) -> None:
         """Counts a share of a buffer as in use while an instruction runs."""
         if instruction in self._used:
-            self._used[instruction].include(share, float(self._program.size[buffer]) / self._unit_bytes)
+            self._used[instruction].include(share, float(self._program.fast_size[buffer]) / self._unit_bytes)
 
     def use_at_touch(self, t: int, buffer: int, here: Expression, kept: Expression) -> None:
         """Counts the larger of two shares while a touch runs.

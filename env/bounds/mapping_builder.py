@@ -90,7 +90,7 @@ class MappingBuilder:
 
     def _charge(self, buffer: int, sign: int) -> None:
         """Adds the memory of a buffer's plan to the memory in use (`sign` 1), or takes it away (-1)."""
-        size = self._target.align(int(self._program.size[buffer]))
+        size = self._target.align(int(self._program.fast_size[buffer]))
         for first, last in self._plans.get(buffer, BufferPlan(set())).stays:
             self._used[first : last + 1] += sign * size
 
@@ -110,7 +110,7 @@ class MappingBuilder:
             ]
             fetched = [entry for entry in here if entry[2] > t]
             if fetched:
-                buffer, stay, serves = max(fetched, key=lambda entry: int(self._program.size[entry[0]]))
+                buffer, stay, serves = max(fetched, key=lambda entry: int(self._program.fast_size[entry[0]]))
                 self._planner.not_before[buffer, serves] = t
             else:
                 buffer, stay, _ = min(here, key=lambda entry: (self._worth(entry[0], entry[1]), entry[0]))
@@ -140,7 +140,7 @@ class MappingBuilder:
             buffer, copy = max(late, key=lambda pair: (wait_s[pair[1][2]], -pair[0]))
             self._hurried.add((buffer, copy[2]))
             stay = next(s for s in self._plans[buffer].stays if s[0] == copy[1] + 1)
-            size, kept = self._target.align(int(self._program.size[buffer])), copy[1]
+            size, kept = self._target.align(int(self._program.fast_size[buffer])), copy[1]
             for earlier in (1, 2, 4, 8, 16, 32, 64):
                 start = copy[1] = max(copy[3], kept - earlier)
                 stay[0] = start + 1
@@ -193,7 +193,7 @@ class MappingBuilder:
             if stay[0] <= touch.instruction <= stay[1]
             for a in touch.accesses
         )
-        return served / (float(self._program.size[buffer]) * (stay[1] - stay[0] + 1.0) ** 0.5)
+        return served / (float(self._program.fast_size[buffer]) * (stay[1] - stay[0] + 1.0) ** 0.5)
 
     # ---- the mapping -------------------------------------------------------------------------------------------------
 

@@ -77,8 +77,8 @@ def _pack(program: Program, target: Target, buffers: list[int]) -> dict[int, int
     low = max(int(program.reserved.max(initial=0)), target.alignment)  # the game needs some memory
     top = target.fast_bytes
     offsets: dict[int, int] = {}
-    for buffer in sorted(buffers, key=lambda b: (-int(program.size[b]), b)):
-        offset = (top - int(program.size[buffer])) // target.alignment * target.alignment
+    for buffer in sorted(buffers, key=lambda b: (-int(program.fast_size[b]), b)):
+        offset = (top - int(program.fast_size[buffer])) // target.alignment * target.alignment
         if offset >= low:
             offsets[buffer] = top = offset
     return offsets

@@ -57,7 +57,7 @@ def touches(program: Program) -> list[list[Touch]]:
 
 def may_be_fast(program: Program, target: Target) -> NDArray[np.bool_]:
     """Returns `[N]` whether the buffer can live in fast memory: it is allowed there and fits."""
-    return program.fast_allowed & (program.size > 0) & (program.size <= target.fast_bytes)
+    return program.fast_allowed & (program.size > 0) & (program.fast_size <= target.fast_bytes)
 
 
 def replaceable(program: Program) -> dict[int, tuple[int, int]]:

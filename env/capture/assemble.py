@@ -59,7 +59,8 @@ class Assembly:
       loop_ends: the ends of loops are instructions that move nothing; None: only where XLA's mapping cannot be
         expressed without them.
       like: a program of the same function, which supplies what the compilation does not: the instructions to keep
-        although they move nothing, what shares memory, what may be fast, and how its cycle table is completed.
+        although they move nothing, what shares memory, what may be fast, what is split over two cores, and how its
+        cycle table is completed.
       pack_overlaps: if stays of a mapping overlap, all its buffers are packed anew, which costs no time in any model.
         Without this, such a mapping counts as misread.
 
@@ -92,7 +93,7 @@ class Assembly:
         self._schedule = log.schedule
         self._space = log.options.setdefault("alternate_memory_space", _SPACES.get(target.name, 1))
 
-        allowed = None if like is None else _allowed(like)
+        allowed, split = (None, None) if like is None else (_allowed(like), _split(like))
 
         def read(idle: Set[str], apart: Set[str] | None) -> Production:
             self._extraction = extract(
@@ -101,6 +102,7 @@ class Assembly:
                 idle=idle,
                 apart=apart,
                 allowed=allowed,
+                split=split,
                 name=name,
                 family=family,
                 provenance=origin,
@@ -305,6 +307,12 @@ def _loop_ends(module: Module) -> frozenset[str]:
 def _allowed(program: Program) -> frozenset[str]:
     """Returns the buffers of a program that may be fast."""
     return frozenset(program.buffer_names[buffer] for buffer in np.flatnonzero(program.fast_allowed).tolist())
+
+
+def _split(program: Program) -> dict[str, int]:
+    """Returns the bytes in fast memory of the buffers of a program that are split over two cores."""
+    split = np.zeros(program.num_buffers, np.int64) if program.split is None else program.split
+    return {program.buffer_names[buffer]: int(split[buffer]) for buffer in np.flatnonzero(split).tolist()}
 
 
 def _idle_instructions(program: Program) -> frozenset[str]:

@@ -1,5 +1,6 @@
 """Builds a `Program` from the scheduled module and the log of one compilation (pipeline step 3)."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Any
@@ -70,6 +71,7 @@ def extract(
     idle: Set[str] = frozenset(),
     apart: Set[str] | None = frozenset(),
     allowed: Set[str] | None = None,
+    split: Mapping[str, int] | None = None,
     **names: Any,
 ) -> Extraction:
     """Builds the program of one compilation.
@@ -84,6 +86,7 @@ def extract(
       apart: see `alias_groups`.
       allowed: buffers that may be fast although MSA does not list them; None for those that this compilation has in
         fast memory.
+      split: bytes in fast memory of the buffers that are split over two cores; None for what this compilation shows.
       names: `name`, `family`, `provenance` of the program.
 
     Raises:
@@ -93,7 +96,7 @@ def extract(
     module = uncolored.module
     values = Values(module)
     groups = alias_groups(module, values, log, apart)
-    builder = _Builder(uncolored, values, log, sizes, _target(target, log), before, idle, groups, allowed)
+    builder = _Builder(uncolored, values, log, sizes, _target(target, log), before, idle, groups, allowed, split)
     builder.add_instructions()
     return builder.finish(names)
 
@@ -128,10 +131,11 @@ class _Builder:
         idle: Set[str],
         groups: Mapping[Position, Position],
         allowed: Set[str] | None,
+        split: Mapping[str, int] | None,
     ) -> None:
         self.uncolored, self.module = uncolored, uncolored.module
         self.values, self.log, self.sizes, self.before = values, log, sizes, before
-        self.idle, self.groups = idle, groups
+        self.idle, self.groups, self.split = idle, groups, split
         self.runs = runs(values.flattened, log)
         self.target = target
         fast = (allocation.position for allocation in log.allocations if allocation.fast)
@@ -326,6 +330,7 @@ class _Builder:
             keeps_layout=np.array([self._keeps_layout(name) for name in self.names], bool),
             held_since=self._held_since(),
             hbm_accesses=self._hbm_accesses(),
+            split=self._split(),
             **names,
         )
         return Extraction(
@@ -372,6 +377,28 @@ class _Builder:
             found[access] |= elsewhere[index]
         found[list(self._told_in_hbm())] = True
         return found & np.array([self.allowed[buffer] for _, buffer, *_ in self.accesses], bool)
+
+    def _split(self) -> NDArray[np.int64] | None:
+        """Returns `Program.split`: for a value that is split MSA seeks less than its size, even if it finds no room.
+
+        A buffer of several values is split if all are that MSA seeks room for. Where it seeks room for a slice, the use
+        is not one of the buffer.
+        """
+        parts: defaultdict[str, set[int]] = defaultdict(set)
+        instructions = self.values.instructions
+        for (position, (user, number, path)), sought in self.log.sought.items():
+            if position[0] in instructions and user in instructions:
+                value = self.values.resolve(*position)
+                buffer = self.buffer_of.get(value, -1)
+                used = self.values.resolve(instructions[user].operands[number], path)
+                if buffer >= 0 and self.buffer_of.get(used) == buffer:
+                    part = sought if sought < self._size(value) else 0
+                    parts[position_text(self.buffers[buffer])].add(part)
+        found = {name: part for name, (part, *others) in parts.items() if not others}
+        told = found if self.split is None else self.split
+        split = np.array([told.get(position_text(position), 0) for position in self.buffers], np.int64)
+        split[~np.array(self.allowed, bool)] = 0
+        return split if split.any() else None
 
     def _told_in_hbm(self) -> Iterator[int]:
         """Yields the accesses of arrays that the compiler has colored to be in HBM.

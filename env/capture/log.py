@@ -28,6 +28,7 @@ _SIMULATED = re.compile(
     r"cumulative available transfer bytes: \S+; trip count: (\d+)"
 )
 _SIZE = re.compile(r" Size = (\d+),")
+_SOUGHT_FOR = re.compile(r" value = (<[^>]*>) \[.* use = ([\w.\-]+), operand (\d+)(?: (\{[\d,]*\}))?\. Size = ")
 _OFFSETS = re.compile(r"offsets = \{ ([\d, ]+) \}")
 _TYPICAL = re.compile(r"prefetch picker = Async copy elapsed \(s\) = ([\d.e+\-]+)", re.IGNORECASE)
 _GRANTED = "Assigning buffers to alternate memory. Max heap size = "
@@ -63,6 +64,7 @@ class CompilerLog:
       required_in_hbm: times at which a value has to be in HBM.
       skipped: reason by value that MSA does not place.
       order: the values whose turns came, in order; some more than once.
+      sought: bytes of fast memory that MSA sought for a value and a use, possibly one of a slice of it.
       slices: bytes of the slices of a value that MSA tried to prefetch, lowest bytes first; none if only as a whole.
       typical_copy_s: seconds of the copy by which MSA chooses the starts of all copies, to six digits; None if it chose
         none.
@@ -87,6 +89,7 @@ class CompilerLog:
     required_in_hbm: dict[Position, set[int]] = field(default_factory=dict)
     skipped: dict[Position, str] = field(default_factory=dict)
     order: list[Position] = field(default_factory=list)
+    sought: dict[tuple[Position, Use], int] = field(default_factory=dict)
     slices: dict[Position, list[int]] = field(default_factory=dict)
     typical_copy_s: float | None = None
     alias_groups: list[set[Position]] = field(default_factory=list)
@@ -232,8 +235,7 @@ class _Reader:
         else:
             self._list = None
             if text.startswith("Finding allocation for "):
-                size = _SIZE.search(text)
-                self._sought = int(size.group(1)) if size else 0
+                self._seek(text)
             elif text.startswith("Trying prefetch picker"):
                 self._prefetches = True
             elif text.startswith("AllocateSegment result"):
@@ -246,6 +248,14 @@ class _Reader:
             if typical:
                 log.typical_copy_s = float(typical.group(1))
             self._count(text)
+
+    def _seek(self, text: str) -> None:
+        size, sought = _SIZE.search(text), _SOUGHT_FOR.search(text)
+        self._sought = int(size.group(1)) if size else 0
+        position = _position(sought.group(1)) if sought else None
+        if sought and position:
+            use = sought.group(2), int(sought.group(3)), parse_path(sought.group(4) or "")
+            self.log.sought[position, use] = self._sought
 
     def _slices(self, text: str) -> None:
         """Takes the sizes of slices from the offsets that they would have, one after the other."""

@@ -17,11 +17,12 @@ def same_problem(one: Program, other: Program) -> bool:
 
     Bytes may differ from the seventh digit on: the compiler's log rounds most of them, and gives in full those that it
     mentions when it explains a decision. Earlier captures do not record which results always go to HBM, or do not
-    record that what another core of the chip or the host reads and writes is in HBM.
+    record that what another core of the chip or the host reads and writes is in HBM. What is split over two cores does
+    not count: earlier captures do not record it, and a log tells it only of values that MSA sought room for.
     """
     is_known = one.hbm_accesses is not None and other.hbm_accesses is not None
     known, found = (
-        problem_dict(replace(program, hbm_accesses=_of_this_core(program) if is_known else None))
+        problem_dict(replace(program, hbm_accesses=_of_this_core(program) if is_known else None, split=None))
         for program in (one, other)
     )
     for section, key in (("instructions", "bytes"), ("accesses", "bytes")):

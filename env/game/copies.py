@@ -157,7 +157,7 @@ def await_write_backs(tables: Tables, state: State, owner: int, offset: int | np
     if stall <= 0.0:
         return
     low = offset
-    high = low + tables.buffer[owner].size
+    high = low + tables.buffer[owner].aligned
     slot = first_above(state.holders, state.now.holders, low)
     while slot < state.now.holders and state.holders[slot].low < high:
         finish_write_back(tables, state, state.holders[slot].buffer, t)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ..physics.cost import available_models
 from ..physics.simulator import simulate
+from ..program.extents import extents
 from ..program.mapping import CROSS_PROGRAM, WRITE_BACK, Mapping
 from ..program.program import OPERAND, RESULT
 from . import kernels
@@ -213,12 +214,12 @@ class _Follower:
 
         A buffer at the offset of another one would displace that one in turn.
         """
-        rows = self.mapping.residencies
+        rows = extents(self.program, self.mapping.residencies)
         until = max((last for first, last, _ in self.places[buffer] if first <= t <= last), default=t)
         there = rows[(rows[:, 1] <= until) & (rows[:, 2] >= t) & (rows[:, 0] != buffer)]
         there = there[np.argsort(there[:, 3] + there[:, 4])]
         align = self.game.target.align
-        size, edge = align(int(self.program.size[buffer])), int(self.tables.limits.reserved)
+        size, edge = align(int(self.program.fast_size[buffer])), int(self.tables.limits.reserved)
         gaps: list[tuple[int, int]] = []
         for low, high in [
             *zip(there[:, 3] + there[:, 4], there[:, 3] + there[:, 5], strict=True),

@@ -75,7 +75,7 @@ def record_residency(state: State, owner: int, last: int) -> None:
 def evict(tables: Tables, state: State, owner: int, offset: int | np.int64) -> None:
     """Ends the residencies that buffer `owner` overwrites at `offset`."""
     low = offset
-    high = low + tables.buffer[owner].size
+    high = low + tables.buffer[owner].aligned
     slot = first_above(state.holders, state.now.holders, low)
     while slot < state.now.holders and state.holders[slot].low < high:
         other = state.holders[slot].buffer

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..program.extents import extents
 from ..program.mapping import CROSS_PROGRAM, Mapping
 from ..program.program import Program
 from ..program.target import Target
@@ -126,7 +127,7 @@ def packing_of(
     rows = mapping.residencies
     count = int(group.max(initial=-1)) + 1
     size, floor = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    size[group] = program.size[rows[:, 0]]
+    size[group] = program.fast_size[rows[:, 0]]
     for row, (start, end) in enumerate(rows[:, 1:3].tolist()):
         floor[group[row]] = max(floor[group[row]], program.reserved[start : end + 1].max())
     packing = make_packing(
@@ -140,7 +141,7 @@ def slices_of(program: Program, mapping: Mapping, target: Target, group: NDArray
     """Returns the packing problem of a mapping with its slices: an item per group, a slice per residency."""
     group = groups(mapping, program) if group is None else group
     order = np.argsort(group, kind="stable")
-    rows = mapping.residencies[order]
+    rows = extents(program, mapping.residencies)[order]
     floor = [program.reserved[start : end + 1].max() for start, end in rows[:, 1:3].tolist()]
     return Slices(
         item=group[order],

@@ -1,4 +1,4 @@
-"""Counts live bytes: buffers between their first and last access."""
+"""Counts live bytes: what buffers take in fast memory between their first and last access."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,15 +7,20 @@ from .program import Program
 
 
 def live_bytes(program: Program, chosen: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
-    """Returns `[T]` bytes of the buffers between their first and last access; of `chosen`, `[N]`, if it is given."""
+    """Returns `[T]` bytes of fast memory that buffers take between their first and last access.
+
+    Args:
+      program: the program.
+      chosen: `[N]` the buffers that count; None: all.
+    """
     first = np.full(program.num_buffers, program.num_instructions)
     last = np.full(program.num_buffers, -1)
     np.minimum.at(first, program.access_buffer, program.access_instruction)
     np.maximum.at(last, program.access_buffer, program.access_instruction)
     counted = last >= 0 if chosen is None else (last >= 0) & chosen
     change = np.zeros(program.num_instructions + 1)
-    np.add.at(change, first[counted], program.size[counted])
-    np.add.at(change, last[counted] + 1, -program.size[counted])
+    np.add.at(change, first[counted], program.fast_size[counted])
+    np.add.at(change, last[counted] + 1, -program.fast_size[counted])
     return np.cumsum(change)[:-1]
 
 

@@ -28,7 +28,8 @@ class Mapping:
       access_fast: `[A]` the access is served from fast memory.
       residencies: `[R, 6]` columns `buffer, start, end, offset, low, high`: bytes `low..high` of the buffer lie at
         `offset + low .. offset + high` of fast memory. A whole buffer has `low = 0` and `high = size`; parts stand for
-        the slices of a prefetch that is cut into several copies.
+        the slices of a prefetch that is cut into several copies. A buffer that is split over two cores is there as a
+        whole, and takes `offset .. offset + Program.split`.
       copies: `[C, 8]` columns `buffer, direction, start, end, low, high, source, replaces`, in the order of issue.
         `source` is the buffer read (the same buffer, but for a synchronous copy instruction that the copy replaces);
         `replaces` is that instruction, or -1. Directions: `PREFETCH`, `WRITE_BACK`, and `CROSS_PROGRAM`, a prefetch

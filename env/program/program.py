@@ -69,6 +69,8 @@ class Program:
       conditional: `[L]` the loop is all branches of a conditional, and those directly inside it are its branches, of
         which one runs. Each begins with an instruction that does nothing, and all count as one pass. None: no
         conditional.
+      split: `[N]` bytes of the larger part of a buffer that is split over the fast memories of two cores (v5p), which
+        is what it takes there; 0 for a whole one. None: none is split.
       provenance: origin of the program: model, versions, flags.
     """
 
@@ -105,6 +107,7 @@ class Program:
     held_since: NDArray[np.int32] | None = None
     hbm_accesses: NDArray[np.bool_] | None = None
     conditional: NDArray[np.bool_] | None = None
+    split: NDArray[np.int64] | None = None
     provenance: dict[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -131,6 +134,11 @@ class Program:
     def access_start(self) -> NDArray[np.int32]:
         """`[T + 1]` the accesses of instruction `t` are `access_start[t]:access_start[t + 1]`."""
         return np.searchsorted(self.access_instruction, np.arange(self.num_instructions + 1)).astype(np.int32)
+
+    @cached_property
+    def fast_size(self) -> NDArray[np.int64]:
+        """`[N]` bytes that the buffer takes in fast memory: all, or the larger part of one that is split."""
+        return self.size if self.split is None else np.where(self.split > 0, self.split, self.size)
 
     @cached_property
     def holds(self) -> NDArray[np.int64]:
@@ -260,6 +268,9 @@ def problem_dict(program: Program) -> dict[str, Any]:
                 sections[section] = {"access": accesses.tolist()}
     if program.conditional is not None:
         sections["conditionals"] = {"loop": np.flatnonzero(program.conditional).tolist()}
+    if program.split is not None:
+        split = np.flatnonzero(program.split)
+        sections["split"] = {"buffer": split.tolist(), "bytes": program.split[split].tolist()}
     return sections
 
 

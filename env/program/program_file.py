@@ -30,7 +30,9 @@ CONDITIONAL_VERSION = 4
 HBM_RESULTS_VERSION = 5
 # The same for operands, whether or not it has what earlier versions have.
 HBM_OPERANDS_VERSION = 6
-_VERSIONS = (1, PROGRAM_VERSION, HELD_VERSION, CONDITIONAL_VERSION, HBM_RESULTS_VERSION, HBM_OPERANDS_VERSION)
+# For a program some of whose buffers are split over two cores, whether or not it has what earlier versions have.
+SPLIT_VERSION = 7
+_VERSIONS = (1, *range(PROGRAM_VERSION, SPLIT_VERSION + 1))
 
 # Fields of `Program.compiler` that solvers and reports calculate with.
 _COMPILER_SECONDS = ("step_s", "estimate_with_copies_s")
@@ -102,6 +104,7 @@ def read_program(path: str | os.PathLike[str]) -> Program:
         held_since=_parse_held(document, len(columns["access_buffer"])) if "held" in fields else None,
         hbm_accesses=_parse_hbm_accesses(document, columns["access_kind"]),
         conditional=_parse_conditional(document, len(columns["loop_trips"])) if "conditionals" in fields else None,
+        split=_parse_split(document, columns["size"]) if "split" in fields else None,
         **columns,
     )
     check_columns(program, document)
@@ -199,6 +202,8 @@ def _parse_hbm_accesses(document: Document, kinds: NDArray[np.int8]) -> NDArray[
 
 
 def _version(program: Program) -> int:
+    if program.split is not None:
+        return SPLIT_VERSION
     if program.hbm_accesses is not None and program.hbm_accesses.any():
         operands = program.hbm_accesses & (program.access_kind == OPERAND)
         return HBM_OPERANDS_VERSION if operands.any() else HBM_RESULTS_VERSION
@@ -214,6 +219,22 @@ def _parse_conditional(document: Document, loops: int) -> NDArray[np.bool_]:
     conditional = np.zeros(loops, bool)
     conditional[column] = True
     return conditional
+
+
+def _parse_split(document: Document, size: NDArray[np.int64]) -> NDArray[np.int64]:
+    table = document.get("split", dict)
+    buffers, parts = (document.column(table, "split", key, np.int64) for key in ("buffer", "bytes"))
+    if len(buffers) != len(parts):
+        raise document.error("split.bytes", f"has {len(parts)} entries where {len(buffers)} are expected")
+    split = np.zeros(len(size), np.int64)
+    for index, (buffer, part) in enumerate(zip(buffers.tolist(), parts.tolist(), strict=True)):
+        if not 0 <= buffer < len(size):
+            raise document.error(f"split.buffer[{index}]", f"is {buffer}, outside 0..{len(size) - 1}")
+        if not size[buffer] <= 2 * part <= 2 * size[buffer]:
+            half = -(-size[buffer] // 2)
+            raise document.error(f"split.bytes[{index}]", f"is {part}, outside {half}..{size[buffer]}: the larger part")
+        split[buffer] = part
+    return split
 
 
 def _parse_keeps_layout(document: Document, program: Program) -> NDArray[np.bool_] | None:

@@ -1,6 +1,7 @@
 """Checks what lies in fast memory, and where: alignment, capacity, overlaps, bytes that instructions reserve.
 
-Residencies are arrays `[R, 7]`: rows of `Mapping.residencies`, then the number of the row.
+Residencies are arrays `[R, 7]`: rows of `Mapping.residencies`, with `low..high` as the bytes that they take in fast
+memory (`extents`), then the number of the row.
 """
 
 import heapq

@@ -13,6 +13,7 @@ Each rule of docs/formats.md is checked in one file, and `violation.py` lists th
 
 from collections.abc import Callable
 
+from ..program.extents import extents
 from ..program.mapping import Mapping
 from ..program.program import Program
 from ..program.target import Target
@@ -50,12 +51,13 @@ def verify(program: Program, target: Target, mapping: Mapping, check: Callable[[
         residencies = sound_residencies(program, mapping.residencies, report)
         copies = sound_copies(program, mapping.copies, report)
         check()
-        check_places(program, target, residencies, report)
+        taken = extents(program, residencies)
+        check_places(program, target, taken, report)
         check_hbm_accesses(program, mapping.access_fast, report)
-        check_overlaps(residencies, report)
+        check_overlaps(taken, report)
         check()
-        check_entries(program, residencies, copies, report)
-        check_scoped(program, residencies, report)
+        check_entries(program, taken, copies, report)
+        check_scoped(program, taken, report)
         check_copy_limits(program, target, copies, report)
         check_loop_borders(program, residencies, copies, report)
         check_cross_program(program, copies, report)

@@ -39,6 +39,14 @@ def sound_residencies(program: Program, table: NDArray[np.int64], report: Report
                 start,
                 buffer,
             )
+        elif program.split is not None and program.split[buffer] and (low, high) != (0, program.size[buffer]):
+            report.add(
+                Kind.INDEX,
+                f"Residency {number} holds bytes {low}..{high} of {report.buffer(buffer)}, which is split over the "
+                f"cores of the chip and has to be there as a whole: 0..{program.size[buffer]}.",
+                start,
+                buffer,
+            )
         elif not 0 <= start <= end < program.num_instructions:
             report.add(
                 Kind.TIME,

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from numpy.typing import NDArray
 
+from ..program.extents import extents
 from ..program.mapping import PREFETCH, WRITE_BACK
 from ..program.program import Program
 from ..program.target import Target
@@ -25,7 +26,8 @@ def draw_memory(axis: Axes, program: Program, target: Target, run: TimedMapping)
     edges = run.edges_us
     axis.set_ylim(0, target.fast_bytes / MIB)
     axis.set_ylabel("fast memory, MiB")
-    buffer, start, end, offset, low, high = run.mapping.residencies.T
+    residencies = extents(program, run.mapping.residencies)
+    buffer, start, end, offset, low, high = residencies.T
     left, right = edges[start], edges[end + 1]
     bottom, top = (offset + low) / MIB, (offset + high) / MIB
     kind = category(program)[buffer]
@@ -38,7 +40,7 @@ def draw_memory(axis: Axes, program: Program, target: Target, run: TimedMapping)
     for direction, colour, hatch in zip(
         (PREFETCH, WRITE_BACK), (PREFETCH_COLOUR, WRITE_BACK_COLOUR), HATCHES, strict=True
     ):
-        boxes = _in_flight(run, direction)
+        boxes = _in_flight(run, residencies, direction)
         style: dict[str, Any] = {"facecolor": "none", "edgecolor": colour, "hatch": hatch}
         if len(boxes[0]) > MOST_HATCHED:
             style = {"facecolor": colour, "alpha": 0.4}
@@ -47,17 +49,17 @@ def draw_memory(axis: Axes, program: Program, target: Target, run: TimedMapping)
     height = program.reserved[busy] / MIB
     _rectangles(axis, edges[busy], edges[busy + 1], np.zeros(len(busy)), height, facecolor="#555555", lw=0.0)
     _mark_loops(axis, program, edges)
-    _label(axis, program, run.mapping.residencies, edges)
+    _label(axis, program, residencies, edges)
 
 
-def _in_flight(run: TimedMapping, direction: int) -> tuple[NDArray[np.float64], ...]:
+def _in_flight(run: TimedMapping, residencies: NDArray[np.int64], direction: int) -> tuple[NDArray[np.float64], ...]:
     """Returns left, right, bottom and top of the bytes in flight in one direction, in microseconds and MiB.
 
     Cross-program prefetches have no rectangle: in a steady execution the bytes are there from the start.
     """
     boxes = []
     rows_of: dict[int, list[list[int]]] = {}
-    for row in run.mapping.residencies.tolist():
+    for row in residencies.tolist():
         rows_of.setdefault(row[0], []).append(row)
     for buffer, way, start, end, low, high, _, _ in run.mapping.copies.tolist():
         if way != direction:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...env.physics.simulator import simulate
+from ...env.program.extents import extents
 from ...env.program.live import live_bytes
 from ...env.program.mapping import COPY_FIELDS, RESIDENCY_FIELDS, Mapping
 from ...env.program.program import Program
@@ -63,6 +64,7 @@ def mapping_view(program: Program, named: Named, model: str) -> dict[str, Any]:
     line = simulate(program, program.target, mapping, model)
     end = line.begin_s[-1:] + line.run_s[-1:] + line.wait_s[-1]
     used = traffic(program.target, mapping, line)
+    taken = extents(program, mapping.residencies)
     copies = {name: mapping.copies[:, column].tolist() for column, name in enumerate(COPY_FIELDS)}
     return {
         "name": named.name,
@@ -73,7 +75,7 @@ def mapping_view(program: Program, named: Named, model: str) -> dict[str, Any]:
         "wait": _us(line.wait_s),
         "compute": _us(line.compute_s),
         "fast": np.flatnonzero(mapping.access_fast).tolist(),
-        "residencies": {name: mapping.residencies[:, column].tolist() for column, name in enumerate(RESIDENCY_FIELDS)},
+        "residencies": {name: taken[:, column].tolist() for column, name in enumerate(RESIDENCY_FIELDS)},
         "copies": {**copies, "begin": _us(line.copy_begin_s), "finish": _us(line.copy_end_s)},
         "traffic": {
             "time": _us(used.seconds),

@@ -14,6 +14,7 @@ from ...env.compiled.sorting import sort_rows
 from ...env.compiled.struct import Rows, Struct, new_record, one, rows
 from ...env.packing.repack import repack
 from ...env.physics.objective import Judge
+from ...env.program.extents import extents
 from ...env.program.mapping import Mapping
 from ...env.program.program import OPERAND, Program
 
@@ -26,7 +27,7 @@ def fill(judge: Judge, mapping: Mapping) -> Mapping:
     untouched[mapping.residencies[:, 0]] = False
     untouched[mapping.copies[:, 0]] = False
     untouched[mapping.copies[:, 6]] = False
-    aligned = -(-program.size // target.alignment) * target.alignment
+    aligned = -(-program.fast_size // target.alignment) * target.alignment
     wanted = untouched & program.fast_allowed & ~program.is_output & (program.definition >= 0) & (weight > 0)
     wanted[program.access_buffer[~program.access_allowed]] = False
     wanted &= (first >= 0) & (program.size > 0) & ~_in_loops(program, first, last)
@@ -36,7 +37,7 @@ def fill(judge: Judge, mapping: Mapping) -> Mapping:
     density = weight / (np.maximum(aligned, 1) * (last - first + 1.0))
     order = np.flatnonzero(wanted)
     order = order[np.argsort(-density[order], kind="stable")]
-    taken, most = mapping.residencies, len(mapping.residencies) + len(order)
+    taken, most = extents(program, mapping.residencies), len(mapping.residencies) + len(order)
     room = _Room(
         span=np.zeros(most, _SPAN),
         buffer=np.zeros(len(order), _BUFFER),
@@ -48,7 +49,7 @@ def fill(judge: Judge, mapping: Mapping) -> Mapping:
     span["first"], span["last"] = taken[:, 1], taken[:, 2]
     span["low"], span["high"] = taken[:, 3] + taken[:, 4], taken[:, 3] + taken[:, 5]
     room.buffer["first"], room.buffer["last"] = first[order], last[order]
-    room.buffer["size"] = program.size[order]
+    room.buffer["size"] = program.fast_size[order]
     _place(room)
     offsets = room.buffer["offset"]
     placed = order[offsets >= 0]

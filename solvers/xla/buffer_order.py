@@ -134,7 +134,7 @@ class BufferOrder:
         self._rank[order if facts is None or not same else _as_logged(order, facts.order)] = np.arange(len(order))
         used = np.zeros(program.num_buffers, bool)
         used[program.access_buffer[program.access_kind == OPERAND]] = True
-        fits = program.size <= problem.limit.fast_bytes
+        fits = program.fast_size <= problem.limit.fast_bytes
         self._placed: NDArray[np.bool_] = program.fast_allowed & fits & (used | program.is_output)
 
     def buffers(

@@ -83,7 +83,7 @@ def _buffers(program: Program, target: Target) -> tuple[NDArray[np.void], NDArra
     buffer = np.zeros(program.num_buffers, BUFFER)
     buffer["first_value"], buffer["end_value"] = rows.spans.T
     buffer["first_moment"], buffer["end_moment"] = rows.moments.T
-    buffer["bytes"] = program.size
+    buffer["bytes"] = program.fast_size
     return buffer, _copies(program, rows, buffer)
 
 

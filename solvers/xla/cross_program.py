@@ -52,7 +52,7 @@ def possible(program: Program, problem: Problem) -> NDArray[np.int64]:
     """
     constant = np.array([name.partition(".")[0] == "constant" for name in program.buffer_names], bool)
     inputs = (program.definition < 0) & program.fast_allowed & ~program.is_output & ~constant
-    fit_in = program.size <= int(problem.limit.fast_bytes)
+    fit_in = program.fast_size <= int(problem.limit.fast_bytes)
     inputs[program.access_buffer[program.access_kind == RESULT]] = False
     return np.array([b for b in np.flatnonzero(inputs & fit_in).tolist() if len(_readers(program, b))], np.int64)
 

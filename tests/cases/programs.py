@@ -166,8 +166,8 @@ def programs(draw: st.DrawFn, max_instructions: int = 10, loops: bool = True) ->
     They have chains, fan-out, operands read twice, in-place updates, overwritten buffers, several results, program
     inputs (also ones updated in place), outputs, buffers that must not or cannot live in fast memory, scoped
     reservations, up to two loops, nested or not, when `loops`, collectives that run beside other instructions, two of
-    which may read a buffer at once, and results and operands that are always in HBM. A value that is born in a loop
-    stays in it.
+    which may read a buffer at once, results and operands that are always in HBM, and buffers that are split over two
+    cores. A value that is born in a loop stays in it.
     """
     sizes = st.sampled_from([4, 8, 16, 20, 32, 64, 200])
     allowed = st.sampled_from([True, True, True, True, False])
@@ -237,6 +237,9 @@ def programs(draw: st.DrawFn, max_instructions: int = 10, loops: bool = True) ->
         for name in (read, f"buffer.{start}.0")
     ]
     program = make_program(instructions, buffers, target, nest, reserved, holds)
+    if draw(st.sampled_from([True, False, False])):
+        parts = [draw(st.sampled_from([0, -(-size // 2), min(size, size // 2 + 4)])) for size in program.size.tolist()]
+        program = dataclasses.replace(program, split=np.array(parts) if any(parts) else None)
     operands_too = draw(st.booleans())
     some = np.flatnonzero((program.access_kind == RESULT) | operands_too).tolist()
     if not some or not draw(st.sampled_from([True, False, False])):

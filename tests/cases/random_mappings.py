@@ -5,6 +5,7 @@ from collections import defaultdict
 
 import numpy as np
 
+from mallocmuzero.env.program.extents import extents
 from mallocmuzero.env.program.mapping import COPY_FIELDS, CROSS_PROGRAM, PREFETCH, RESIDENCY_FIELDS, WRITE_BACK, Mapping
 from mallocmuzero.env.program.program import OPERAND, RESULT, Program
 
@@ -83,22 +84,22 @@ def _place(
     program: Program, buffer: int, spans: list[list[int]], taken: list[list[int]], rng: random.Random
 ) -> list[list[int]] | None:
     """Gives every residency an offset that is free, and cuts some in two; None if it does not fit."""
-    size, target = int(program.size[buffer]), program.target
+    size, taken_bytes, target = int(program.size[buffer]), int(program.fast_size[buffer]), program.target
     placed: list[list[int]] = []
     for start, end in spans:
         low = int(program.reserved[start : end + 1].max(initial=0))
-        offsets = list(range(target.align(low), target.fast_bytes - size + 1, target.alignment))
+        offsets = list(range(target.align(low), target.fast_bytes - taken_bytes + 1, target.alignment))
         rng.shuffle(offsets)
         for offset in offsets:
-            others = taken + placed
-            if all(e < start or end < s or o + h <= offset or offset + size <= o for _, s, e, o, _, h in others):
+            others = extents(program, np.array(taken + placed, np.int64).reshape(-1, 6)).tolist()
+            if all(e < start or end < s or o + h <= offset or offset + taken_bytes <= o for _, s, e, o, _, h in others):
                 break
         else:
             return None
         if end > start and rng.random() < 0.2:
             middle = rng.randint(start, end - 1)
             placed += [[buffer, start, middle, offset, 0, size], [buffer, middle + 1, end, offset, 0, size]]
-        elif size > 4 and rng.random() < 0.2:
+        elif size > 4 and size == taken_bytes and rng.random() < 0.2:
             cut = rng.randint(1, size - 1)
             placed += [[buffer, start, end, offset, 0, cut], [buffer, start, end, offset, cut, size]]
         else:

@@ -33,6 +33,8 @@ CHAIN = make_program(
     },
     reserved={"c": 40},
 )
+# Of `x`, each of two cores holds 8 bytes.
+SPLIT = replace(CHAIN, split=np.array([8 if name == "x" else 0 for name in CHAIN.buffer_names]))
 # `b` always writes `y` to HBM.
 TO_HBM = make_program(
     [

@@ -63,7 +63,7 @@ def test_bytes_that_the_compiler_does_not_know_are_none(folder: Path):
 
 _TURNS = """
 algorithm.cc:5033] Processing buffer: <7 fusion.1{}>
-algorithm.cc:9138] Finding allocation for position = fusion.1, value = <7 fusion.1> [1, 9] Size = 4000, def pos
+algorithm.cc:9138] Finding allocation for value = <7 fusion.1> [1, 9] use = slice.1, operand 0. Size = 4000, def pos
 algorithm.cc:11166] FindBestChunkCandidates earliest use = 9, offsets = { 512 }
 algorithm.cc:9852] Keep the buffer in alternate memory. Offset = 512, prefetch picker = Async copy elapsed (s) = 1.5e-05
 algorithm.cc:6127] AllocateSegment result: FailOutOfMemory
@@ -72,7 +72,7 @@ algorithm.cc:11166] FindBestChunkCandidates earliest use = 9, offsets = { 4096, 
 algorithm.cc:11166] FindBestChunkCandidates earliest use = 9, offsets = { 1024 }
 algorithm.cc:6127] AllocateSegment result: Success
 algorithm.cc:5033] Processing buffer: <8 call.2{1}>
-algorithm.cc:9138] Finding allocation for position = call.2, value = <8 call.2{1}> [1, 9] Size = 640, def pos
+algorithm.cc:9138] Finding allocation for value = <8 call.2{1}> [1, 9] use = while.3, operand 0 {1}. Size = 640, def pos
 algorithm.cc:11166] FindBestChunkCandidates earliest use = 9, offsets = { 0 }
 algorithm.cc:6127] AllocateSegment result: Success
 algorithm.cc:5033] Processing buffer: <7 fusion.1{}>
@@ -90,6 +90,7 @@ def test_turns_and_the_slices_that_were_tried():
     # Of a prefetch, lowest bytes first: 1024 to 2048, to 4096, to 1024 + 4000. What is kept was not prefetched.
     assert log.slices == {fusion: [1024, 2048, 928]}
     assert log.typical_copy_s == 1.5e-05
+    assert log.sought == {(fusion, ("slice.1", 0, ())): 4000, (call, ("while.3", 0, (1,))): 640}
 
 
 def test_a_log_without_copies_has_no_typical_one():

@@ -1,7 +1,7 @@
 """Rules of places in fast memory: alignment, capacity, overlaps, what may not be there, what instructions reserve."""
 
 import pytest
-from verifier_cases import CHAIN, FROM_HBM, TO_HBM, X_EARLY, X_FAST, Case, check_case, write_back
+from verifier_cases import CHAIN, FROM_HBM, SPLIT, TO_HBM, X_EARLY, X_FAST, Case, check_case, write_back
 
 from mallocmuzero.env.program.mapping import WRITE_BACK
 from mallocmuzero.env.program.program import RESULT
@@ -18,6 +18,11 @@ CASES = [
         "above fast memory", CHAIN, Kind.CAPACITY, "a", "x",
         {"fast": X_FAST, "residencies": [("x", 0, 3, 120)]},
         {"fast": X_FAST, "residencies": [("x", 0, 3, 112)]},
+    ),
+    Case(
+        "split buffer above fast memory", SPLIT, Kind.CAPACITY, "a", "x",
+        {"fast": X_FAST, "residencies": [("x", 0, 3, 128)]},
+        {"fast": X_FAST, "residencies": [("x", 0, 3, 120)]},
     ),
     Case(
         "where the sum of offset and size wraps around", CHAIN, Kind.CAPACITY, "a", "x",
@@ -61,6 +66,11 @@ CASES = [
         "overlap", CHAIN, Kind.OVERLAP, "b", "y",
         {"fast": X_FAST, "residencies": [("x", 0, 3, 40), ("y", 1, 2, 48)]},
         {"fast": X_FAST, "residencies": [("x", 0, 3, 40), ("y", 1, 2, 56)]},
+    ),
+    Case(
+        "overlap with a split buffer", SPLIT, Kind.OVERLAP, "b", "y",
+        {"fast": X_FAST, "residencies": [("x", 0, 3, 48), ("y", 1, 2, 40)]},
+        {"fast": X_FAST, "residencies": [("x", 0, 3, 40), ("y", 1, 2, 48)]},
     ),
     Case(
         "overlap with the one above", CHAIN, Kind.OVERLAP, "b", "y",

@@ -53,7 +53,10 @@ def trace(program: Program, rng: random.Random) -> list[int]:
 
 
 class Machine:
-    """Memories whose bytes are tags: every write makes a new one, and garbage is 0."""
+    """Memories whose bytes are tags: every write makes a new one, and garbage is 0.
+
+    The fast memory of a second core lies behind that of the first, and holds second parts of what is split.
+    """
 
     def __init__(self, program: Program, mapping: Mapping, eager: bool, seed: int = 0) -> None:
         self.program, self.mapping, self.eager = program, mapping, eager
@@ -63,14 +66,14 @@ class Machine:
         self.tag = 1
         self.value = [0] * program.num_buffers
         self.hbm = [np.zeros(size, np.int64) for size in program.size]
-        self.fast = np.zeros(program.target.fast_bytes, np.int64)
+        self.fast = np.zeros(2 * program.target.fast_bytes, np.int64)
         for buffer in np.flatnonzero(program.definition < 0):
             self.value[buffer] = self.new_tag()
             self.hbm[buffer][:] = self.value[buffer]
         self.wrong: list[str] = []
         self.flying: dict[int, np.ndarray | None] = {}
-        # The places in which a collective took hold of a buffer, by that access.
-        self.taken: dict[int, list[np.ndarray]] = {}
+        # The memories and addresses at which a collective took hold of a buffer, by that access.
+        self.taken: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
         self.ends = dict(program.holds.tolist())
 
     def new_tag(self) -> int:
@@ -84,7 +87,12 @@ class Machine:
         for b, start, end, offset, first, last in self.mapping.residencies.tolist():
             if b == buffer and start <= t <= end:
                 held[offset] |= set(range(first, last))
-        return {o: np.arange(low, high) + o for o, has in held.items() if has >= set(range(low, high))}
+        return {o: self.addresses(buffer, o, low, high) for o, has in held.items() if has >= set(range(low, high))}
+
+    def addresses(self, buffer: int, offset: int, low: int, high: int) -> np.ndarray:
+        bytes_ = np.arange(low, high)
+        part = 0 if self.program.split is None else int(self.program.split[buffer])
+        return offset + np.where(bytes_ < (part or high), bytes_, bytes_ - part + self.program.target.fast_bytes)
 
     def run(self) -> list[str]:
         steps = trace(self.program, self.rng)
@@ -150,9 +158,10 @@ class Machine:
     def take(self, row: int, buffer: int, t: int) -> None:
         """Remembers where a collective that begins reads or writes a buffer."""
         if row in self.ends:
-            of_fast = [self.fast[a[0] : a[0] + len(a)] for a in self.places(buffer, t).values()]
-            places = of_fast if self.mapping.access_fast[row] else [self.hbm[buffer]]
-            self.taken[row] = [place for place in places if np.all(place == self.value[buffer])]
+            of_fast = [(self.fast, addresses) for addresses in self.places(buffer, t).values()]
+            of_hbm = [(self.hbm[buffer], np.arange(len(self.hbm[buffer])))]
+            places = of_fast if self.mapping.access_fast[row] else of_hbm
+            self.taken[row] = [(memory, a) for memory, a in places if np.all(memory[a] == self.value[buffer])]
 
     def let_go(self, row: int, buffer: int) -> None:
         """Ends a collective: it has needed what it read, and now has written the rest."""
@@ -161,9 +170,9 @@ class Machine:
             return
         if self.program.access_kind[since] == RESULT:
             self.value[buffer] = self.new_tag()
-            for place in self.taken[since][:1]:
-                place[:] = self.value[buffer]
-        elif not any(np.all(place == self.value[buffer]) for place in self.taken[since]):
+            for memory, addresses in self.taken[since][:1]:
+                memory[addresses] = self.value[buffer]
+        elif not any(np.all(memory[addresses] == self.value[buffer]) for memory, addresses in self.taken[since]):
             self.wrong.append(f"a collective that reads {buffer} until {row}")
 
     def issue(self, t: int, following: int, directions: set[int]) -> None:
@@ -230,10 +239,10 @@ class Machine:
         owner: dict[int, int] = {}
         for b, start, end, offset, low, high in self.mapping.residencies.tolist():
             if start <= following <= end:
-                owner |= dict.fromkeys(range(offset + low, offset + high), b * 1000 + offset)
+                owner |= dict.fromkeys(self.addresses(b, offset, low, high).tolist(), b * 1000 + offset)
         for b, start, end, offset, low, high in self.mapping.residencies.tolist():
             if start <= t <= end:
-                for address in range(offset + low, offset + high):
+                for address in self.addresses(b, offset, low, high).tolist():
                     if owner.get(address) != b * 1000 + offset:
                         self.fast[address] = 0
 

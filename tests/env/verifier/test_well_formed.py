@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from programs import TARGET
-from verifier_cases import CHAIN, Case, check_case, prefetch
+from verifier_cases import CHAIN, SPLIT, Case, check_case, prefetch
 
 from mallocmuzero.env.program.program import all_hbm
 from mallocmuzero.env.verifier.verify import verify
@@ -18,6 +18,11 @@ CASES = [
         "bytes of a residency", CHAIN, Kind.INDEX, "a", "x",
         {"residencies": [("x", 0, 3, 40, 8, 17)]},
         {"residencies": [("x", 0, 3, 40, 8, 16)]},
+    ),
+    Case(
+        "part of a split buffer", SPLIT, Kind.INDEX, "a", "x",
+        {"residencies": [("x", 0, 3, 40, 0, 8)]},
+        {"residencies": [("x", 0, 3, 40, 0, 16)]},
     ),
     Case(
         "bytes of a copy", CHAIN, Kind.INDEX, "a", "w",
