@@ -34,6 +34,8 @@ class Encoding:
       starts: `[A]` the instruction after which a prefetch for an access should start, or -1.
       kept_buffers: `[N]` whether a buffer stays in HBM.
       kept_reads: `[A]` whether a read is served from HBM.
+      kept_values: `[N]` how many of a buffer's values stay in HBM, from the first one on; those written over them in
+        place need not.
       flags: the settings of the flags.
       own_order: whether `order` is the compiler's own, which needs no option.
       cross: inputs to prefetch across programs; none for the compiler's own choice.
@@ -44,6 +46,7 @@ class Encoding:
     starts: NDArray[np.int64]
     kept_buffers: NDArray[np.bool_]
     kept_reads: NDArray[np.bool_]
+    kept_values: NDArray[np.int64]
     flags: Flags
     own_order: bool = False
     cross: tuple[int, ...] = ()
@@ -56,7 +59,7 @@ class Encoding:
         told = {
             "order": not self.own_order,
             "starts": bool((self.starts >= 0).any()),
-            "keeps": bool(self.kept_buffers.any() or self.kept_reads.any()),
+            "keeps": bool(self.kept_buffers.any() or self.kept_reads.any() or self.kept_values.any()),
             "cross": any(not self.kept_buffers[buffer] for buffer in self.cross),
             "colors": self.colors is not None,
             "flags": self.flags != Flags(),
@@ -80,6 +83,7 @@ class Encoding:
             starts=arrays["starts"],
             kept_buffers=arrays["kept_buffers"],
             kept_reads=arrays["kept_reads"],
+            kept_values=arrays["kept_values"],
             flags=Flags.from_array(arrays["flags"]),
             own_order=bool(arrays["own_order"]),
             cross=tuple(arrays["cross"].tolist()),
@@ -97,6 +101,8 @@ class Codec:
         loop carries from trip to trip.
       may_keep: `[A]` whether a read may be kept in HBM while its buffer is not. The compiler also keeps the results
         of the same instruction that are as large, and ends with an error if one of them is written in place.
+      keepable_values: `[N]` how many values of an input may be kept in HBM while the last ones are not: those that
+        are written over in place.
       crossable: inputs that may be prefetched across programs. Inputs as large as an output are left out: the output
         may be the input's new value, and the previous execution would prefetch it before writing it.
       arrays: the arrays of kernels that the compiler colors.
@@ -131,6 +137,9 @@ class Codec:
         written = program.definition[program.access_buffer[self._result]]
         in_place = written != program.access_instruction[self._result]
         self.may_keep[self._read[in_place]] = False
+        self._overwrites = _overwrites(program)
+        self.keepable_values: NDArray[np.int64] = np.array([len(writes) for writes in self._overwrites], np.int64)
+        self.keepable_values[~self.keepable] = 0
 
     def default(self) -> Encoding:
         """Returns the encoding without options."""
@@ -140,6 +149,7 @@ class Codec:
             starts=np.full(program.num_accesses, -1),
             kept_buffers=np.zeros(program.num_buffers, bool),
             kept_reads=np.zeros(program.num_accesses, bool),
+            kept_values=np.zeros(program.num_buffers, np.int64),
             flags=Flags(),
             own_order=True,
         )
@@ -163,8 +173,8 @@ class Codec:
         if PREFETCHES in self.refused:
             encoding = replace(encoding, starts=np.full_like(encoding.starts, -1))
         if KEEPS in self.refused:
-            none = np.zeros_like(encoding.kept_buffers), np.zeros_like(encoding.kept_reads)
-            encoding = replace(encoding, kept_buffers=none[0], kept_reads=none[1])
+            kept = ("kept_buffers", "kept_reads", "kept_values")
+            encoding = replace(encoding, **{name: np.zeros_like(getattr(encoding, name)) for name in kept})
         return encoding
 
     def told(self, order: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -191,6 +201,15 @@ class Codec:
         alone[self._read[fast[program.access_buffer[self._result]]]] = False
         return self.keepable & ~fast, reads, alone
 
+    def values_kept(self, mapping: Mapping) -> NDArray[np.int64]:
+        """Returns `[N]` how many values of a buffer a mapping keeps in HBM, from the first one on, but not all."""
+        found = np.zeros(self.program.num_buffers, np.int64)
+        for buffer in np.flatnonzero(self.keepable_values).tolist():
+            fast = np.flatnonzero(mapping.access_fast & (self.program.access_buffer == buffer))
+            if len(fast):
+                found[buffer] = np.searchsorted(self._overwrites[buffer], fast[0], side="right")
+        return found
+
     def decode(self, encoding: Encoding) -> Mapping:
         """Returns the mapping that the compiler is expected to make of an encoding (`Decoder.decode_roughly`)."""
         program = self.program
@@ -200,10 +219,11 @@ class Codec:
             priority[:] = len(encoding.order)
             priority[encoding.order] = np.arange(len(encoding.order))
         priority[self._kept(encoding)] = np.inf
+        reads = encoding.kept_reads | self._reads_of_values(encoding)
         return self.decoder(encoding.flags).decode_roughly(
             priority,
             encoding.starts if (encoding.starts >= 0).any() else None,
-            encoding.kept_reads if encoding.kept_reads.any() else None,
+            reads if reads.any() else None,
             self._across(encoding, self._kept(encoding)),
             self._colors(encoding),
         )
@@ -214,11 +234,12 @@ class Codec:
         kept = self._kept(encoding)
         placed = [] if encoding.own_order else encoding.order[~kept[encoding.order]].tolist()
         reads = encoding.kept_reads & ~kept[program.access_buffer]
+        values = {b: int(encoding.kept_values[b]) for b in np.flatnonzero(encoding.kept_values * ~kept).tolist()}
         return {
             **flag_options(encoding.flags, self.target),
             **order_option(program, placed, self._across(encoding, kept)),
             **prefetch_option(program, self.decoder(encoding.flags).eagerness(encoding.starts)),
-            **keep_option(program, np.flatnonzero(kept).tolist(), np.flatnonzero(reads).tolist()),
+            **keep_option(program, np.flatnonzero(kept).tolist(), np.flatnonzero(reads).tolist(), values),
             **self.arrays.option(self._colors(encoding)),
         }
 
@@ -237,13 +258,21 @@ class Codec:
         """Returns `[A]` the colors of an encoding; what stays in HBM is colored HBM."""
         arrays = self.arrays
         colors = arrays.own if encoding.colors is None else encoding.colors
-        kept = self._kept(encoding)[self.program.access_buffer] | encoding.kept_reads
+        kept = self._kept(encoding)[self.program.access_buffer] | encoding.kept_reads | self._reads_of_values(encoding)
         out = arrays.access[kept[arrays.access] & (colors[arrays.access] == FAST)]
         return arrays.with_color(colors, out, np.zeros(len(out), bool)) if len(out) else colors
 
     def _across(self, encoding: Encoding, kept: NDArray[np.bool_]) -> list[int]:
         """Returns the inputs to prefetch across programs, without those that stay in HBM."""
         return [buffer for buffer in encoding.cross if not kept[buffer]]
+
+    def _reads_of_values(self, encoding: Encoding) -> NDArray[np.bool_]:
+        """Returns `[A]` the reads of values that stay in HBM while later ones of their buffers need not."""
+        program, found = self.program, np.zeros(self.program.num_accesses, bool)
+        for buffer in np.flatnonzero(encoding.kept_values).tolist():
+            end = int(self._overwrites[buffer][encoding.kept_values[buffer] - 1])
+            found[:end] |= program.access_buffer[:end] == buffer
+        return found & (program.access_kind == OPERAND)
 
     def _kept(self, encoding: Encoding) -> NDArray[np.bool_]:
         """Returns `[N]` the buffers that stay in HBM, including those that a kept read forces there."""
@@ -263,6 +292,15 @@ def _refused(program: Program) -> frozenset[str]:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise FormatError(f"program {program.name!r}: `compiler.{REFUSED}` is no list of options; capture it again")
     return frozenset(names)
+
+
+def _overwrites(program: Program) -> list[NDArray[np.int64]]:
+    """Returns, for each buffer, the accesses that write a value over another one; none but for inputs."""
+    found: list[list[int]] = [[] for _ in range(program.num_buffers)]
+    for access in np.flatnonzero(program.access_kind == RESULT).tolist():
+        if program.definition[program.access_buffer[access]] < 0:
+            found[program.access_buffer[access]].append(access)
+    return [np.array(writes, np.int64) for writes in found]
 
 
 def _alike(program: Program) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -34,6 +34,8 @@ _BY_OPTION = {
     PREFETCHES: ("wanted starts", "start"),
     KEEPS: ("keep",),
 }
+# Share of the moves `keep` that keep first values of buffers, in programs that write over inputs in place.
+_VALUES = 0.3
 # Share of the moves `cross` that leave the choice to the compiler.
 _NONE_ACROSS = 0.2
 # Share of moves that choose the memory of kernels' arrays, in programs whose kernels the compiler colors; and of these,
@@ -59,6 +61,7 @@ class Moves:
         self._by_worth = np.argsort(-worth, kind="stable")[: int(codec.major.sum())]
         self._reads = np.flatnonzero((program.access_kind == OPERAND) & codec.major[program.access_buffer])
         self._alike = alike_buffers(program)
+        self._overwritten = np.flatnonzero(codec.keepable_values)
         refused = [move for option in codec.refused for move in _BY_OPTION.get(option, ())]
         self._names, shares = zip(*(one for one in _MOVES if one[0] not in refused), strict=True)
         self._shares = np.cumsum(shares) / sum(shares)
@@ -104,7 +107,9 @@ class Moves:
         kept_buffers, kept_reads = encoding.kept_buffers.copy(), encoding.kept_reads.copy()
         kept_buffers[buffers] = wanted.kept_buffers[buffers]
         kept_reads[chosen] = wanted.kept_reads[chosen]
-        return replace(encoding, kept_buffers=kept_buffers, kept_reads=kept_reads)
+        kept_values = encoding.kept_values.copy()
+        kept_values[buffers] = wanted.kept_values[buffers]
+        return replace(encoding, kept_buffers=kept_buffers, kept_reads=kept_reads, kept_values=kept_values)
 
     def _at_random(self, encoding: Encoding) -> Encoding:
         if not len(self._by_worth) or not len(self._reads):
@@ -155,6 +160,12 @@ class Moves:
         return replace(encoding, starts=starts)
 
     def _kept_at_random(self, encoding: Encoding) -> Encoding:
+        if len(self._overwritten) and self._draw.random() < _VALUES:
+            values = encoding.kept_values.copy()
+            chosen = self._some_of(self._overwritten, self._overwritten)
+            few = self._draw.integers(1, self._codec.keepable_values[chosen] + 1)
+            values[chosen] = np.where(values[chosen] > 0, 0, few)
+            return replace(encoding, kept_values=values)
         if self._draw.random() < 0.5:
             kept = encoding.kept_buffers.copy()
             buffers = np.flatnonzero(self._codec.keepable if self._draw.random() < 0.5 else kept)

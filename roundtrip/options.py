@@ -120,7 +120,9 @@ def prefetch_option(program: Program, eagerness: ArrayLike) -> CompilerOptions:
     return {PREFETCHES: " ".join(overrides)} if overrides else {}
 
 
-def keep_option(program: Program, buffers: Sequence[int], reads: Sequence[int]) -> CompilerOptions:
+def keep_option(
+    program: Program, buffers: Sequence[int], reads: Sequence[int], values: Mapping[int, int] | None = None
+) -> CompilerOptions:
     """Returns the option that keeps values in HBM.
 
     Args:
@@ -128,8 +130,11 @@ def keep_option(program: Program, buffers: Sequence[int], reads: Sequence[int]) 
       buffers: buffers that stay in HBM.
       reads: accesses that are served from HBM. The compiler then also keeps in HBM each result of the same instruction
         whose buffer is as large.
+      values: how many values of other buffers stay in HBM, from the first one on; None for none.
     """
-    kept = [f"hlo_position_matcher {{ {value} }}" for values in _values(program, buffers).values() for value in values]
+    whole = _values(program, buffers)
+    first = {} if values is None else {b: of[: values[b]] for b, of in _values(program, list(values)).items()}
+    kept = [f"hlo_position_matcher {{ {value} }}" for of in (*whole.values(), *first.values()) for value in of]
     kept += [_use(program, access) for access in reads]
     overrides = [f"overrides {{ {what} keep_in_default_memory {{ }} }}" for what in kept]
     return {KEEPS: " ".join(overrides)} if overrides else {}

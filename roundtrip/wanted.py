@@ -19,6 +19,7 @@ class Wanted:
       starts: `[A]` the instruction after which the prefetch for an access starts, or -1.
       kept_buffers: `[N]` whether a buffer stays in HBM.
       kept_reads: `[A]` whether a read of another buffer is served from HBM.
+      kept_values: `[N]` how many values of another buffer stay in HBM, from the first one on (`Codec.keepable_values`).
       cross: the input to prefetch across programs, if an option can, and if it is not the compiler's own choice.
       reads_alone: `[A]` the `kept_reads` that force no result into HBM that the mapping has in fast memory.
     """
@@ -28,6 +29,7 @@ class Wanted:
         self._codec, self.mapping = codec, mapping
         self.starts = prefetch_starts(codec.program, mapping)
         self.kept_buffers, self.kept_reads, self.reads_alone = codec.keeps(mapping)
+        self.kept_values = codec.values_kept(mapping)
         across = mapping.copies[mapping.copies[:, COPY_FIELDS.index("direction")] == CROSS_PROGRAM, 0]
         self._crossing = len(across) > 0
         self.cross = codec.across(across[:1].tolist())
@@ -38,24 +40,28 @@ class Wanted:
         return Flags(cross_program=self._crossing)
 
     def encodings(self, flags: Flags) -> Iterator[Encoding]:
-        """Yields encodings of every order: with and without starts; with nothing, buffers, or also reads kept in HBM;
-        with the inputs across programs, and the memories of kernels' arrays, of the mapping or of the compiler."""
+        """Yields encodings of every order: with and without starts; with nothing, buffers, or also first values or
+        reads kept in HBM; with the inputs across programs, and the memories of kernels' arrays, of the mapping or of
+        the compiler."""
         no_start = np.full(len(self.starts), -1)
         no_buffer, no_read = np.zeros_like(self.kept_buffers), np.zeros_like(self.kept_reads)
-        keeps = (
-            (no_buffer, no_read),
-            (self.kept_buffers, no_read),
-            (self.kept_buffers, self.reads_alone),
-            (self.kept_buffers, self.kept_reads),
-        )
+        no_value = np.zeros_like(self.kept_values)
+        keeps = [
+            (no_buffer, no_read, no_value),
+            (self.kept_buffers, no_read, no_value),
+            (self.kept_buffers, self.reads_alone, self.kept_values),
+            (self.kept_buffers, self.kept_reads, self.kept_values),
+        ]
+        if self.kept_values.any():
+            keeps.insert(2, (self.kept_buffers, no_read, self.kept_values))
         crosses = dict.fromkeys((self.cross if flags.cross_program else (), ()))
         access = self._codec.arrays.access
         colored = self._codec.colored(self._codec.default(), access, self.mapping.access_fast[access]).colors
         colors = (None,) if colored is None else (colored, None)
         for number, order in enumerate(self._orders(self._codec.decoder(flags).order())):
             for starts in (no_start, self.starts):
-                for (kept_buffers, kept_reads), cross, color in itertools.product(keeps, crosses, colors):
-                    yield Encoding(order, starts, kept_buffers, kept_reads, flags, number == 0, cross, color)
+                for (buffers, reads, values), cross, color in itertools.product(keeps, crosses, colors):
+                    yield Encoding(order, starts, buffers, reads, values, flags, number == 0, cross, color)
 
     def _orders(self, own: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
         """Yields the compiler's own order, and three orders that put first the buffers that the mapping keeps fast.
