@@ -21,7 +21,7 @@ class Flags:
       loop_optimiser: whether repeated layers are planned together, on targets where the compiler does so by default.
       cross_program: whether an input is prefetched across programs.
       slices: whether large prefetches may be cut into slices; without, decoding is two to ten times as fast.
-      overlap: preferred time from the start of a prefetch to its use.
+      overlap: preferred time from the start of a prefetch to its use, and for a write-back.
       least: least time from the start of a prefetch to its use.
       served: least share of the bytes copied for a stay that it must serve.
       idle: longest stay without a use.
@@ -79,7 +79,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "loop_optimiser": (True, False),
     "cross_program": (True, False),
     "slices": (True, False),
-    "overlap": (1.0, 0.5, 2.0, 3.0, 4.0),
+    "overlap": (1.0, 0.5, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0),
     "least": (1.0, 0.0, 0.5, 1.25, 1.5),
     "served": (1.0, 1.5, 2.0, 3.0, 4.0, 8.0),
     "idle": (1.0, 0.0625, 0.125, 0.25, 0.5, 2.0, 3.0),

@@ -27,6 +27,30 @@ def in_place() -> Program:
     )
 
 
+def decoding_step() -> Program:
+    """Returns a program that twice updates an input in place, reads it after each update, and returns it."""
+    work = [(f"work.{i}", 1.0, ["h.0" if i == 3 else f"h.{i}"], [f"h.{i + 1}"]) for i in range(4)]
+    return make_program(
+        [
+            work[3],
+            ("update.1", 0.1, ["cache", "h.0"], ["cache"]),
+            work[0],
+            ("read.1", 0.1, ["cache", "h.1"], ["a"]),
+            work[1],
+            ("update.2", 0.1, ["cache", "a"], ["cache"]),
+            work[2],
+            ("read.2", 0.1, ["cache", "h.3"], ["b"]),
+        ],
+        {
+            "cache": {"size": 48, "input": True, "output": True},
+            "h.0": {"size": 8, "input": True},
+            **{f"h.{i}": 8 for i in (1, 2, 3, 4)},
+            "a": 8,
+            "b": {"size": 8, "output": True},
+        },
+    )
+
+
 def test_the_parts_that_take_an_option_are_named() -> None:
     codec = Codec(make_judge(load("tiny")), 0)
     default = codec.default()
@@ -52,13 +76,14 @@ def test_an_encoding_survives_as_arrays(tmp_path: Path) -> None:
     codec = Codec(make_judge(load("tiny")), 0)
     default = codec.default()
     crossed = replace(default, own_order=False, flags=Flags(0.35, False, True, False, 2.0), cross=(3,))
-    for encoding in (default, replace(crossed, kept_buffers=~default.kept_buffers, starts=default.starts + 2)):
+    kept = {"kept_buffers": ~default.kept_buffers, "kept_values": default.kept_values + 1}
+    for encoding in (default, replace(crossed, **kept, starts=default.starts + 2)):
         np.savez(tmp_path / "encoding.npz", **encoding.arrays())
         with np.load(tmp_path / "encoding.npz") as arrays:
             again = Encoding.from_arrays(dict(arrays))
         assert (again.kind, again.flags, again.cross) == (encoding.kind, encoding.flags, encoding.cross)
         assert again.own_order is encoding.own_order
-        for name in ("order", "starts", "kept_buffers", "kept_reads"):
+        for name in ("order", "starts", "kept_buffers", "kept_reads", "kept_values"):
             assert np.array_equal(getattr(again, name), getattr(encoding, name))
 
 
@@ -89,6 +114,36 @@ def test_a_kept_buffer_has_no_fast_access_and_a_kept_read_is_one_of_them() -> No
         text = codec.options(encoding)[KEEPS]
         assert text.count("hlo_operand_filter") == (0 if buffer in program.access_buffer[entailed] else 1)
         assert text.count("hlo_position_matcher") >= len(entailed)
+
+
+@pytest.mark.parametrize("values", [0, 1, 2])
+def test_values_stay_in_hbm_until_they_are_written_over(values: int) -> None:
+    program = decoding_step()
+    codec = Codec(make_judge(program, "msa"), 0)
+    cache = program.buffer_names.index("cache")
+    assert codec.keepable_values[cache] == 2
+    assert codec.keepable_values.sum() == 2, "of no other buffer"
+    flags = Flags(cross_program=False, least=0.0, served=0.0)
+    encoding = replace(
+        codec.default(), flags=flags, kept_values=np.where(np.arange(program.num_buffers) == cache, values, 0)
+    )
+    mapping = codec.decoder(flags).repaired(codec.decode(encoding))
+    accesses = np.flatnonzero(program.access_buffer == cache)
+    late = program.access_instruction[accesses] > (-1, 1, 5)[values]
+    assert mapping.access_fast[accesses].tolist() == late.tolist()
+    assert codec.values_kept(mapping)[cache] == values
+    text = codec.options(encoding).get(KEEPS, "")
+    assert [name in text for name in ('"cache"', '"update[.]1"', '"update[.]2"')] == [values > 0, values > 1, False]
+
+
+def test_a_buffer_that_stays_in_hbm_needs_no_values_that_do() -> None:
+    program = decoding_step()
+    codec = Codec(make_judge(program, "msa"), 0)
+    every = np.ones(program.num_buffers, bool)
+    encoding = replace(codec.default(), kept_buffers=every, kept_values=codec.keepable_values)
+    assert codec.options(encoding) == codec.options(replace(codec.default(), kept_buffers=every))
+    nothing = codec.decode(replace(encoding, kept_values=0 * encoding.kept_values)).access_fast
+    assert np.array_equal(codec.decode(encoding).access_fast, nothing)
 
 
 def test_an_input_is_prefetched_across_programs_unless_it_stays_in_hbm() -> None:

@@ -22,6 +22,7 @@ def test_moves_are_encodings_of_the_same_program() -> None:
         kinds |= set(encoding.kind.split("+"))
         assert sorted(encoding.order.tolist()) == sorted(codec.told(before.order).tolist()) or encoding.own_order
         assert not (encoding.kept_reads & ~codec.may_keep).any()
+        assert (encoding.kept_values <= codec.keepable_values).all()
         wanted = encoding.starts >= 0
         assert (encoding.starts[wanted] < tiny.access_instruction[wanted]).all()
     assert kinds >= {"order", "starts", "keeps"}
@@ -44,6 +45,7 @@ def test_moves_lead_to_the_mapping() -> None:
         encoding.starts,
         encoding.kept_buffers,
         encoding.kept_reads,
+        encoding.kept_values,
         encoding.flags,
     )
     decoded = codec.decode(encoding)

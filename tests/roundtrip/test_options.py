@@ -80,6 +80,10 @@ def test_what_stays_in_hbm_is_named_by_value_or_by_use() -> None:
         "size_lte: 16 } keep_in_default_memory { } }"
     }
     assert keep_option(program, [], []) == {}
+    assert keep_option(program, [], [], {3: 1}) == {
+        KEEPS: 'overrides { hlo_position_matcher { instruction_name_regex: "out" tuple_index { } size_gte: 8 '
+        "size_lte: 8 } keep_in_default_memory { } }"
+    }
 
 
 def test_flags() -> None:

@@ -5,6 +5,7 @@ import json
 import re
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from launch_cases import call
 
 from mallocmuzero.env.capture.capture import capture
 from mallocmuzero.env.errors import UserError
+from mallocmuzero.env.physics.objective import make_judge
 from mallocmuzero.env.program.compiler_flags import BANDWIDTH, CROSS_PROGRAM
 from mallocmuzero.env.program.cycle_table import build_table
 from mallocmuzero.env.program.mapping_file import write_mapping
@@ -22,6 +24,7 @@ from mallocmuzero.env.program.program import RESULT
 from mallocmuzero.env.program.program_file import read_program
 from mallocmuzero.env.workloads import load
 from mallocmuzero.roundtrip import real_compiler as real_compiler_module
+from mallocmuzero.roundtrip.encoding import Codec
 from mallocmuzero.roundtrip.options import TRIPS, prefetch_option
 from mallocmuzero.roundtrip.real_compiler import Compiled, merge_tables, real_compiler
 from mallocmuzero.roundtrip.source import find_source, program_path
@@ -184,6 +187,24 @@ def test_two_compilers_at_once() -> None:
     jobs = [lambda options=options: compile_once(options) for options in ({}, {BANDWIDTH: "0.5"})]
     assert at_once(jobs) == []  # type: ignore[arg-type]
     assert len(found) == 2
+
+
+def test_the_compiler_keeps_values_that_are_written_over(tmp_path: Path) -> None:
+    """Caches of a decoding step, up to their update in place."""
+    python, name = real_python(), "llama-decode-b16"
+    program = load(name)
+    codec = Codec(make_judge(program, "msa"), 0)
+    caches = codec.keepable_values > 0
+    assert caches.sum() > 20
+    encoding = replace(codec.default(), kept_values=codec.keepable_values)
+    foreseen = codec.decode(encoding)
+    source = find_source(program, program_path(name))
+    with real_compiler(source, python, keep=tmp_path, progress=lambda line: None) as compiler:
+        found = compiler.compile(program, codec.options(encoding), quick=True).mapping
+    assert np.array_equal(found.access_fast, foreseen.access_fast)
+    late = codec.decode(codec.default()).access_fast & caches[program.access_buffer]
+    assert late.any()
+    assert not (foreseen.access_fast & late).all()
 
 
 def test_the_compiler_starts_prefetches_when_it_is_told(tmp_path: Path) -> None:
