@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from ..env.program.extents import extents
 from ..env.program.mapping import COPY_FIELDS, CROSS_PROGRAM, RESIDENCY_FIELDS, Mapping
 from ..solvers.order.flags import Flags
 from .encoding import Codec, Encoding, prefetch_starts
@@ -77,7 +78,7 @@ class Wanted:
         np.add.at(served, program.access_buffer[fast], program.access_bytes[fast] * weight)
         elapsed = np.concatenate([[0.0], np.cumsum(program.compute_s * program.weight)])
         held = np.zeros(program.num_buffers)
-        for row in mapping.residencies.tolist():
+        for row in extents(program, mapping.residencies).tolist():
             of = dict(zip(RESIDENCY_FIELDS, row, strict=True))
             held[of["buffer"]] += (of["high"] - of["low"]) * (elapsed[of["end"] + 1] - elapsed[of["start"]])
         left_out = served[own] == 0.0

@@ -20,7 +20,16 @@ def extents(program: Program, residencies: NDArray[np.int64]) -> NDArray[np.int6
     """
     if program.split is None:
         return residencies
-    part = program.split[residencies[:, _BUFFER]]
-    taken = residencies.copy()
-    taken[:, _HIGH] = np.where(part > 0, part, residencies[:, _HIGH])
-    return taken
+    return _with_ends(residencies, program.split, program.split)
+
+
+def held(program: Program, taken: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns residencies with `low..high` as the bytes of the buffer that they hold, from what they take."""
+    return taken if program.split is None else _with_ends(taken, program.split, program.size)
+
+
+def _with_ends(residencies: NDArray[np.int64], split: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns residencies in which those of split buffers reach to `end[N]`."""
+    buffer, changed = residencies[:, _BUFFER], residencies.copy()
+    changed[:, _HIGH] = np.where(split[buffer] > 0, end[buffer], residencies[:, _HIGH])
+    return changed

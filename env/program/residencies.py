@@ -6,6 +6,7 @@ from collections.abc import Set
 import numpy as np
 from numpy.typing import NDArray
 
+from .extents import extents, held
 from .mapping import RESIDENCY_FIELDS
 from .program import Program
 
@@ -89,7 +90,7 @@ def fit_to_loops(
     Returns:
       `[R', 6]`, merged.
     """
-    rows: list[Row] = residencies.tolist()
+    rows: list[Row] = extents(program, residencies).tolist()
     at_time = _ByTime(rows)
     at_place: dict[tuple[int, int], list[Row]] = defaultdict(list)
     for row in rows:
@@ -115,7 +116,7 @@ def fit_to_loops(
                 row[2] = first - 1
             else:
                 inexpressible["residency that a loop's border cuts"] += 1
-    return merge_residencies(np.array(rows, np.int64).reshape(len(rows), len(RESIDENCY_FIELDS)))
+    return held(program, merge_residencies(np.array(rows, np.int64).reshape(len(rows), len(RESIDENCY_FIELDS))))
 
 
 def _in_conditional(program: Program, loop: int) -> bool:

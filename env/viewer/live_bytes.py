@@ -8,6 +8,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
+from ..program.extents import extents
 from ..program.live import live_bytes
 from ..program.mapping import Mapping
 from ..program.program import Program
@@ -80,7 +81,7 @@ def _thinned_edges(edges: NDArray[np.float64], every: int) -> NDArray[np.float64
 
 def _held_bytes(program: Program, mapping: Mapping) -> NDArray[np.float64]:
     """Returns `[T]` bytes of fast memory that residencies hold."""
-    _, start, end, _, low, high = mapping.residencies.T
+    _, start, end, _, low, high = extents(program, mapping.residencies).T
     change = np.zeros(program.num_instructions + 1)
     np.add.at(change, start, high - low)
     np.add.at(change, end + 1, low - high)

@@ -33,6 +33,7 @@ from .style import (
     STYLE,
     WRITE_BACK_COLOUR,
     format_number,
+    legend_above,
     panels,
 )
 from .timed_mapping import TimedMapping
@@ -152,7 +153,7 @@ def _draw_program(program: Program, target: Target, model: str, window_us: tuple
     bottom = line.compute_s * MICRO
     times.bar(edges[:-1], memory, width, bottom, align="edge", color=PREFETCH_COLOUR, label="waiting for HBM")
     times.set_ylabel("µs per instruction")
-    times.legend(loc="upper right", frameon=False, ncols=2)
+    legend_above(times, times.get_legend_handles_labels()[0])
     latency = f"everything in HBM: {format_number(line.latency_s * MICRO)} µs ({model})"
     pressure.set_title(latency, loc="left", fontsize=11, pad=7)
     _draw_head(figure, program, target, [])

@@ -42,7 +42,12 @@ def program_view(program: Program) -> dict[str, Any]:
             "opcode": list(program.opcodes),
             "reserved": program.reserved.tolist(),
         },
-        "buffers": {"name": list(program.buffer_names), "size": program.size.tolist(), "kind": kind.tolist()},
+        "buffers": {
+            "name": list(program.buffer_names),
+            "size": program.size.tolist(),
+            "kind": kind.tolist(),
+            "split": np.flatnonzero(program.fast_size < program.size).tolist(),
+        },
         "accesses": {
             "instruction": program.access_instruction.tolist(),
             "buffer": program.access_buffer.tolist(),

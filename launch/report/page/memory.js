@@ -218,7 +218,8 @@ class MemoryPanel extends Panel {
     const { program } = timeline;
     const { buffer, start, end, offset, low, high } = mapping.residencies;
     const owner = buffer[row], { instruction, kind } = program.accesses;
-    const part = high[row] - low[row] < program.buffers.size[owner] ? `, ${bytes(high[row] - low[row])} of it here` : "";
+    const here = program.buffers.split.includes(owner) ? "in each of two cores" : "of it here";
+    const part = high[row] - low[row] < program.buffers.size[owner] ? `, ${bytes(high[row] - low[row])} ${here}` : "";
     const rows = [
       ["buffer", `${KINDS[program.buffers.kind[owner]]}, ${bytes(program.buffers.size[owner])}${part}`],
       ["lies at", `${bytes(offset[row] + low[row])} to ${bytes(offset[row] + high[row])}`],

@@ -1,5 +1,7 @@
 """Live bytes and pressure, on a program that can be counted by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -21,3 +23,9 @@ def test_chosen_buffers_add_up() -> None:
     program = load("tiny")
     inputs = program.definition < 0
     assert live_bytes(program, inputs) + live_bytes(program, ~inputs) == pytest.approx(live_bytes(program))
+
+
+def test_a_split_buffer_takes_its_part() -> None:
+    program = load("tiny")
+    half = replace(program, split=-(-program.size // 2))
+    assert live_bytes(half).max() == pytest.approx(live_bytes(program).max() / 2, rel=1e-3)

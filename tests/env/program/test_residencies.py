@@ -1,11 +1,13 @@
 """Residencies: pieces are joined, and none crosses the border of a loop."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from programs import make_program
 
+from mallocmuzero.env.program.extents import extents, held
 from mallocmuzero.env.program.residencies import fit_to_loops, merge_residencies
 
 # Instructions 1..3 are a loop that reads `w`, which lies in HBM when the program starts.
@@ -83,3 +85,18 @@ def test_a_whole_buffer_leaves_the_bytes_of_a_slice_that_lasts_longer():
     """The other slice has given its bytes up; held over a loop, the two would overlap."""
     merged = merge_residencies(np.array([(W, 0, 1, 64, 0, 8), (W, 0, 4, 64, 8, 16), (W, 3, 3, 64, 0, 16)]))
     assert merged.tolist() == [[W, 0, 1, 64, 0, 8], [W, 0, 4, 64, 8, 16], [W, 3, 3, 64, 0, 8]]
+
+
+def test_a_split_buffer_is_in_the_way_only_with_its_part():
+    part = np.zeros(LOOP.num_buffers, np.int64)
+    part[H] = 8
+    split = replace(LOOP, split=part)
+    rows = np.array([(H, 0, 4, 40, 0, 16), (W, 2, 4, 48, 0, 16)], np.int64)
+    for program, cut in ((split, 0), (LOOP, 1)):
+        inexpressible: Counter[str] = Counter()
+        fitted = fit_to_loops(rows, program, inexpressible, {(W, 2)})
+        assert inexpressible.total() == cut
+        assert fitted[:, 4:].tolist() == [[0, 16], [0, 16]], "a mapping names bytes of buffers"
+    taken = extents(split, rows)
+    assert taken[:, 5].tolist() == [8, 16]
+    assert np.array_equal(held(split, taken), rows)
