@@ -37,10 +37,8 @@ def data(batches):
     return films, films[:, -1]
 
 
-def step():
-    model = make_model()
-    x, y = data(1)
-    model.evaluate(x[:1], y[:1], verbose=0)  # makes the variables of the metrics
+def train_step(model, x, y):
+    """The step that `fit` compiles, and its arguments."""
     model.optimizer.build(model.trainable_variables)
     parts = (
         model.trainable_variables,
@@ -50,6 +48,13 @@ def step():
     )
     state = tuple([jax.ShapeDtypeStruct(v.shape, v.dtype) for v in part] for part in parts)
     return jax.jit(model.train_step, donate_argnums=0), (state, (x, y))
+
+
+def step():
+    model = make_model()
+    x, y = data(1)
+    model.evaluate(x[:1], y[:1], verbose=0)  # makes the variables of the metrics
+    return train_step(model, x, y)
 
 
 if __name__ == "__main__":

@@ -219,7 +219,7 @@ class Codec:
             priority[:] = len(encoding.order)
             priority[encoding.order] = np.arange(len(encoding.order))
         priority[self._kept(encoding)] = np.inf
-        reads = encoding.kept_reads | self._reads_of_values(encoding)
+        reads = self._reads(encoding)
         return self.decoder(encoding.flags).decode_roughly(
             priority,
             encoding.starts if (encoding.starts >= 0).any() else None,
@@ -258,7 +258,7 @@ class Codec:
         """Returns `[A]` the colors of an encoding; what stays in HBM is colored HBM."""
         arrays = self.arrays
         colors = arrays.own if encoding.colors is None else encoding.colors
-        kept = self._kept(encoding)[self.program.access_buffer] | encoding.kept_reads | self._reads_of_values(encoding)
+        kept = self._kept(encoding)[self.program.access_buffer] | self._reads(encoding)
         out = arrays.access[kept[arrays.access] & (colors[arrays.access] == FAST)]
         return arrays.with_color(colors, out, np.zeros(len(out), bool)) if len(out) else colors
 
@@ -266,13 +266,16 @@ class Codec:
         """Returns the inputs to prefetch across programs, without those that stay in HBM."""
         return [buffer for buffer in encoding.cross if not kept[buffer]]
 
-    def _reads_of_values(self, encoding: Encoding) -> NDArray[np.bool_]:
-        """Returns `[A]` the reads of values that stay in HBM while later ones of their buffers need not."""
-        program, found = self.program, np.zeros(self.program.num_accesses, bool)
-        for buffer in np.flatnonzero(encoding.kept_values).tolist():
+    def _reads(self, encoding: Encoding) -> NDArray[np.bool_]:
+        """Returns `[A]` the reads that are served from HBM, those of values that stay there included."""
+        program, buffers = self.program, np.flatnonzero(encoding.kept_values).tolist()
+        if not buffers:
+            return encoding.kept_reads
+        found = encoding.kept_reads.copy()
+        for buffer in buffers:
             end = int(self._overwrites[buffer][encoding.kept_values[buffer] - 1])
-            found[:end] |= program.access_buffer[:end] == buffer
-        return found & (program.access_kind == OPERAND)
+            found[:end] |= (program.access_buffer[:end] == buffer) & (program.access_kind[:end] == OPERAND)
+        return found
 
     def _kept(self, encoding: Encoding) -> NDArray[np.bool_]:
         """Returns `[N]` the buffers that stay in HBM, including those that a kept read forces there."""

@@ -132,9 +132,9 @@ def keep_option(
         whose buffer is as large.
       values: how many values of other buffers stay in HBM, from the first one on; None for none.
     """
-    whole = _values(program, buffers)
-    first = {} if values is None else {b: of[: values[b]] for b, of in _values(program, list(values)).items()}
-    kept = [f"hlo_position_matcher {{ {value} }}" for of in (*whole.values(), *first.values()) for value in of]
+    values = {} if values is None else values
+    named = _values(program, [*buffers, *values])
+    kept = [f"hlo_position_matcher {{ {value} }}" for b, of in named.items() for value in of[: values.get(b)]]
     kept += [_use(program, access) for access in reads]
     overrides = [f"overrides {{ {what} keep_in_default_memory {{ }} }}" for what in kept]
     return {KEEPS: " ".join(overrides)} if overrides else {}

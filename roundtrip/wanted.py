@@ -47,14 +47,13 @@ class Wanted:
         no_start = np.full(len(self.starts), -1)
         no_buffer, no_read = np.zeros_like(self.kept_buffers), np.zeros_like(self.kept_reads)
         no_value = np.zeros_like(self.kept_values)
-        keeps = [
+        keeps = (
             (no_buffer, no_read, no_value),
             (self.kept_buffers, no_read, no_value),
+            *([(self.kept_buffers, no_read, self.kept_values)] if self.kept_values.any() else []),
             (self.kept_buffers, self.reads_alone, self.kept_values),
             (self.kept_buffers, self.kept_reads, self.kept_values),
-        ]
-        if self.kept_values.any():
-            keeps.insert(2, (self.kept_buffers, no_read, self.kept_values))
+        )
         crosses = dict.fromkeys((self.cross if flags.cross_program else (), ()))
         access = self._codec.arrays.access
         colored = self._codec.colored(self._codec.default(), access, self.mapping.access_fast[access]).colors

@@ -52,16 +52,10 @@ def _keras_step(model: Any, loss: Any, x: Any, y: Any) -> _Step:
     """Returns Keras's own training step, which `fit` compiles, and its arguments."""
     import keras
 
+    from examples.keras_fit import train_step
+
     model.compile(optimizer=keras.optimizers.AdamW(1e-3), loss=loss)
-    model.optimizer.build(model.trainable_variables)
-    parts = (
-        model.trainable_variables,
-        model.non_trainable_variables,
-        model.optimizer.variables,
-        model.metrics_variables,
-    )
-    state = tuple([_array(*v.shape, dtype=v.dtype) for v in part] for part in parts)
-    return jax.jit(model.train_step, donate_argnums=0), (state, (x, y))
+    return train_step(model, x, y)
 
 
 def keras_efficientnet() -> _Step:

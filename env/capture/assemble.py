@@ -311,8 +311,8 @@ def _allowed(program: Program) -> frozenset[str]:
 
 def _split(program: Program) -> dict[str, int]:
     """Returns the bytes in fast memory of the buffers of a program that are split over two cores."""
-    split = np.zeros(program.num_buffers, np.int64) if program.split is None else program.split
-    return {program.buffer_names[buffer]: int(split[buffer]) for buffer in np.flatnonzero(split).tolist()}
+    split = np.flatnonzero(program.is_split).tolist()
+    return {program.buffer_names[buffer]: int(program.fast_size[buffer]) for buffer in split}
 
 
 def _idle_instructions(program: Program) -> frozenset[str]:

@@ -379,10 +379,17 @@ class _Builder:
         return found & np.array([self.allowed[buffer] for _, buffer, *_ in self.accesses], bool)
 
     def _split(self) -> NDArray[np.int64] | None:
-        """Returns `Program.split`: for a value that is split MSA seeks less than its size, even if it finds no room.
+        """Returns `Program.split`."""
+        parts = self._parts() if self.split is None else self.split
+        split = np.array([parts.get(position_text(position), 0) for position in self.buffers], np.int64)
+        split[~np.array(self.allowed, bool)] = 0
+        return split if split.any() else None
 
-        A buffer of several values is split if all are that MSA seeks room for. Where it seeks room for a slice, the use
-        is not one of the buffer.
+    def _parts(self) -> dict[str, int]:
+        """Returns the bytes in fast memory of buffers of which each core has a part; 0 for some of the others.
+
+        For a value that is split MSA seeks less than its size, even if it finds no room. A buffer of several values is
+        split if all are that MSA seeks room for. Where it seeks room for a slice, the use is not one of the buffer.
         """
         parts: defaultdict[str, set[int]] = defaultdict(set)
         instructions = self.values.instructions
@@ -394,11 +401,7 @@ class _Builder:
                 if buffer >= 0 and self.buffer_of.get(used) == buffer:
                     part = sought if sought < self._size(value) else 0
                     parts[position_text(self.buffers[buffer])].add(part)
-        found = {name: part for name, (part, *others) in parts.items() if not others}
-        told = found if self.split is None else self.split
-        split = np.array([told.get(position_text(position), 0) for position in self.buffers], np.int64)
-        split[~np.array(self.allowed, bool)] = 0
-        return split if split.any() else None
+        return {name: part for name, (part, *others) in parts.items() if not others}
 
     def _told_in_hbm(self) -> Iterator[int]:
         """Yields the accesses of arrays that the compiler has colored to be in HBM.

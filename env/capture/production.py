@@ -184,10 +184,10 @@ class _Reader:
                 arrays[name] = dict(self.schedule.instructions[name].shape.leaves())
             if (arrays[name][path].memory_space == space) != self.fast[access]:
                 self.inexpressible["access whose memory space differs in the compiled text"] += 1
-            is_split, buffer = arrays[name][path].is_split, self.program.access_buffer[access]
-            if is_split and (self.program.split is None or not self.program.split[buffer]):
+            is_split, expected = arrays[name][path].is_split, self.program.is_split[self.program.access_buffer[access]]
+            if is_split and not expected:
                 self.inexpressible["access to an array that is split over the cores of the chip"] += 1
-            elif self.fast[access] and not is_split and self.program.split is not None and self.program.split[buffer]:
+            elif self.fast[access] and expected and not is_split:
                 self.inexpressible["access to an array that is whole, but split over cores in the program"] += 1
 
     def _pauses(self) -> frozenset[str]:

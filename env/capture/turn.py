@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..packing.repack import repack
+from ..program.extents import extents
 from ..program.mapping import Mapping
 from ..program.program import Program
 
@@ -39,8 +40,8 @@ def turned_mappings(program: Program, mapping: Mapping) -> Iterator[Mapping]:
     """
     if not program.reserved.any() or not len(mapping.residencies):
         return
-    rows = mapping.residencies
-    low, high = rows[:, _OFFSET] + rows[:, _LOW], rows[:, _OFFSET] + rows[:, _HIGH]
+    rows, taken = mapping.residencies, extents(program, mapping.residencies)
+    low, high = taken[:, _OFFSET] + taken[:, _LOW], taken[:, _OFFSET] + taken[:, _HIGH]
     lasting = rows[:, 2] - rows[:, 1]
     at_the_bottom = np.flatnonzero(low == 0)
     alignment, fast_bytes = program.target.alignment, program.target.fast_bytes

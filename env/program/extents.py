@@ -18,18 +18,18 @@ def extents(program: Program, residencies: NDArray[np.int64]) -> NDArray[np.int6
       program: the program.
       residencies: `[R, 6]` as in a mapping; columns behind these are kept.
     """
-    if program.split is None:
-        return residencies
-    return _with_ends(residencies, program.split, program.split)
+    return _with_ends(program, residencies, program.fast_size)
 
 
 def held(program: Program, taken: NDArray[np.int64]) -> NDArray[np.int64]:
     """Returns residencies with `low..high` as the bytes of the buffer that they hold, from what they take."""
-    return taken if program.split is None else _with_ends(taken, program.split, program.size)
+    return _with_ends(program, taken, program.size)
 
 
-def _with_ends(residencies: NDArray[np.int64], split: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
+def _with_ends(program: Program, residencies: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
     """Returns residencies in which those of split buffers reach to `end[N]`."""
+    if program.split is None:
+        return residencies
     buffer, changed = residencies[:, _BUFFER], residencies.copy()
-    changed[:, _HIGH] = np.where(split[buffer] > 0, end[buffer], residencies[:, _HIGH])
+    changed[:, _HIGH] = np.where(program.is_split[buffer], end[buffer], residencies[:, _HIGH])
     return changed

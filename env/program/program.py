@@ -138,7 +138,12 @@ class Program:
     @cached_property
     def fast_size(self) -> NDArray[np.int64]:
         """`[N]` bytes that the buffer takes in fast memory: all, or the larger part of one that is split."""
-        return self.size if self.split is None else np.where(self.split > 0, self.split, self.size)
+        return self.size if self.split is None else np.where(self.is_split, self.split, self.size)
+
+    @cached_property
+    def is_split(self) -> NDArray[np.bool_]:
+        """`[N]` the buffer is split over the fast memories of two cores."""
+        return np.zeros(self.num_buffers, bool) if self.split is None else self.split > 0
 
     @cached_property
     def holds(self) -> NDArray[np.int64]:

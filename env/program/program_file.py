@@ -173,16 +173,23 @@ def _parse_target(document: Document) -> Target:
 
 
 def _parse_held(document: Document, accesses: int) -> NDArray[np.int32]:
-    table = document.get("held", dict)
-    columns = [document.column(table, "held", key, np.int32) for key in ("access", "since")]
-    if len(columns[0]) != len(columns[1]):
-        raise document.error("held.since", f"has {len(columns[1])} entries where {len(columns[0])} are expected")
+    columns = _two_columns(document, "held", ("access", "since"), np.int32)
     since = np.full(accesses, -1, np.int32)
     for key, column in zip(("access", "since"), columns, strict=True):
         for index in np.flatnonzero((column < 0) | (column >= accesses))[:1]:
             raise document.error(f"held.{key}[{index}]", f"is {column[index]}, outside 0..{accesses - 1}")
     since[columns[0]] = columns[1]
     return since
+
+
+def _two_columns(document: Document, section: str, keys: tuple[str, str], dtype: type) -> list[NDArray[Any]]:
+    """Returns the columns of a table of two, which have to be equally long."""
+    table = document.get(section, dict)
+    columns = [document.column(table, section, key, dtype) for key in keys]
+    if len(columns[0]) != len(columns[1]):
+        words = f"has {len(columns[1])} entries where {len(columns[0])} are expected"
+        raise document.error(f"{section}.{keys[1]}", words)
+    return columns
 
 
 def _parse_hbm_accesses(document: Document, kinds: NDArray[np.int8]) -> NDArray[np.bool_] | None:
@@ -222,10 +229,7 @@ def _parse_conditional(document: Document, loops: int) -> NDArray[np.bool_]:
 
 
 def _parse_split(document: Document, size: NDArray[np.int64]) -> NDArray[np.int64]:
-    table = document.get("split", dict)
-    buffers, parts = (document.column(table, "split", key, np.int64) for key in ("buffer", "bytes"))
-    if len(buffers) != len(parts):
-        raise document.error("split.bytes", f"has {len(parts)} entries where {len(buffers)} are expected")
+    buffers, parts = _two_columns(document, "split", ("buffer", "bytes"), np.int64)
     split = np.zeros(len(size), np.int64)
     for index, (buffer, part) in enumerate(zip(buffers.tolist(), parts.tolist(), strict=True)):
         if not 0 <= buffer < len(size):

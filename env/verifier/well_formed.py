@@ -39,7 +39,7 @@ def sound_residencies(program: Program, table: NDArray[np.int64], report: Report
                 start,
                 buffer,
             )
-        elif program.split is not None and program.split[buffer] and (low, high) != (0, program.size[buffer]):
+        elif program.is_split[buffer] and (low, high) != (0, program.size[buffer]):
             report.add(
                 Kind.INDEX,
                 f"Residency {number} holds bytes {low}..{high} of {report.buffer(buffer)}, which is split over the "

@@ -46,7 +46,7 @@ def program_view(program: Program) -> dict[str, Any]:
             "name": list(program.buffer_names),
             "size": program.size.tolist(),
             "kind": kind.tolist(),
-            "split": np.flatnonzero(program.fast_size < program.size).tolist(),
+            "split": np.flatnonzero(program.is_split).tolist(),
         },
         "accesses": {
             "instruction": program.access_instruction.tolist(),

@@ -66,7 +66,7 @@ def slice_sizes(program: Program, options: Options) -> list[tuple[int, ...]]:
         known, whole = known | {size_of[buffer]: parts for buffer, parts in logged.items() if parts}, set()
     for buffer in np.flatnonzero(program.fast_allowed & (program.size >= options.slice_min_bytes)).tolist():
         size = size_of[buffer]
-        if program.split is not None and program.split[buffer]:
+        if program.is_split[buffer]:
             continue
         cut = logged.get(buffer)
         sizes[buffer] = _sizes(size, options, known.get(size), buffer in whole) if cut is None else cut
