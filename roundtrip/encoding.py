@@ -105,6 +105,8 @@ class Codec:
         are written over in place.
       crossable: inputs that may be prefetched across programs. Inputs as large as an output are left out: the output
         may be the input's new value, and the previous execution would prefetch it before writing it.
+      may_cross: `[N]` the inputs that options can have prefetched across programs: `crossable`, and those that the
+        compiler prefetches by itself.
       arrays: the arrays of kernels that the compiler colors.
       typical_bytes: see `Options`; fitted to the compiler's own mapping.
       refused: the options that the compiler of the capture does not accept.
@@ -129,6 +131,8 @@ class Codec:
         crossable = self.decoder(Flags()).crossable()
         returned = np.isin(program.size[crossable], program.size[program.is_output])
         self.crossable: NDArray[np.int64] = crossable[~returned & self.major[crossable]]
+        self.may_cross: NDArray[np.bool_] = np.zeros(program.num_buffers, bool)
+        self.may_cross[self.crossable] = self.may_cross[self.decoder(Flags()).cross] = True
         self.refused = _refused(program)
         may_color = np.full(program.num_buffers, COLORS not in self.refused)
         self.arrays = KernelArrays(program, self.target, self.major & may_color)

@@ -4,20 +4,25 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..env.physics.cost import MODELS
-from ..env.physics.objective import latencies, make_judge
+from ..env.physics.objective import Judge, latencies, make_judge
 from ..env.program.mapping import Mapping as ProgramMapping
 from ..env.program.program import Program
 from ..solvers.common.budget import Budget
 from ..solvers.solve import Solution, Solvers, solve
+from .encoding import Codec
 from .translate import Translation, translate
 from .translate_workers import translate_with_workers
 
 # The solver's share of a search. The rest is for the translation, which gains from more time when solving hardly does.
 _SOLVE = 0.35
 
-# Maps a program under an objective within a budget, with a seed.
-Search = Callable[[Program, str, Budget, int], Solution]
+# Maps a program under an objective within a budget, with a seed; only the inputs of a mask `[N]` are prefetched across
+# programs.
+Search = Callable[[Program, str, Budget, int, NDArray[np.bool_]], Solution]
 
 
 class Found(NamedTuple):
@@ -69,7 +74,7 @@ class Searcher(NamedTuple):
             self._say_decodes(found)
             return Found(found[0].mapping, found, {"translate": self.clock() - begin})
         self.progress(f"mapping it with {self.solver}")
-        solution = self._map(program, Budget(_SOLVE * seconds), seed)
+        solution = self._map(judge, Budget(_SOLVE * seconds), seed)
         solve_s = self.clock() - begin
         self.progress(
             f"{self.solver}: {told_us(program, solution.mapping)}, {solution.judged_s / judge.production_s:.2%} of "
@@ -86,11 +91,19 @@ class Searcher(NamedTuple):
         self._say_decodes(found)
         return Found(solution.mapping, found, {"solve": solve_s, "translate": self.clock() - begin - solve_s})
 
-    def _map(self, program: Program, budget: Budget, seed: int) -> Solution:
+    def _map(self, judge: Judge, budget: Budget, seed: int) -> Solution:
+        program, crossable = judge.program, Codec(judge, seed).may_cross
         if self.search is not None:
-            return self.search(program, self.objective, budget, seed)
+            return self.search(program, self.objective, budget, seed, crossable)
         return solve(
-            program, self.solver, objective=self.objective, budget=budget, seed=seed, repack=True, solvers=self.solvers
+            program,
+            self.solver,
+            objective=self.objective,
+            budget=budget,
+            seed=seed,
+            repack=True,
+            solvers=self.solvers,
+            crossable=crossable,
         )
 
     def _say_decodes(self, found: list[Translation]) -> None:

@@ -5,6 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..env import workloads
 from ..env.errors import UserError
 from ..env.physics.objective import make_judge
@@ -110,6 +113,7 @@ def solve(
     repack: bool = False,
     solvers: Solvers = SOLVERS,
     exchange: Exchange | None = None,
+    crossable: NDArray[np.bool_] | None = None,
 ) -> Solution:
     """Maps a program with a solver. The best mapping so far is kept when the budget ends, on `stop` and on Ctrl-C.
 
@@ -125,6 +129,8 @@ def solve(
       repack: pack the final mapping anew and fill the free memory that this gathers, if that makes it better.
       solvers: the solvers by name.
       exchange: plans of other processes that solve the same program, for solvers that race; None if there are none.
+      crossable: `[N]` the inputs that solvers which play the game may prefetch across programs; None for all that the
+        game allows. Those of XLA's algorithm prefetch what XLA does.
 
     Raises:
       UserError: the solver or the objective is not known, or the program lacks data that the objective needs.
@@ -138,7 +144,15 @@ def solve(
     gc.freeze()
     try:
         task = Task(
-            program, target, objective, Budget() if budget is None else budget, seed, progress, stop, None, exchange
+            program,
+            target,
+            objective,
+            Budget() if budget is None else budget,
+            seed,
+            progress,
+            stop,
+            exchange=exchange,
+            crossable=crossable,
         )
         try:
             solvers[solver](task)

@@ -9,6 +9,8 @@ from ..terminal.mode import say
 from ..terminal.shown import Shown
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from rich.table import Table
 
     from ...env.program.mapping import Mapping as ProgramMapping
@@ -211,8 +213,19 @@ def _search(solver: str, workers: int) -> "Search":
     """Returns a search that maps a program in several processes."""
     from ..run.workers import Request, solve_with_workers
 
-    def search(program: "Program", objective: str, budget: "Budget", seed: int) -> "Solution":
-        request = Request(solver, objective, budget, seed, policy=None, placebo=None, repack=True)
+    def search(
+        program: "Program", objective: str, budget: "Budget", seed: int, crossable: "NDArray[np.bool_]"
+    ) -> "Solution":
+        request = Request(
+            solver,
+            objective,
+            budget,
+            seed,
+            policy=None,
+            placebo=None,
+            repack=True,
+            crossable=tuple(crossable.nonzero()[0].tolist()),
+        )
         return solve_with_workers(program, request, workers)
 
     return search

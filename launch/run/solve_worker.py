@@ -14,6 +14,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ...env.compiled.cache import keep_compiled_code_by_source
 from ...env.errors import UserError
 
@@ -82,10 +85,15 @@ def run(folder: Path, number: int) -> None:
         repack=request["repack"],
         solvers={**SOLVERS, **learned_solvers(request["policy"], request["placebo"])},
         exchange=exchange,
+        crossable=_mask(request["crossable"], program.num_buffers),
     )
     write_mapping(solution.mapping, program, mapping_file(folder, number))
     fields = ("judged_s", "objective", "evaluations", "seconds", "stopped", "ended")
     _say(RESULT, {name: getattr(solution, name) for name in fields})
+
+
+def _mask(buffers: list[int] | None, count: int) -> NDArray[np.bool_] | None:
+    return None if buffers is None else np.isin(np.arange(count), buffers)
 
 
 def _say(kind: str, value: Any) -> None:

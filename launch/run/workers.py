@@ -46,6 +46,7 @@ class Request(NamedTuple):
       budget: of each worker.
       seed: of the first worker; the others' are derived from it.
       together: whether workers see each other's plans, where they have a limit of seconds.
+      crossable: numbers of the inputs that may be prefetched across programs; None for all that the game allows.
     """
 
     solver: str
@@ -56,6 +57,7 @@ class Request(NamedTuple):
     placebo: str | None
     repack: bool
     together: bool = True
+    crossable: tuple[int, ...] | None = None
 
 
 def check_workers(workers: int) -> None:

@@ -94,11 +94,15 @@ class Task:
         stop: Callable[[], bool] | None = None,
         game: MallocGame | None = None,
         exchange: Exchange | None = None,
+        crossable: NDArray[np.bool_] | None = None,
     ) -> None:
-        """Starts the clock. `stop` may ask for an early end; `game` may bring rules of its own."""
+        """Starts the clock. `stop` may ask for an early end; `game` may bring rules of its own; `crossable[N]` says
+        which inputs may be prefetched across programs, None for all that the game allows."""
         self._now = CLOCKS[budget.clock]
         self._begin = self._now()
         self.game = MallocGame(program, target, objective) if game is None else game
+        self._crossable = crossable
+        self._restrict(self.game.tables)
         self.use(_plan_tables(self.game.tables))
         self._tables_by = {(DEFAULT_MSA_SHARE, HOLD_ALL): self.plan_tables}
         self.block, self.state = pooled_state(self.tables)
@@ -132,10 +136,16 @@ class Task:
             tables = build_tables(
                 game.program, game.target, clock, window, DEFAULT_TRIVIAL_SHARE, slack, patience, per_pass
             )
+            self._restrict(tables)
             if len(self._tables_by) >= _MOST_TABLES:
                 del self._tables_by[next(iter(self._tables_by))]
             self._tables_by[key] = _plan_tables(tables, msa_share, per_pass)
         return self._tables_by[key]
+
+    def _restrict(self, tables: Tables) -> None:
+        """Takes from tables of its own the cross-program prefetches that may not be."""
+        if self._crossable is not None:
+            tables.buffer["cross"][~self._crossable] = 0
 
     def tables_following(self, msa_share: float, hints: NDArray[np.int64], per_pass: PerPass = HOLD_ALL) -> PlanTables:
         """Returns the tables with a share of `msa` in the clock, hints `[A, 3]` of a mapping (`MallocGame`), and early

@@ -151,6 +151,7 @@ def test_an_input_is_prefetched_across_programs_unless_it_stays_in_hbm() -> None
     program = codec.program
     (own,) = codec.decoder(Flags()).cross.tolist()
     assert codec.across([own]) == ()  # that takes no option
+    assert codec.may_cross.nonzero()[0].tolist() == sorted({own, *codec.crossable.tolist()})
     (chosen,) = codec.across([int(codec.crossable[0])])
     encoding = replace(codec.default(), cross=(chosen,))
     assert encoding.kind == "cross"

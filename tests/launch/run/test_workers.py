@@ -13,6 +13,7 @@ from launch_cases import call
 
 import mallocmuzero
 from mallocmuzero.env.errors import UserError
+from mallocmuzero.env.program.mapping import CROSS_PROGRAM
 from mallocmuzero.env.program.program_file import write_program
 from mallocmuzero.env.workloads import load
 from mallocmuzero.launch.run import solve_worker
@@ -63,6 +64,14 @@ def test_workers_show_their_plans_where_they_need_not_repeat(
         results = [json.loads(line) for line in process.stdout]
     assert RESULT in results[-1]
     assert [find["plan"].shape for _, find in Exchange(tmp_path, 1, 2).finds()] == [(program.num_accesses,)] * shown
+
+
+def test_workers_prefetch_across_programs_what_they_may() -> None:
+    program = load("dlrm-train-b2048")
+    for crossable, some in ((None, True), ((), False)):
+        asked = request(games=400, solver="anneal")._replace(crossable=crossable)
+        copies = solve_with_workers(program, asked, 1).mapping.copies
+        assert (copies[:, 1] == CROSS_PROGRAM).any() == some
 
 
 def test_a_stop_keeps_the_best_mapping_and_progress_sums_the_workers() -> None:

@@ -15,11 +15,13 @@ from mallocmuzero.env.game.moves import COPY, DROP
 from mallocmuzero.env.game.outcome import make_scoring
 from mallocmuzero.env.game.plan import WAIT, random_plan
 from mallocmuzero.env.physics.cost import CYCLES, available_models
+from mallocmuzero.env.program.mapping import CROSS_PROGRAM
 from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.env.workloads import load
 from mallocmuzero.solvers.common.budget import CLOCKS, PROCESSOR, WALL, Budget
 from mallocmuzero.solvers.common.fill import fill
 from mallocmuzero.solvers.common.task import Task
+from mallocmuzero.solvers.solve import solve
 from mallocmuzero.solvers.starts.plans import best_starts, good_starts
 
 PROGRAM = "resnet50-b32-v4"
@@ -132,3 +134,19 @@ def test_looks_at_the_clock_are_a_small_part_of_a_short_budget(monkeypatch: pyte
         task = Task(load("tiny"), None, None, Budget(seconds), 0)
         now[0], task.evaluations = 2.0, 1000
         assert task.games_per_look() == games
+
+
+@pytest.mark.parametrize("objective", ["msa", "robust"])  # `robust` searches with more than one clock
+def test_only_inputs_that_may_be_are_prefetched_across_programs(objective: str) -> None:
+    program = load("dlrm-train-b2048")
+
+    def across(crossable: np.ndarray | None) -> list[int]:
+        found = solve(program, "anneal", objective=objective, budget=Budget(None, 400), crossable=crossable)
+        return found.mapping.copies[found.mapping.copies[:, 1] == CROSS_PROGRAM, 0].tolist()
+
+    free = across(None)
+    assert free
+    may = np.ones(program.num_buffers, bool)
+    may[free] = False
+    assert not np.isin(across(may), free).any()
+    assert across(np.zeros(program.num_buffers, bool)) == []
