@@ -173,16 +173,26 @@ class _Search:
         mapping serve differently.
         """
         encoding = self._codec.sayable(encoding)
-        mapping = self._codec.decode(encoding)
+        tried = self._judged(encoding, self._codec.decode(encoding))
         self._decodes += 1
+        if self._is_best(tried):
+            # Rarely, what breaks a rule of mappings looks better than it is. The repair is too slow for every mapping.
+            tried = self._judged(encoding, self._codec.decoder(encoding.flags).repaired(tried.mapping))
+            if self._is_best(tried):
+                self._kinds[encoding.kind] = tried
+        return tried
+
+    def _judged(self, encoding: Encoding, mapping: Mapping) -> Tried:
         unlike = mapping.access_fast != self._fast
         judged_s = self._judge.judge(mapping)
         doubt = _DOUBT * (1.0 - exact(self._program, mapping)) if CYCLES in self._judge.models else 0.0
         score = (judged_s * (1.0 + doubt), float(self._program.access_bytes[unlike].sum()))
-        tried = Tried(score, judged_s, encoding, mapping)
-        if encoding.kind not in self._kinds or score < self._kinds[encoding.kind].score:
-            self._kinds[encoding.kind] = tried
-        return tried
+        return Tried(score, judged_s, encoding, mapping)
+
+    def _is_best(self, tried: Tried) -> bool:
+        """Returns whether nothing of its kind was better so far."""
+        best = self._kinds.get(tried.encoding.kind)
+        return best is None or tried.score < best.score
 
     def _settings(self, over: Callable[[], bool]) -> None:
         """Tries every order, with and without starts and keeps; then climbs over flags from each, the best first.

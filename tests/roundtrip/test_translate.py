@@ -3,9 +3,12 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from mallocmuzero.env.physics.objective import make_judge
 from mallocmuzero.env.program.compiler_flags import COLORS, KEEPS, NAMING, ORDER, PREFETCHES, REFUSED
+from mallocmuzero.env.program.mapping import Mapping
+from mallocmuzero.env.program.program import all_hbm
 from mallocmuzero.env.workloads import load
 from mallocmuzero.roundtrip.candidates import translated_candidates
 from mallocmuzero.roundtrip.comparison import realised
@@ -87,3 +90,22 @@ def test_flags_alone_name_nothing() -> None:
     assert found[0].judged_s < judge.judge(tuned.mapping)  # the flag grid has eight settings of three flags
     (best,) = translated_candidates(found, 1)
     assert best.options == found[0].options
+
+
+def test_a_mapping_is_worth_what_is_left_of_it_once_it_is_repaired(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny = load("tiny")
+    judge, repaired = make_judge(tiny), Decoder.repaired
+
+    def ruined(decoder: Decoder, mapping: Mapping) -> Mapping:
+        """Repairs as ever where XLA's own mapping is decoded; of all others nothing is left."""
+        assert tiny.production is not None
+        own = np.array_equal(mapping.access_fast, tiny.production.access_fast)
+        return repaired(decoder, mapping) if own else all_hbm(tiny)
+
+    monkeypatch.setattr(Decoder, "repaired", ruined)
+    wanted = Decoder(tiny).decode_roughly(priority=-np.arange(tiny.num_buffers))
+    found = translate(judge, wanted, 600.0, decodes=100)
+    assert len(found) > 1
+    assert found[0].kind == "default"
+    for one in found:
+        assert one.judged_s == judge.judge(one.mapping)
