@@ -2,9 +2,13 @@
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
+from ..env.capture.compilation_files import work_folder
+from ..env.capture.compilations import Archive
 from ..env.capture.variants import PASSES
 from ..env.errors import UserError
 from ..env.physics.cost import MSA
@@ -22,6 +26,7 @@ from .confirm import Confirmation
 from .kept_time import CAPTURE_SHARE, Answers, answers, why_no_cycles
 from .real_compiler import real_compiler
 from .rounds import CANDIDATES, Rounds
+from .scoped_memory import SIZES_SHARE, Sizes, check_scoped_memory, compiler_of, find_size
 from .searcher import Search, Searcher, told_us
 from .source import Source, find_source
 
@@ -39,11 +44,13 @@ class Tuned:
       wanted: the solver's mapping.
       versions: of jax and libtpu.
       decodes: number of sets of options that our own decoder tried, in the last search.
-      seconds: wall time by step: `capture`, `solve`, `translate`, `confirm`; and within `confirm`, `candidates`
-        (compilations until memory is assigned) and `to_the_end` (compilations to the end). If there were two searches,
-        `scout` is the time of the compilation between them.
+      seconds: wall time by step: `sizes`, with `scoped_memory`, `capture`, `solve`, `translate`, `confirm`; and within
+        `confirm`, `candidates` (compilations until memory is assigned) and `to_the_end` (compilations to the end). If
+        there were two searches, `scout` is the time of the compilation between them.
       missing: why the compiler's default mapping could not be read back; None if it was. The default of the
         confirmation is then the mapping of XLA's algorithm.
+      sizes: the sizes of scoped memory that were tried; None if there was no such search. The program of the
+        confirmation is that of the best size.
     """
 
     confirmation: Confirmation
@@ -55,6 +62,7 @@ class Tuned:
     decodes: int
     seconds: dict[str, float] = field(default_factory=dict)
     missing: str | None = None
+    sizes: Sizes | None = None
 
 
 def tune(
@@ -69,6 +77,7 @@ def tune(
     seed: int = 0,
     workers: int = 1,
     flags_only: bool = False,
+    scoped_memory: bool = False,
     search: Search | None = None,
     program_output: Path | None = None,
     module: bytes | None = None,
@@ -99,6 +108,8 @@ def tune(
       workers: processes that translate.
       flags_only: make options of flags alone, which name nothing of the program; nothing is mapped, and `wanted` is the
         best mapping that our decoder foresees.
+      scoped_memory: first look for the best size of scoped memory, for half of the time at most; the rest is done for
+        the program of that size.
       search: maps the program in the solver's place; None for the solver, in this process.
       program_output: path for the program file, with the cycles that all compilations showed; None for no file.
       module, named: the function, lowered already; see `capture`. One without names takes flags alone.
@@ -117,25 +128,36 @@ def tune(
         raise UserError(unknown("solver", solver, solvers))
     objective = ROBUST if objective is None else objective
     check_objective(objective)
+    check_scoped_memory(scoped_memory, objective, base or {})
     check_destination(program_output, "--program-output")
     begin = clock()
     until = begin + 60.0 * minutes
     seconds: dict[str, float] = {}
     longest_s: dict[str, float] = {}
 
-    with captured(
-        function,
-        target,
-        progress,
-        python=python,
-        passes=PASSES,
-        variants_s=CAPTURE_SHARE * (until - clock()),
-        time_limit_s=max(1.0, until - clock()),
-        module=module,
-        named=named,
-        options=base or {},
-        longest_s=longest_s,
-    ) as (program, path):
+    with ExitStack() as stack:
+        settings: dict[str, Any] = {"python": python, "module": module, "named": named}
+        options, sizes = dict(base or {}), None
+        if scoped_memory:
+            settings["archive"] = Archive(stack.enter_context(work_folder(None)), {})
+            compile_with = compiler_of(function, target, options, **settings)
+            sizes = find_size(compile_with, target, begin + SIZES_SHARE * (until - begin), progress, clock)
+            seconds["sizes"] = clock() - begin
+            options.update(sizes.options)
+        capture_begin = clock()
+        program, path = stack.enter_context(
+            captured(
+                function,
+                target,
+                progress,
+                passes=PASSES,
+                variants_s=CAPTURE_SHARE * (until - capture_begin),
+                time_limit_s=max(1.0, until - capture_begin),
+                options=options,
+                longest_s=longest_s,
+                **settings,
+            )
+        )
         missing = why_missing(program)
         if missing is not None:
             progress(
@@ -143,7 +165,7 @@ def tune(
                 "xla), which may be another one; the compiler is asked about every set of options all the same"
             )
             program = with_stand_in(program)
-        seconds["capture"] = clock() - begin
+        seconds["capture"] = clock() - capture_begin
         kept = _kept(program, longest_s, objective, until - clock())
         short = None if objective == MSA else why_no_cycles(program, longest_s, kept, minutes, begin, until, clock())
         if short is not None:
@@ -189,6 +211,7 @@ def tune(
         decodes=found.translations[0].decodes,
         seconds={step: round(spent_s, 3) for step, spent_s in seconds.items()},
         missing=missing,
+        sizes=sizes,
     )
 
 

@@ -89,7 +89,8 @@ class Compilations:
 
     @property
     def longest_s(self) -> dict[str, float]:
-        """Wall seconds of the longest compilation made here, by how far it went; only for those that were made.
+        """Wall seconds of the longest compilation, by how far it went; only for those that were made, here or for the
+        archive.
 
         A compilation to the end with dumps also tells the seconds until memory was assigned.
         """
@@ -124,21 +125,24 @@ class Compilations:
             begun, begun_at = time.monotonic(), time.time()
             compiler = self._quick if through == ASSIGNMENT else self._compiler
             cpu_s = compiler.compile(folder, request["options"], through, dump=dumps)  # type: ignore[arg-type]
-            answer = {"cpu_s": cpu_s, "versions": compiler.versions()}
-            (folder / ANSWER_FILE).write_text(json.dumps(answer), encoding="utf-8")
+            wall_s = {through: time.monotonic() - begun}
             if through == CODE:
-                self._longest_s[ASSIGNMENT] = max(self._longest_s[ASSIGNMENT], _assigned_at(folder) - begun_at)
+                wall_s[ASSIGNMENT] = max(0.0, _assigned_at(folder) - begun_at)
+            answer = {"cpu_s": cpu_s, "wall_s": wall_s, "versions": compiler.versions()}
+            (folder / ANSWER_FILE).write_text(json.dumps(answer), encoding="utf-8")
             if self._keep:
                 name_module(folder)
             else:
                 cut_down(folder, dumps=dumps, costs=dumps)
             if self._archive is not None:
                 self._archive.store(name, request, folder)
-            wall_s = time.monotonic() - begun
-            self._longest_s[through] = max(self._longest_s[through], wall_s)
             if through != LOWERING:
-                self._progress(f"compiled {name} through {through}: {cpu_s:.0f} s of processor time, {wall_s:.0f} s")
+                self._progress(
+                    f"compiled {name} through {through}: {cpu_s:.0f} s of processor time, {wall_s[through]:.0f} s"
+                )
         answer = json.loads((folder / ANSWER_FILE).read_text(encoding="utf-8"))
+        for reached, seconds in answer.get("wall_s", {}).items():  # archives of earlier versions have none
+            self._longest_s[reached] = max(self._longest_s[reached], seconds)
         return folder, dict(answer["versions"])
 
     def module(self) -> tuple[bytes | None, list[str]]:

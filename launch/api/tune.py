@@ -90,6 +90,7 @@ def tune(
     seed: int = 0,
     workers: int = 1,
     flags_only: bool = False,
+    scoped_memory: bool = False,
     python: str | Path | None = None,
     jax: str | None = None,
     compiler_options: Mapping[str, str] | None = None,
@@ -114,6 +115,8 @@ def tune(
       workers: processes that search and translate in parallel, each with its own seed.
       flags_only: use flags alone, which name nothing in the program; they mostly gain less. Nothing is mapped, so
         `solver` and `workers` have no effect.
+      scoped_memory: first look for the best size of scoped memory, the part of fast memory that the code generator
+        keeps for itself, by `cycles`. Takes two to five compilations more, in half of the time at most.
       python: interpreter with jax and libtpu; None for this one if it has libtpu, else one that is made once and kept.
       jax: version of jax in the interpreter that is made, with the libtpu that pip picks for it; None for the versions
         that this package was tested with.
@@ -135,10 +138,11 @@ def tune(
     from ...env.capture.environment import check_interpreter, find_interpreter, interpreter_path
     from ...env.capture.module_file import UNNAMED
     from ...env.errors import UserError
-    from ...env.physics.objective import check_objective
+    from ...env.physics.objective import ROBUST, check_objective
     from ...env.program.target import find_target
     from ...env.storage.destination import check_destination
     from ...roundtrip.options import check_base
+    from ...roundtrip.scoped_memory import check_scoped_memory
     from ...roundtrip.tune import tune as run
     from ..run.workers import check_workers
     from ..start.solving import DECODES, compile_solvers, known
@@ -156,6 +160,7 @@ def tune(
     check_base(compiler_options or {})
     check_destination(output, "-o")
     check_destination(program_output, "--program-output")
+    check_scoped_memory(scoped_memory, objective or ROBUST, compiler_options or {})
     solvers = _solvers()
     known(solver, solvers)
     interpreter = None if python is None else interpreter_path(python)
@@ -178,6 +183,7 @@ def tune(
         seed=seed,
         workers=workers,
         flags_only=flags_only,
+        scoped_memory=scoped_memory,
         search=None if workers == 1 else _search(solver, workers),
         program_output=None if program_output is None else Path(program_output),
         module=read.module,
@@ -237,7 +243,7 @@ def _tuned(outcome: "Outcome", given: dict[str, Any]) -> Tuned:
 
     confirmation = outcome.confirmation
     options = {**outcome.source.options, **confirmation.options}
-    found = report(confirmation, outcome.wanted, outcome.missing, outcome.told_only) | {
+    found = report(confirmation, outcome.wanted, outcome.missing, outcome.told_only, outcome.sizes) | {
         **given,
         "objective": outcome.objective,
         "search_objective": outcome.objective,

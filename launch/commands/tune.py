@@ -62,6 +62,12 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="options of flags alone, which name nothing of the program; they mostly gain less. --solver and --workers "
         "do nothing then",
     )
+    parser.add_argument(
+        "--scoped-memory",
+        action="store_true",
+        help="first look for the best size of scoped memory, the part of fast memory that the code generator keeps for "
+        "itself, by cycles: two to five compilations more, in half of the time at most",
+    )
     parser.add_argument("--program-output", type=Path, metavar="FILE", help="also write the program, .json.gz")
     add_json_option(parser)
     parser.set_defaults(run=run)
@@ -82,6 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
         workers=arguments.workers,
         flags_only=arguments.flags_only,
+        scoped_memory=arguments.scoped_memory,
         python=arguments.python,
         jax=arguments.jax,
         compiler_options=base_options(arguments.base),

@@ -36,6 +36,9 @@ def tuning_view(document: dict[str, Any], path: Path) -> dict[str, Any]:
             for key, name in _STEPS
             if key not in left_out and document.get(key) is not None
         ]
+        sized = sized_step(document)
+        if sized is not None:
+            steps.insert(1, sized)
         return {
             "objective": document.get("objective"),
             "models": [model for model in MODELS if default.get(model) is not None],
@@ -61,6 +64,16 @@ def tuning_view(document: dict[str, Any], path: Path) -> dict[str, Any]:
         raise FormatError(
             f"{path}: field {error} is missing or damaged; write the file again with `mallocmuzero tune --json`"
         ) from error
+
+
+def sized_step(document: dict[str, Any]) -> dict[str, Any] | None:
+    """Returns XLA's own mapping in the best size of scoped memory; None if that is the compiler's, or none was looked
+    for."""
+    sizes = document.get("scoped_memory")
+    if sizes is None or sizes["kib"] == sizes["default_kib"]:
+        return None
+    name = f"XLA, {sizes['kib'] / 1024:g} MiB of scoped memory"
+    return {"name": name, "us": _known(sizes["default_us"])}
 
 
 def _known(latencies: dict[str, float | None] | None) -> dict[str, float]:

@@ -4,15 +4,20 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ...env.physics.cost import CYCLES
+from ...env.physics.objective import ROBUST
+
 if TYPE_CHECKING:
     from rich.table import Table
 
     from ...env.program.mapping import Mapping as ProgramMapping
     from ...env.program.program import Program
     from ...roundtrip.confirm import Confirmation
+    from ...roundtrip.scoped_memory import Sizes
 
 # Words for the steps of `tune`.
 _STEPS = {
+    "sizes": "sizes of scoped memory",
     "capture": "capture",
     "solve": "solver",
     "translate": "translation",
@@ -23,7 +28,11 @@ _STEPS = {
 
 
 def report(
-    confirmation: "Confirmation", wanted: "ProgramMapping", missing: str | None = None, told_only: bool = False
+    confirmation: "Confirmation",
+    wanted: "ProgramMapping",
+    missing: str | None = None,
+    told_only: bool = False,
+    sizes: "Sizes | None" = None,
 ) -> dict[str, Any]:
     """Returns the report as a JSON object. Latencies are in microseconds, by cost model.
 
@@ -33,6 +42,8 @@ def report(
       missing: why the default's mapping could not be read back, so that the default of the confirmation is the mapping
         of XLA's algorithm; None if it was read.
       told_only: see `in_us`.
+      sizes: the sizes of scoped memory that were tried, the confirmation being of the best; None for none. Gains are
+        relative to the compiler's default size.
     """
     from ...env.program.mapping_file import mapping_fields
     from ...roundtrip.comparison import gains, in_us, realised
@@ -41,6 +52,9 @@ def report(
     default, promised, confirmed = (
         in_us(program, mapping, told_only) for mapping in (confirmation.default, wanted, confirmation.mapping)
     )
+    tried = None if sizes is None else _sizes_report(sizes, default)
+    if sizes is not None and sizes.options:
+        default = _in_us(sizes.default.latency_s)
     foreseen = None if kept is None else kept.candidate.foreseen
     estimate_s = program.compiler.get("estimate_with_copies_s")
     printed_s = None if kept is None or kept.compiled is None else kept.compiled.printed_s
@@ -74,7 +88,25 @@ def report(
         "inexpressible": {} if kept is None or kept.compiled is None else kept.compiled.inexpressible,
         "compiler_s": sum(answer.cpu_s for answer in answers),
         "mapping": mapping_fields(confirmation.mapping),
+        "scoped_memory": tried,
     }
+
+
+def _sizes_report(sizes: "Sizes", default_us: Mapping[str, float | None]) -> dict[str, Any]:
+    """Returns the report of the sizes of scoped memory; `default_us` is XLA's own mapping in the best one."""
+    return {
+        "default_kib": sizes.default.kib,
+        "kib": sizes.best.kib,
+        "default_us": dict(default_us),
+        "sizes": [
+            {"kib": size.kib, "us": _in_us(size.latency_s) if size.latency_s else None, "error": size.error}
+            for size in (sizes.default, *sizes.tried)
+        ],
+    }
+
+
+def _in_us(latency_s: Mapping[str, float | None]) -> dict[str, float | None]:
+    return {model: None if seconds is None else seconds * 1e6 for model, seconds in latency_s.items()}
 
 
 def attempts(confirmation: "Confirmation", told_only: bool = False) -> list[dict[str, Any]]:
@@ -156,15 +188,16 @@ def latencies_of(result: dict[str, Any]) -> "Table":
         table.add_column(f"{model} us", justify="right", no_wrap=True)
     flags_only = result.get("flags_only", False)
     rows = {
-        default_name(result["production_missing"]): "default_us",
-        "XLA's best flags": "flags_us",
-        **({} if flags_only else {"promised by the mapping": "promised_us"}),
-        "foreseen of the options": "decoded_us",
-        "confirmed by the compiler": "confirmed_us",
+        default_name(result["production_missing"]): result["default_us"],
+        **_sized_rows(result),
+        "XLA's best flags": result.get("flags_us"),
+        **({} if flags_only else {"promised by the mapping": result["promised_us"]}),
+        "foreseen of the options": result["decoded_us"],
+        "confirmed by the compiler": result["confirmed_us"],
     }
-    for name, key in rows.items():
-        if result.get(key) is not None:
-            figures = (result[key][model] for model in models)
+    for name, latency in rows.items():
+        if latency is not None:
+            figures = (latency[model] for model in models)
             table.add_row(name, *("-" if figure is None else f"{figure:,.2f}" for figure in figures))
     table.add_section()
     confirmed = [result["gain"][model]["confirmed_percent"] for model in models]
@@ -173,6 +206,32 @@ def latencies_of(result: dict[str, Any]) -> "Table":
         shares = [result["gain"][model]["share"] for model in models]
         table.add_row("of the gain promised", *("-" if share is None else f"{100 * share:.0f} %" for share in shares))
     return table
+
+
+def _sized_rows(result: dict[str, Any]) -> dict[str, dict[str, float | None]]:
+    """Returns the row of the best size of scoped memory by name; none if that is the compiler's."""
+    if not has_size(result):
+        return {}
+    sizes = result["scoped_memory"]
+    return {f"XLA, {sizes['kib'] / 1024:g} MiB of scoped memory": sizes["default_us"]}
+
+
+def has_size(result: dict[str, Any]) -> bool:
+    """Returns whether the options of a report set the size of scoped memory, after a search."""
+    sizes = result.get("scoped_memory")
+    return sizes is not None and sizes["kib"] != sizes["default_kib"]
+
+
+def _size_lines(result: dict[str, Any]) -> Iterator[str]:
+    """Yields a line for every size of scoped memory that was tried beside the compiler's."""
+    sizes = result.get("scoped_memory")
+    if sizes is None:
+        if result.get("objective") in (CYCLES, ROBUST) and "minutes" in result:
+            yield "other sizes of scoped memory are tried with --scoped-memory"
+        return
+    for size in sizes["sizes"][1:]:
+        said = size["error"] or verdict(sizes["sizes"][0]["us"], size["us"])
+        yield f"{size['kib'] / 1024:g} MiB of scoped memory, not {sizes['default_kib'] / 1024:g}: {said}"
 
 
 def lines_of(result: dict[str, Any]) -> Iterator[str]:
@@ -185,6 +244,7 @@ def lines_of(result: dict[str, Any]) -> Iterator[str]:
         yield f"of the mapping realised (by {compared}): " + ", ".join(
             f"{what} {100 * realised[what]:.1f} % ({100 * default[what]:.1f} %)" for what in realised
         )
+    yield from _size_lines(result)
     for tried in result["candidates"]:
         if tried["error"] == NO_TIME:
             continue
@@ -214,12 +274,17 @@ def lines_of(result: dict[str, Any]) -> Iterator[str]:
             f"not kept: {result['untold']}, which seemed best: there was no time to learn its cycles. Give {more}, or "
             "--objective msa, which lets msa decide alone"
         )
-    if result["kept"] is None and result["untold"] is not None:
-        yield "XLA's default stays: the compiler confirmed nothing better, and the options say nothing"
-    elif result["kept"] is None:
-        yield "XLA's default stays: nothing that was tried is better, and the options say nothing"
-    else:
+    if result["kept"] is None:
+        why = (
+            "nothing that was tried is better" if result["untold"] is None else "the compiler confirmed nothing better"
+        )
+        if has_size(result):
+            yield f"XLA's own mapping stays in this size: {why}, and the options say the size alone"
+        else:
+            yield f"XLA's default stays: {why}, and the options say nothing"
+    if result["kept"] is not None or has_size(result):
         yield f"against {compared}: {result['verdict']}"
+    if result["kept"] is not None:
         across = result["across"]
         chosen = [name for name in across["confirmed"] if name not in across["default"]]
         if chosen:

@@ -14,6 +14,7 @@ from mallocmuzero.env.capture import worker
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.program.compiler_flags import BANDWIDTH, flag_grid
 from mallocmuzero.env.program.program_file import read_module, read_program
+from mallocmuzero.roundtrip.scoped_memory import SCOPED_MEMORY
 from mallocmuzero.roundtrip.tune import tune
 
 README = Path(__file__).parents[3] / "README.md"
@@ -83,6 +84,49 @@ def test_flags_alone_need_no_mapping(tmp_path: Path) -> None:
     assert "mapping it" not in errors
     assert "promised" not in printed
     assert "solve" not in result["seconds"]
+
+
+def test_the_best_size_of_scoped_memory_is_tuned(tmp_path: Path) -> None:
+    options, figures, page = (tmp_path / name for name in ("options.json", "report.json", "report.html"))
+    faster = f"""
+if request["through"] == "code" and options.get("{SCOPED_MEMORY}") == "24576":
+    code.write_text(code.read_text().replace('"estimated_cycles":"1000"', '"estimated_cycles":"900"'))
+"""
+    python = str(recorded(tmp_path, WITH_CYCLES + faster))
+    status, printed, errors = call(
+        *("tune", "models:my_step", "--target", "v5e", "--minutes", "0.3", "--solver", "order-search"),
+        *("--python", python, "--scoped-memory", "-o", str(options), "--json", str(figures)),
+    )
+    assert status == 0, errors
+    size = {SCOPED_MEMORY: "24576"}
+    assert json.loads(options.read_text(encoding="utf-8")) == size
+    result = json.loads(figures.read_text(encoding="utf-8"))
+    tried = result["scoped_memory"]
+    assert (tried["default_kib"], tried["kib"]) == (16384, 24576)
+    assert [one["kib"] // 1024 for one in tried["sizes"]] == [16, 24, 12, 32, 20]
+    assert result["default_us"]["cycles"] > tried["default_us"]["cycles"] == result["confirmed_us"]["cycles"]
+    assert result["gain"]["cycles"]["confirmed_percent"] > 0
+    assert result["seconds"]["sizes"] > 0
+    assert "scoped memory: 24 MiB:" in errors
+    assert "XLA, 24 MiB of scoped memory" in printed
+    assert "24 MiB of scoped memory, not 16: msa sees no change; cycles calls it" in printed
+    assert "XLA's own mapping stays in this size: nothing that was tried is better, and the options say the" in printed
+    asked = [request for request in requests(tmp_path) if request["through"] == "code"]
+    assert sum(request["options"] == size for request in asked) == 1, "the capture takes it from the search"
+    assert call("report", str(figures), "-o", str(page))[0] == 0
+    assert "XLA, 24 MiB of scoped memory" in page.read_text(encoding="utf-8")
+
+
+def test_without_a_search_other_sizes_of_scoped_memory_are_mentioned(tmp_path: Path) -> None:
+    figures = tmp_path / "report.json"
+    tune = ("tune", "models:my_step", "--target", "v5e", "--minutes", "0.2", "--flags-only")
+    tune += ("--python", str(recorded(tmp_path, WITH_CYCLES)), "-o", str(tmp_path / "o.json"), "--json", str(figures))
+    status, printed, errors = call(*tune)
+    assert status == 0, errors
+    assert "other sizes of scoped memory are tried with --scoped-memory" in printed
+    assert json.loads(figures.read_text(encoding="utf-8"))["scoped_memory"] is None
+    status, printed, errors = call(*tune, "--objective", "msa")
+    assert (status, "--scoped-memory" in printed) == (0, False), errors
 
 
 def test_options_of_the_users_own_are_in_every_compilation(tmp_path: Path) -> None:
@@ -245,6 +289,11 @@ def test_what_is_wrong_is_said_before_anything_is_written(tmp_path: Path) -> Non
         (["m:f", "--seed", "-1"], "--seed -1: give 0 or more"),
         (["m:f", "--program-output", str(tmp_path)], "is a folder"),
         (["m:f", "--json", str(tmp_path / "no" / "x.json")], "--json"),
+        (["m:f", "--scoped-memory", "--objective", "msa"], "--scoped-memory goes with --objective robust or cycles"),
+        (
+            ["m:f", "--scoped-memory", "--option", f"{SCOPED_MEMORY}=1"],
+            f"that --option {SCOPED_MEMORY} sets; leave one",
+        ),
         (["m:f", "--objective", "speed"], "objective 'speed' is not known"),
         (["m:f", "--solver", "order-search"], "m:f: the compilation ended with status 7"),
         (["m:f", "--program-output", str(tmp_path / "no" / "p.json.gz")], "there is no folder"),

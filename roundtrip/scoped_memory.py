@@ -1,0 +1,195 @@
+"""Looks for the best size of scoped memory: the part of fast memory that the code generator keeps for itself.
+
+A larger one allows larger tiles, and leaves less for tensors. XLA takes the same size for every program of a target
+(`xla_tpu_scoped_vmem_limit_kib`). Each size makes another program, with another mapping by XLA, and takes a whole
+compilation. The cost model `cycles` compares them; `msa` does not know what the code generator does with its memory.
+"""
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ..env.errors import UserError
+from ..env.physics.cost import CYCLES, MSA
+from ..env.physics.objective import ROBUST, latencies
+from ..env.program.compiler_flags import CompilerOptions
+from ..env.program.program import Program
+from ..env.program.target import find_target
+from .captured import captured
+
+SCOPED_MEMORY = "xla_tpu_scoped_vmem_limit_kib"
+# The largest share of the time of `tune` for sizes.
+SIZES_SHARE = 0.5
+# The compiler's default in KiB (libtpu 0.0.51): programs of this size are those of the default.
+_DEFAULT_KIB = {"v4": 16_384, "v5e": 16_384, "v5p": 16_384, "v6e": 32_768, "tpu7x": 32_768}
+# On v4 the code generator has a memory of its own, and no more than this; larger sizes change nothing.
+_MOST_KIB = {"v4": 16_384}
+# Sizes to try, in multiples of the default, and the two that come first.
+_MULTIPLES = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
+_FIRST = (1.5, 0.75)
+# A size has to be better by this share of the latency.
+_LEAST_GAIN = 1e-3
+# A compilation may take this many times as long as the longest so far: larger tiles take longer to choose.
+_LONGER = 2.0
+
+# Compiles the function with further options, within a limit of seconds.
+Compile = Callable[[CompilerOptions, float], Program]
+
+
+class Size(NamedTuple):
+    """A size of scoped memory that was tried.
+
+    Attributes:
+      kib: the size in KiB.
+      latency_s: of XLA's own mapping, in seconds by cost model; empty if there is none.
+      error: why it cannot be compared, or None.
+    """
+
+    kib: int
+    latency_s: Mapping[str, float | None]
+    error: str | None = None
+
+    @property
+    def cycles_s(self) -> float:
+        """Seconds by `cycles`; infinite if they are not known."""
+        seconds = self.latency_s.get(CYCLES)
+        return math.inf if seconds is None else seconds
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The sizes that were tried.
+
+    Attributes:
+      default: the compiler's default.
+      best: the best of all.
+      tried: the others, in the order of their compilations.
+    """
+
+    default: Size
+    best: Size
+    tried: tuple[Size, ...]
+
+    @property
+    def options(self) -> CompilerOptions:
+        """The option for the best size; none for the default."""
+        return {} if self.best is self.default else {SCOPED_MEMORY: str(self.best.kib)}
+
+
+def check_scoped_memory(wanted: bool, objective: str, options: Mapping[str, str]) -> None:
+    """Checks that sizes of scoped memory can be compared. Raises UserError if they cannot."""
+    if wanted and objective == MSA:
+        raise UserError(
+            f"--scoped-memory goes with --objective {ROBUST} or {CYCLES}: {MSA} does not know what the code generator "
+            "does with its memory"
+        )
+    if wanted and SCOPED_MEMORY in options:
+        raise UserError(f"--scoped-memory searches the size that --option {SCOPED_MEMORY} sets; leave one out")
+
+
+def find_size(
+    compile_with: Compile,
+    target: str,
+    until: float,
+    progress: Callable[[str], None] = print,
+    clock: Callable[[], float] = time.monotonic,
+) -> Sizes:
+    """Compiles a function with several sizes of scoped memory, and returns which is the best.
+
+    It begins with half as much again and a quarter less, and goes on beside the best. No size is begun that would
+    probably end too late.
+
+    Args:
+      compile_with: compiles the function with further options, within a limit of seconds.
+      target: a generation, or a topology of one.
+      until: when it ends, by `clock`.
+      progress: takes one line at a time.
+      clock: returns seconds.
+
+    Raises:
+      UserError: the function cannot be compiled without further options.
+    """
+    generation = find_target(target)[0].name
+    own = _DEFAULT_KIB[generation]
+    most = _MOST_KIB.get(generation, math.inf)
+    sizes = {multiple: kib for multiple in _MULTIPLES if (kib := round(own * multiple)) <= most}
+    begun = clock()
+    default = _size(own, compile_with({}, until - begun))
+    tried = {1.0: default}
+    progress(f"scoped memory: {_told(default)}, the compiler's default")
+    longest_s = clock() - begun
+    while default.error is None:
+        untried = [multiple for multiple in _next(tried) if multiple in sizes]
+        if not untried:
+            break
+        left_s = until - clock()
+        if left_s < _LONGER * longest_s:
+            progress(f"no time was left to try {', '.join(_mib(sizes[multiple]) for multiple in untried)}")
+            break
+        begun = clock()
+        tried[untried[0]] = size = _attempt(compile_with, sizes[untried[0]], left_s)
+        progress(f"scoped memory: {_told(size)}")
+        longest_s = max(longest_s, clock() - begun)
+    others = [size for size in tried.values() if size is not default]
+    best = min(tried.values(), key=lambda size: size.cycles_s)
+    if not best.cycles_s < (1.0 - _LEAST_GAIN) * default.cycles_s:
+        best = default
+    return Sizes(default, best, tuple(others))
+
+
+def _next(tried: Mapping[float, Size]) -> list[float]:
+    """Returns the multiples that are next and untried: the first two, then those beside the best."""
+    best = _MULTIPLES.index(min(tried, key=lambda multiple: tried[multiple].cycles_s))
+    beside = _MULTIPLES[max(best - 1, 0) : best + 2]
+    return [multiple for multiple in dict.fromkeys([*_FIRST, *reversed(beside)]) if multiple not in tried]
+
+
+def _attempt(compile_with: Compile, kib: int, seconds: float) -> Size:
+    try:
+        return _size(kib, compile_with({SCOPED_MEMORY: str(kib)}, seconds))
+    except UserError as error:
+        return Size(kib, {}, str(error))
+
+
+def _size(kib: int, program: Program) -> Size:
+    if program.production is None:
+        return Size(kib, {}, "XLA's mapping could not be read back")
+    latency_s = latencies(program, program.production)
+    error = None if latency_s[CYCLES] is not None else "the code generator tells no cycles"
+    return Size(kib, latency_s, error)
+
+
+def _told(size: Size) -> str:
+    if size.error is not None:
+        return f"{_mib(size.kib)}: {size.error}"
+    figures = (f"{s * 1e6:,.2f} us ({model})" for model, s in size.latency_s.items() if s is not None)
+    return f"{_mib(size.kib)}: {', '.join(figures)}"
+
+
+def _mib(kib: int) -> str:
+    return f"{kib / 1024:g} MiB"
+
+
+def compiler_of(function: str, target: str, options: Mapping[str, str], **settings: Any) -> Compile:
+    """Returns what compiles a function, each time with further options, for the cycles of XLA's own mapping.
+
+    Args:
+      function, target, settings: see `capture`.
+      options: compiler options of every compilation.
+    """
+
+    def compile_with(more: CompilerOptions, seconds: float) -> Program:
+        with captured(
+            function,
+            target,
+            lambda line: None,
+            options={**options, **more},
+            time_limit_s=max(1.0, seconds),
+            with_module=False,
+            **settings,
+        ) as (program, _):
+            return program
+
+    return compile_with
