@@ -26,6 +26,7 @@ class Rechecked:
         None if neither was to the end.
       default: the mapping that the compiler makes without the options.
       compiled: the compilation with the options.
+      base: the options that both compilations have, since no search for a mapping sets them.
       versions: of jax and libtpu.
       names: names of instructions in the options.
       unknown: the `names` that match no instruction of the function.
@@ -34,6 +35,7 @@ class Rechecked:
     program: Program
     default: ProgramMapping
     compiled: Compiled
+    base: Mapping[str, str]
     versions: dict[str, str]
     names: tuple[str, ...]
     unknown: tuple[str, ...]
@@ -86,6 +88,7 @@ def recheck(
         program=compiled.program,
         default=program.production,
         compiled=compiled,
+        base=base,
         versions=versions,
         names=names,
         unknown=unknown_names(program, names),

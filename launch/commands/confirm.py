@@ -21,8 +21,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "confirm",
         help="ask the compiler what options are worth now",
         description="Compiles a function without options and with those that `tune` or `impose` wrote, for a TPU that "
-        "need not be there, and compares both mappings under both cost models. Those that `tune --option` was given "
-        "count for both. Options name instructions: run it when "
+        "need not be there, and compares both mappings under both cost models. Those that `tune --option` was given, "
+        "and the size of scoped memory, count for both. Options name instructions: run it when "
         "your function, its shapes, jax or libtpu have changed. The exit status is 1 if a cost model calls the options "
         "worse than none, or if a name in them matches nothing: docs/round-trip.md.",
     )
@@ -89,6 +89,7 @@ def _result(found: "Rechecked", arguments: argparse.Namespace) -> dict[str, Any]
         "default_us": default,
         "confirmed_us": confirmed,
         "gain_percent": gain,
+        "options_of_both": found.base,
         "verdict": verdict(default, confirmed),
         "names": len(found.names),
         "unknown_names": list(found.unknown),
@@ -118,6 +119,9 @@ def _show(result: dict[str, Any]) -> None:
     show_table(table)
     unknown = result["unknown_names"]
     show_line(f"compiled with {versions_of(result)}")
+    if result["options_of_both"]:
+        both = ", ".join(f"{name}={value}" for name, value in result["options_of_both"].items())
+        show_line(f"both compilations have {both}")
     if unknown:
         more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
         told = f"{', '.join(unknown[:_SHOWN])}{more}"

@@ -46,10 +46,11 @@ def test_options_that_hold(tmp_path: Path) -> None:
 def test_what_the_program_is_compiled_with_anyway_counts_for_both(tmp_path: Path) -> None:
     python = str(recorded(tmp_path, WITH_CYCLES))
     given = {"xla_tpu_of_mine": "7", BANDWIDTH: "0.5"}
-    status, _, errors = call(
+    status, printed, errors = call(
         *("confirm", "models:my_step", options_of(tmp_path, given), "--target", "v5e", "--python", python, "--quick"),
     )
     assert status == 0, errors
+    assert "both compilations have xla_tpu_of_mine=7\n" in printed
     compilations = [request["options"] for request in requests(tmp_path) if request["through"] == "assignment"]
     assert [options.get("xla_tpu_of_mine") for options in compilations] == ["7", "7"]
     assert [options.get(BANDWIDTH) for options in compilations] == [None, "0.5"]
