@@ -22,10 +22,12 @@ from .captured import captured
 SCOPED_MEMORY = "xla_tpu_scoped_vmem_limit_kib"
 # The largest share of the time of `tune` for sizes.
 SIZES_SHARE = 0.5
-# The compiler's default in KiB (libtpu 0.0.51): programs of this size are those of the default.
-_DEFAULT_KIB = {"v4": 16_384, "v5e": 16_384, "v5p": 16_384, "v6e": 32_768, "tpu7x": 32_768}
+# Fast memory in MiB, of which tensors get what scoped memory leaves.
+_FAST_MIB = {"v5e": 128, "v5p": 64, "v6e": 128}
+# Elsewhere the memory for tensors does not tell the compiler's default; in MiB (libtpu 0.0.51), found by trial.
+_DEFAULT_MIB = {"v4": 16, "tpu7x": 32}
 # On v4 the code generator has a memory of its own, and no more than this; larger sizes change nothing.
-_MOST_KIB = {"v4": 16_384}
+_MOST_MIB = {"v4": 16}
 # Sizes to try, in multiples of the default, and the two that come first.
 _MULTIPLES = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
 _FIRST = (1.5, 0.75)
@@ -112,11 +114,12 @@ def find_size(
       UserError: the function cannot be compiled without further options.
     """
     generation = find_target(target)[0].name
-    own = _DEFAULT_KIB[generation]
-    most = _MOST_KIB.get(generation, math.inf)
-    sizes = {multiple: kib for multiple in _MULTIPLES if (kib := round(own * multiple)) <= most}
     begun = clock()
-    default = _size(own, compile_with({}, until - begun))
+    program = compile_with({}, until - begun)
+    own = 1024 * _default_mib(generation, program)
+    most = 1024 * _MOST_MIB.get(generation, math.inf)
+    sizes = {multiple: kib for multiple in _MULTIPLES if (kib := round(own * multiple)) <= most}
+    default = _size(own, program)
     tried = {1.0: default}
     progress(f"scoped memory: {_told(default)}, the compiler's default")
     longest_s = clock() - begun
@@ -137,6 +140,13 @@ def find_size(
     if not best.cycles_s < (1.0 - _LEAST_GAIN) * default.cycles_s:
         best = default
     return Sizes(default, best, tuple(others))
+
+
+def _default_mib(generation: str, program: Program) -> int:
+    """Returns the size of scoped memory that a program was compiled with, if no option set it."""
+    if generation in _DEFAULT_MIB:
+        return _DEFAULT_MIB[generation]
+    return _FAST_MIB[generation] - math.ceil(program.target.fast_bytes / 2**20)
 
 
 def _next(tried: Mapping[float, Size]) -> list[float]:
