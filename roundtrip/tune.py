@@ -180,6 +180,8 @@ def tune(
                 "and the best options are compiled to the end"
             )
         default = "XLA's default" if missing is None else "XLA's algorithm"
+        if sizes is not None and sizes.options:
+            default = f"XLA with {sizes.best.kib / 1024:g} MiB of scoped memory"
         _say_judge(make_judge(program, objective), progress, default)
         searcher = Searcher(
             objective=objective,
