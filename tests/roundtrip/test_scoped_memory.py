@@ -5,12 +5,14 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from compiler_cases import real_python
 
 from mallocmuzero.env.errors import UserError
 from mallocmuzero.env.program.compiler_flags import CompilerOptions
 from mallocmuzero.env.program.program import Program
+from mallocmuzero.env.workloads import MODELS_PARENT, workload
 from mallocmuzero.roundtrip import scoped_memory as module
-from mallocmuzero.roundtrip.scoped_memory import SCOPED_MEMORY, Sizes, check_scoped_memory, find_size
+from mallocmuzero.roundtrip.scoped_memory import SCOPED_MEMORY, Sizes, check_scoped_memory, compiler_of, find_size
 
 MIB = 1024
 
@@ -107,3 +109,16 @@ def test_what_sizes_cannot_be_compared_by_is_refused() -> None:
         check_scoped_memory(True, "msa", {})
     with pytest.raises(UserError, match=f"--option {SCOPED_MEMORY}"):
         check_scoped_memory(True, "cycles", {SCOPED_MEMORY: "1"})
+
+
+@pytest.mark.parametrize("target", ["v4", "v6e", "tpu7x"])
+def test_the_real_compilers_own_size_is_known(target: str) -> None:
+    python = real_python()
+    entry = workload("tiny")
+    compile_with = compiler_of(entry.reference, target, {}, python=python, working_folder=MODELS_PARENT)
+    default = compile_with({}, 600.0)
+    own = 1024 * module._default_mib(target, default)
+    assert compile_with({SCOPED_MEMORY: str(own)}, 600.0).sha256 == default.sha256
+    if target == "v6e":
+        half = compile_with({SCOPED_MEMORY: str(own // 2)}, 600.0)
+        assert half.target.fast_bytes == default.target.fast_bytes + 512 * own
