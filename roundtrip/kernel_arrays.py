@@ -26,7 +26,7 @@ class KernelArrays:
         """Collects the arrays; `worth[N]` is whether a buffer matters enough for an option."""
         self._program, self._kernels, self.own = program, kernel_colors(program), own_colors(program)
         self._room = target.fast_bytes - program.reserved
-        self._bytes = -(-program.fast_size[program.access_buffer] // target.alignment) * target.alignment
+        self._bytes = target.align(program.fast_size)[program.access_buffer]
         buffer = program.access_buffer
         may = (self.own >= 0) & worth[buffer] & program.fast_allowed[buffer]
         may &= program.fast_size[buffer] <= self._room[program.access_instruction]

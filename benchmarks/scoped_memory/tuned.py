@@ -1,6 +1,6 @@
 """Tunes functions that nobody had tuned for, with a search for the best size of scoped memory and without.
 
-    python -m benchmarks.scoped_memory.tuned [--functions NAME:TARGET ...] [--minutes 10] [--jobs 1]
+    python -m benchmarks.scoped_memory.tuned [--functions NAME:TARGET ...] [--minutes 6] [--jobs 1]
         [--budget-minutes M] [--out FILE] [--machine LABEL] [--dry-run]
 
 Both runs of a function get the same minutes of `mallocmuzero tune`. The functions are those of `benchmarks.untuned`.
@@ -29,11 +29,8 @@ RESULTS = ROOT / "docs" / "results" / "scoped-memory-tuned.jsonl"
 FUNCTIONS = (
     "decode_int8:v6e",
     "graph_messages:v6e",
-    "diffusion_sampling:v6e",
-    "hybrid_layers:v6e",
-    "convolutions_3d:v6e",
-    "preconditioned:v6e",
     "decode_int8:tpu7x",
+    "diffusion_sampling:v6e",
     "graph_messages:tpu7x",
 )
 _FIELDS = ("default_us", "confirmed_us", "promised_us", "kept", "verdict", "options", "scoped_memory", "seconds")
@@ -78,7 +75,7 @@ def main() -> int:
     """Runs what is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--functions", nargs="*", default=FUNCTIONS, metavar="NAME:TARGET")
-    parser.add_argument("--minutes", type=float, default=10.0, metavar="M", help="time for one run of `tune`")
+    parser.add_argument("--minutes", type=float, default=6.0, metavar="M", help="time for one run of `tune`")
     add_arguments(parser, RESULTS)
     given = parser.parse_args()
     python = "" if given.dry_run else str(managed_python(say))

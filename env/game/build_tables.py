@@ -158,7 +158,7 @@ def _buffers(program: Program, target: Target) -> Rows:
     """Returns `[N]` the buffers, without what depends on their accesses."""
     buffer = np.zeros(program.num_buffers, BUFFER)
     buffer["size"] = program.size
-    buffer["aligned"] = -(-program.fast_size // target.alignment) * target.alignment
+    buffer["aligned"] = target.align(program.fast_size)
     buffer["is_output"] = program.is_output
     buffer["is_input"] = program.definition < 0
     buffer["last_result"] = -1

@@ -1,9 +1,15 @@
 """Defines `Target`, the hardware that a program is mapped for, and the TPU generations known."""
 
 from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import UserError
 from ..suggestion import unknown
+
+Bytes = TypeVar("Bytes", int, NDArray[np.int64])
 
 # Prefetches above the limit that may be in flight for loops (XLA: `while_use_extra_outstanding_prefetch_limit`).
 MORE_FOR_LOOPS = 4
@@ -33,8 +39,8 @@ class Target:
     max_write_backs: int
     clock_hz: float = 0.0
 
-    def align(self, size: int) -> int:
-        """Returns `size` rounded up to the alignment."""
+    def align(self, size: Bytes) -> Bytes:
+        """Returns a size, or sizes, rounded up to the alignment."""
         return -(-size // self.alignment) * self.alignment
 
 

@@ -27,7 +27,7 @@ def fill(judge: Judge, mapping: Mapping) -> Mapping:
     untouched[mapping.residencies[:, 0]] = False
     untouched[mapping.copies[:, 0]] = False
     untouched[mapping.copies[:, 6]] = False
-    aligned = -(-program.fast_size // target.alignment) * target.alignment
+    aligned = target.align(program.fast_size)
     wanted = untouched & program.fast_allowed & ~program.is_output & (program.definition >= 0) & (weight > 0)
     wanted[program.access_buffer[~program.access_allowed]] = False
     wanted &= (first >= 0) & (program.size > 0) & ~_in_loops(program, first, last)
