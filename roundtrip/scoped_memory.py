@@ -1,8 +1,10 @@
 """Looks for the best size of scoped memory: the part of fast memory that the code generator keeps for itself.
 
 A larger one allows larger tiles, and leaves less for tensors. XLA takes the same size for every program of a target
-(`xla_tpu_scoped_vmem_limit_kib`). Each size makes another program, with another mapping by XLA, and takes a whole
-compilation. The cost model `cycles` compares them; `msa` does not know what the code generator does with its memory.
+(`xla_tpu_scoped_vmem_limit_kib`). With *scavenging* (`xla_tpu_scavenge_vmem_for_fusions`) an instruction reserves only
+what it uses, and tensors get the rest. Each setting makes another program, with another mapping by XLA, and takes a
+whole compilation. The cost model `cycles` compares them; `msa` does not know what the code generator does with its
+memory.
 """
 
 import math
@@ -20,6 +22,7 @@ from ..env.program.target import find_target
 from .captured import captured
 
 SCOPED_MEMORY = "xla_tpu_scoped_vmem_limit_kib"
+SCAVENGING = "xla_tpu_scavenge_vmem_for_fusions"
 # The largest share of the time of `tune` for sizes.
 SIZES_SHARE = 0.5
 # Fast memory in MiB, of which tensors get what scoped memory leaves.
@@ -41,17 +44,19 @@ Compile = Callable[[CompilerOptions, float], Program]
 
 
 class Size(NamedTuple):
-    """A size of scoped memory that was tried.
+    """A setting of scoped memory that was tried.
 
     Attributes:
       kib: the size in KiB.
       latency_s: of XLA's own mapping, in seconds by cost model; empty if there is none.
       error: why it cannot be compared, or None.
+      scavenges: whether instructions reserve only what they use.
     """
 
     kib: int
     latency_s: Mapping[str, float | None]
     error: str | None = None
+    scavenges: bool = False
 
     @property
     def cycles_s(self) -> float:
@@ -62,7 +67,7 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes that were tried.
+    """The settings that were tried.
 
     Attributes:
       default: the compiler's default.
@@ -76,8 +81,9 @@ class Sizes:
 
     @property
     def options(self) -> CompilerOptions:
-        """The option for the best size; none for the default."""
-        return {} if self.best is self.default else {SCOPED_MEMORY: str(self.best.kib)}
+        """The options for the best setting; none for the default."""
+        size = {SCOPED_MEMORY: str(self.best.kib)} if self.best.kib != self.default.kib else {}
+        return {**size, **({SCAVENGING: "true"} if self.best.scavenges else {})}
 
 
 def check_scoped_memory(wanted: bool, objective: str, options: Mapping[str, str]) -> None:
@@ -87,8 +93,9 @@ def check_scoped_memory(wanted: bool, objective: str, options: Mapping[str, str]
             f"--scoped-memory goes with --objective {ROBUST} or {CYCLES}: {MSA} does not know what the code generator "
             "does with its memory"
         )
-    if wanted and SCOPED_MEMORY in options:
-        raise UserError(f"--scoped-memory searches the size that --option {SCOPED_MEMORY} sets; leave one out")
+    for name in (SCOPED_MEMORY, SCAVENGING):
+        if wanted and name in options:
+            raise UserError(f"--scoped-memory searches what --option {name} sets; leave one out")
 
 
 def find_size(
@@ -100,8 +107,8 @@ def find_size(
 ) -> Sizes:
     """Compiles a function with several sizes of scoped memory, and returns which is the best.
 
-    It begins with half as much again and a quarter less, and goes on beside the best. No size is begun that would
-    probably end too late.
+    It begins with half as much again and a quarter less, and goes on beside the best. Then the best size is tried with
+    scavenging, where that is not the default. Nothing is begun that would probably end too late.
 
     Args:
       compile_with: compiles the function with further options, within a limit of seconds.
@@ -121,25 +128,37 @@ def find_size(
     sizes = {multiple: kib for multiple in _MULTIPLES if (kib := round(own * multiple)) <= most}
     default = _size(own, program)
     tried = {1.0: default}
+    others: list[Size] = []
     progress(f"scoped memory: {_told(default)}, the compiler's default")
     longest_s = clock() - begun
-    while default.error is None:
-        untried = [multiple for multiple in _next(tried) if multiple in sizes]
-        if not untried:
-            break
-        left_s = until - clock()
+
+    def attempt(kib: int, *, scavenges: bool = False) -> Size | None:
+        """Tries a setting if there is time."""
+        nonlocal longest_s
+        begun, left_s = clock(), until - clock()
         if left_s < _LONGER * longest_s:
-            progress(f"no time was left to try {', '.join(_mib(sizes[multiple]) for multiple in untried)}")
-            break
-        begun = clock()
-        tried[untried[0]] = size = _attempt(compile_with, sizes[untried[0]], left_s)
+            progress(f"no time was left to try {_setting(kib, scavenges)}")
+            return None
+        size = _attempt(compile_with, kib, scavenges, left_s)
         progress(f"scoped memory: {_told(size)}")
         longest_s = max(longest_s, clock() - begun)
-    others = [size for size in tried.values() if size is not default]
-    best = min(tried.values(), key=lambda size: size.cycles_s)
-    if not best.cycles_s < (1.0 - _LEAST_GAIN) * default.cycles_s:
-        best = default
+        others.append(size)
+        return size
+
+    untried = [multiple for multiple in _next(tried) if multiple in sizes] if default.error is None else []
+    while untried and (size := attempt(sizes[untried[0]])) is not None:
+        tried[untried[0]] = size
+        untried = [multiple for multiple in _next(tried) if multiple in sizes]
+    best = _better(default, min(tried.values(), key=lambda size: size.cycles_s))
+    if default.error is None and generation in _FAST_MIB:
+        scavenging = attempt(best.kib, scavenges=True)
+        best = best if scavenging is None else _better(best, scavenging)
     return Sizes(default, best, tuple(others))
+
+
+def _better(best: Size, other: Size) -> Size:
+    """Returns `other` if it is clearly better, else `best`."""
+    return other if other.cycles_s < (1.0 - _LEAST_GAIN) * best.cycles_s else best
 
 
 def _default_mib(generation: str, program: Program) -> int:
@@ -156,30 +175,32 @@ def _next(tried: Mapping[float, Size]) -> list[float]:
     return [multiple for multiple in dict.fromkeys([*_FIRST, *reversed(beside)]) if multiple not in tried]
 
 
-def _attempt(compile_with: Compile, kib: int, seconds: float) -> Size:
+def _attempt(compile_with: Compile, kib: int, scavenges: bool, seconds: float) -> Size:
+    more = {SCOPED_MEMORY: str(kib), **({SCAVENGING: "true"} if scavenges else {})}
     try:
-        return _size(kib, compile_with({SCOPED_MEMORY: str(kib)}, seconds))
+        return _size(kib, compile_with(more, seconds), scavenges)
     except UserError as error:
-        return Size(kib, {}, str(error))
+        return Size(kib, {}, str(error), scavenges)
 
 
-def _size(kib: int, program: Program) -> Size:
+def _size(kib: int, program: Program, scavenges: bool = False) -> Size:
     if program.production is None:
-        return Size(kib, {}, "XLA's mapping could not be read back")
+        return Size(kib, {}, "XLA's mapping could not be read back", scavenges)
     latency_s = latencies(program, program.production)
     error = None if latency_s[CYCLES] is not None else "the code generator tells no cycles"
-    return Size(kib, latency_s, error)
+    return Size(kib, latency_s, error, scavenges)
 
 
 def _told(size: Size) -> str:
+    setting = _setting(size.kib, size.scavenges)
     if size.error is not None:
-        return f"{_mib(size.kib)}: {size.error}"
+        return f"{setting}: {size.error}"
     figures = (f"{s * 1e6:,.2f} us ({model})" for model, s in size.latency_s.items() if s is not None)
-    return f"{_mib(size.kib)}: {', '.join(figures)}"
+    return f"{setting}: {', '.join(figures)}"
 
 
-def _mib(kib: int) -> str:
-    return f"{kib / 1024:g} MiB"
+def _setting(kib: int, scavenges: bool) -> str:
+    return f"{kib / 1024:g} MiB{' with scavenging' if scavenges else ''}"
 
 
 def compiler_of(function: str, target: str, options: Mapping[str, str], **settings: Any) -> Compile:

@@ -181,7 +181,7 @@ def tune(
             )
         default = "XLA's default" if missing is None else "XLA's algorithm"
         if sizes is not None and sizes.options:
-            default = f"XLA with {sizes.best.kib / 1024:g} MiB of scoped memory"
+            default = "XLA with the best scoped memory"
         _say_judge(make_judge(program, objective), progress, default)
         searcher = Searcher(
             objective=objective,

@@ -72,6 +72,7 @@ def perform(job: Job) -> Record:
         "target": entry.target,
         "accesses": program.num_accesses,
         "kib": sizes.best.kib,
+        "scavenges": sizes.best.scavenges,
         "sizes": [_record(size) for size in (sizes.default, *sizes.tried)],
         "seconds": round(time.monotonic() - begin, 1),
         "machine": job.machine,
@@ -80,17 +81,23 @@ def perform(job: Job) -> Record:
 
 def _record(size: Size) -> Record:
     us = {model: None if seconds is None else seconds * 1e6 for model, seconds in size.latency_s.items()}
-    return {"kib": size.kib, "us": us, "error": size.error}
+    return {"kib": size.kib, "scavenges": size.scavenges, "us": us, "error": size.error}
 
 
 def outcome_of(_: object, record: Record) -> str:
     """Returns the outcome of a run in one line."""
-    default, *_others = record["sizes"]
-    best = next(size for size in record["sizes"] if size["kib"] == record["kib"])
+    default = record["sizes"][0]
+    best = best_of(record)
     if default["error"] is not None:
         return str(default["error"])
     gain = 100.0 * (1.0 - best["us"]["cycles"] / default["us"]["cycles"])
-    return f"{record['kib']} KiB, {gain:.2f} % (cycles), {record['seconds']} s"
+    return f"{record['kib']} KiB, scavenging {record['scavenges']}, {gain:.2f} % (cycles), {record['seconds']} s"
+
+
+def best_of(record: Record) -> Record:
+    """Returns the best setting of a record."""
+    wanted = record["kib"], record["scavenges"]
+    return next(size for size in record["sizes"] if (size["kib"], size["scavenges"]) == wanted)  # type: ignore[no-any-return]
 
 
 def main() -> int:

@@ -5,6 +5,7 @@ from typing import Any
 
 from ...env.errors import FormatError
 from ...env.physics.cost import MODELS
+from ..terminal.confirmation_report import has_size, setting_of
 
 _STEPS = (
     ("default_us", "XLA's default"),
@@ -69,11 +70,10 @@ def tuning_view(document: dict[str, Any], path: Path) -> dict[str, Any]:
 def sized_step(document: dict[str, Any]) -> dict[str, Any] | None:
     """Returns XLA's own mapping in the best size of scoped memory; None if that is the compiler's, or none was looked
     for."""
-    sizes = document.get("scoped_memory")
-    if sizes is None or sizes["kib"] == sizes["default_kib"]:
+    if not has_size(document):
         return None
-    name = f"XLA, {sizes['kib'] / 1024:g} MiB of scoped memory"
-    return {"name": name, "us": _known(sizes["default_us"])}
+    sizes = document["scoped_memory"]
+    return {"name": f"XLA, {setting_of(sizes)}", "us": _known(sizes["default_us"])}
 
 
 def _known(latencies: dict[str, float | None] | None) -> dict[str, float]:

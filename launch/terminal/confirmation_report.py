@@ -97,9 +97,15 @@ def _sizes_report(sizes: "Sizes", default_us: Mapping[str, float | None]) -> dic
     return {
         "default_kib": sizes.default.kib,
         "kib": sizes.best.kib,
+        "scavenges": sizes.best.scavenges,
         "default_us": dict(default_us),
         "sizes": [
-            {"kib": size.kib, "us": _in_us(size.latency_s) if size.latency_s else None, "error": size.error}
+            {
+                "kib": size.kib,
+                "scavenges": size.scavenges,
+                "us": _in_us(size.latency_s) if size.latency_s else None,
+                "error": size.error,
+            }
             for size in (sizes.default, *sizes.tried)
         ],
     }
@@ -213,13 +219,18 @@ def _sized_rows(result: dict[str, Any]) -> dict[str, dict[str, float | None]]:
     if not has_size(result):
         return {}
     sizes = result["scoped_memory"]
-    return {f"XLA, {sizes['kib'] / 1024:g} MiB of scoped memory": sizes["default_us"]}
+    return {f"XLA, {setting_of(sizes)}": sizes["default_us"]}
 
 
 def has_size(result: dict[str, Any]) -> bool:
-    """Returns whether the options of a report set the size of scoped memory, after a search."""
+    """Returns whether the options of a report set the scoped memory, after a search."""
     sizes = result.get("scoped_memory")
-    return sizes is not None and sizes["kib"] != sizes["default_kib"]
+    return sizes is not None and (sizes["scavenges"] or sizes["kib"] != sizes["default_kib"])
+
+
+def setting_of(size: dict[str, Any]) -> str:
+    """Returns a setting of scoped memory in words."""
+    return f"{size['kib'] / 1024:g} MiB of scoped memory{' with scavenging' if size['scavenges'] else ''}"
 
 
 def _size_lines(result: dict[str, Any]) -> Iterator[str]:
@@ -231,7 +242,7 @@ def _size_lines(result: dict[str, Any]) -> Iterator[str]:
         return
     for size in sizes["sizes"][1:]:
         said = size["error"] or verdict(sizes["sizes"][0]["us"], size["us"])
-        yield f"{size['kib'] / 1024:g} MiB of scoped memory, not {sizes['default_kib'] / 1024:g}: {said}"
+        yield f"{setting_of(size)}, not {sizes['default_kib'] / 1024:g}: {said}"
 
 
 def lines_of(result: dict[str, Any]) -> Iterator[str]:

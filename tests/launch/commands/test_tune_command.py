@@ -103,12 +103,15 @@ if request["through"] == "code" and options.get("{SCOPED_MEMORY}") == "24576":
     result = json.loads(figures.read_text(encoding="utf-8"))
     tried = result["scoped_memory"]
     assert (tried["default_kib"], tried["kib"]) == (16384, 24576)
-    assert [one["kib"] // 1024 for one in tried["sizes"]] == [16, 24, 12, 32, 20]
+    assert [one["kib"] // 1024 for one in tried["sizes"]] == [16, 24, 12, 32, 20, 24]
+    assert [one["scavenges"] for one in tried["sizes"]] == [False] * 5 + [True]
+    assert not tried["scavenges"]
     assert result["default_us"]["cycles"] > tried["default_us"]["cycles"] == result["confirmed_us"]["cycles"]
     assert result["gain"]["cycles"]["confirmed_percent"] > 0
     assert result["seconds"]["sizes"] > 0
     assert "scoped memory: 24 MiB:" in errors
     assert "XLA, 24 MiB of scoped memory" in printed
+    assert "24 MiB of scoped memory with scavenging, not 16: msa sees no change; cycles calls it" in printed
     assert "24 MiB of scoped memory, not 16: msa sees no change; cycles calls it" in printed
     assert "XLA's own mapping stays in this size: nothing that was tried is better, and the options say the" in printed
     asked = [request for request in requests(tmp_path) if request["through"] == "code"]
@@ -290,10 +293,7 @@ def test_what_is_wrong_is_said_before_anything_is_written(tmp_path: Path) -> Non
         (["m:f", "--program-output", str(tmp_path)], "is a folder"),
         (["m:f", "--json", str(tmp_path / "no" / "x.json")], "--json"),
         (["m:f", "--scoped-memory", "--objective", "msa"], "--scoped-memory goes with --objective robust or cycles"),
-        (
-            ["m:f", "--scoped-memory", "--option", f"{SCOPED_MEMORY}=1"],
-            f"that --option {SCOPED_MEMORY} sets; leave one",
-        ),
+        (["m:f", "--scoped-memory", "--option", f"{SCOPED_MEMORY}=1"], f"what --option {SCOPED_MEMORY} sets; leave"),
         (["m:f", "--objective", "speed"], "objective 'speed' is not known"),
         (["m:f", "--solver", "order-search"], "m:f: the compilation ended with status 7"),
         (["m:f", "--program-output", str(tmp_path / "no" / "p.json.gz")], "there is no folder"),
