@@ -13,6 +13,7 @@ from mallocmuzero.launch.terminal.confirmation_report import report
 from mallocmuzero.roundtrip.candidates import translated_candidates
 from mallocmuzero.roundtrip.comparison import flags_us
 from mallocmuzero.roundtrip.confirm import Attempt, confirm, scout
+from mallocmuzero.roundtrip.encoding import Codec
 from mallocmuzero.roundtrip.kept_time import FIRST_SEARCH
 from mallocmuzero.roundtrip.real_compiler import real_compiler
 from mallocmuzero.roundtrip.source import find_source
@@ -146,7 +147,8 @@ def _search(program: Program, effort: Effort, share: float, seed: int) -> tuple[
         found = translate(judge, program.production, translate_s, seed=seed, clock=time.process_time, flags_only=True)
         return found[0].mapping, found
     budget = Budget(share * effort.solve_s, clock=PROCESSOR)
-    wanted = solve(program, effort.solver, budget=budget, seed=seed, solvers=solvers()).mapping
+    crossable = Codec(judge, seed).may_cross
+    wanted = solve(program, effort.solver, budget=budget, seed=seed, solvers=solvers(), crossable=crossable).mapping
     return wanted, translate(judge, wanted, translate_s, seed=seed, clock=time.process_time)
 
 

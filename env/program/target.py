@@ -1,15 +1,16 @@
 """Defines `Target`, the hardware that a program is mapped for, and the TPU generations known."""
 
 from dataclasses import dataclass
-from typing import TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, TypeVar
 
 from ..errors import UserError
 from ..suggestion import unknown
 
-Bytes = TypeVar("Bytes", int, NDArray[np.int64])
+if TYPE_CHECKING:  # `status` looks at a run without NumPy
+    import numpy as np
+    from numpy.typing import NDArray
+
+Bytes = TypeVar("Bytes", int, "NDArray[np.int64]")
 
 # Prefetches above the limit that may be in flight for loops (XLA: `while_use_extra_outstanding_prefetch_limit`).
 MORE_FOR_LOOPS = 4

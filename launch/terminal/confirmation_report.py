@@ -4,9 +4,6 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ...env.physics.cost import CYCLES
-from ...env.physics.objective import ROBUST
-
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -235,6 +232,9 @@ def setting_of(size: dict[str, Any]) -> str:
 
 def _size_lines(result: dict[str, Any]) -> Iterator[str]:
     """Yields a line for every size of scoped memory that was tried beside the compiler's."""
+    from ...env.physics.cost import CYCLES
+    from ...env.physics.objective import ROBUST
+
     sizes = result.get("scoped_memory")
     if sizes is None:
         if result.get("objective") in (CYCLES, ROBUST) and "minutes" in result:
