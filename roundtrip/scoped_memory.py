@@ -82,8 +82,7 @@ class Sizes:
     @property
     def options(self) -> CompilerOptions:
         """The options for the best setting; none for the default."""
-        size = {SCOPED_MEMORY: str(self.best.kib)} if self.best.kib != self.default.kib else {}
-        return {**size, **({SCAVENGING: "true"} if self.best.scavenges else {})}
+        return _options(self.best.kib, self.best.scavenges, self.default.kib)
 
 
 def check_scoped_memory(wanted: bool, objective: str, options: Mapping[str, str]) -> None:
@@ -139,7 +138,10 @@ def find_size(
         if left_s < _LONGER * longest_s:
             progress(f"no time was left to try {_setting(kib, scavenges)}")
             return None
-        size = _attempt(compile_with, kib, scavenges, left_s)
+        try:
+            size = _size(kib, compile_with(_options(kib, scavenges, own), left_s), scavenges)
+        except UserError as error:
+            size = Size(kib, {}, str(error), scavenges)
         progress(f"scoped memory: {_told(size)}")
         longest_s = max(longest_s, clock() - begun)
         others.append(size)
@@ -175,12 +177,10 @@ def _next(tried: Mapping[float, Size]) -> list[float]:
     return [multiple for multiple in dict.fromkeys([*_FIRST, *reversed(beside)]) if multiple not in tried]
 
 
-def _attempt(compile_with: Compile, kib: int, scavenges: bool, seconds: float) -> Size:
-    more = {SCOPED_MEMORY: str(kib), **({SCAVENGING: "true"} if scavenges else {})}
-    try:
-        return _size(kib, compile_with(more, seconds), scavenges)
-    except UserError as error:
-        return Size(kib, {}, str(error), scavenges)
+def _options(kib: int, scavenges: bool, own: int) -> CompilerOptions:
+    """Returns the options for a setting; `own` is the compiler's size in KiB."""
+    size = {SCOPED_MEMORY: str(kib)} if kib != own else {}
+    return {**size, **({SCAVENGING: "true"} if scavenges else {})}
 
 
 def _size(kib: int, program: Program, scavenges: bool = False) -> Size:

@@ -43,7 +43,7 @@ class Compiler:
         self.fast_bytes = int((128 - default) * 2**20)
 
     def __call__(self, options: CompilerOptions, seconds: float) -> Program:
-        mib = int(options[SCOPED_MEMORY]) / MIB if options else self.default
+        mib = int(options.get(SCOPED_MEMORY, self.default * MIB)) / MIB
         (self.scavenged if SCAVENGING in options else self.asked).append(mib)
         self.now += self.takes_s
         if mib not in self.cycles_s:
