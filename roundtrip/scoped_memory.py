@@ -64,6 +64,12 @@ class Size(NamedTuple):
         seconds = self.latency_s.get(CYCLES)
         return math.inf if seconds is None else seconds
 
+    @property
+    def record(self) -> dict[str, Any]:
+        """The setting for JSON: `kib`, `scavenges`, `us` by cost model, None if there is none, and `error`."""
+        us = {model: None if seconds is None else seconds * 1e6 for model, seconds in self.latency_s.items()}
+        return {"kib": self.kib, "scavenges": self.scavenges, "us": us or None, "error": self.error}
+
 
 @dataclass(frozen=True)
 class Sizes:
@@ -147,10 +153,10 @@ def find_size(
         others.append(size)
         return size
 
-    untried = [multiple for multiple in _next(tried) if multiple in sizes] if default.error is None else []
+    untried = _next(tried, sizes) if default.error is None else []
     while untried and (size := attempt(sizes[untried[0]])) is not None:
         tried[untried[0]] = size
-        untried = [multiple for multiple in _next(tried) if multiple in sizes]
+        untried = _next(tried, sizes)
     best = _better(default, min(tried.values(), key=lambda size: size.cycles_s))
     if default.error is None and generation in _FAST_MIB:
         scavenging = attempt(best.kib, scavenges=True)
@@ -170,11 +176,11 @@ def _default_mib(generation: str, program: Program) -> int:
     return _FAST_MIB[generation] - math.ceil(program.target.fast_bytes / 2**20)
 
 
-def _next(tried: Mapping[float, Size]) -> list[float]:
-    """Returns the multiples that are next and untried: the first two, then those beside the best."""
+def _next(tried: Mapping[float, Size], sizes: Mapping[float, int]) -> list[float]:
+    """Returns the multiples in `sizes` that are next and untried: the first two, then those beside the best."""
     best = _MULTIPLES.index(min(tried, key=lambda multiple: tried[multiple].cycles_s))
     beside = _MULTIPLES[max(best - 1, 0) : best + 2]
-    return [multiple for multiple in dict.fromkeys([*_FIRST, *reversed(beside)]) if multiple not in tried]
+    return [one for one in dict.fromkeys([*_FIRST, *reversed(beside)]) if one in sizes and one not in tried]
 
 
 def _options(kib: int, scavenges: bool, own: int) -> CompilerOptions:

@@ -4,7 +4,7 @@
         [--out FILE] [--machine LABEL] [--dry-run]
 
 By default it takes the programs that have a cycle table, those with the fewest accesses first. Each program is compiled
-to the end three to five times, for `--minutes` at most. Appends the programs that FILE
+to the end two to six times, for `--minutes` at most. Appends the programs that FILE
 (docs/results/scoped-memory.jsonl) lacks, so the command may be stopped and repeated.
 
 Then: python -m benchmarks.scoped_memory.page
@@ -24,7 +24,7 @@ if __name__ == "__main__":
 from mallocmuzero.env.capture.environment import managed_python
 from mallocmuzero.env.program.program_file import read_module
 from mallocmuzero.env.workloads import MODELS_PARENT, load, names, workload
-from mallocmuzero.roundtrip.scoped_memory import Size, compiler_of, find_size
+from mallocmuzero.roundtrip.scoped_memory import compiler_of, find_size
 
 from ..common.json_lines import ROOT, Record, keyed_by, read_runs
 from ..round_trip.trip import say
@@ -73,15 +73,10 @@ def perform(job: Job) -> Record:
         "accesses": program.num_accesses,
         "kib": sizes.best.kib,
         "scavenges": sizes.best.scavenges,
-        "sizes": [_record(size) for size in (sizes.default, *sizes.tried)],
+        "sizes": [size.record for size in (sizes.default, *sizes.tried)],
         "seconds": round(time.monotonic() - begin, 1),
         "machine": job.machine,
     }
-
-
-def _record(size: Size) -> Record:
-    us = {model: None if seconds is None else seconds * 1e6 for model, seconds in size.latency_s.items()}
-    return {"kib": size.kib, "scavenges": size.scavenges, "us": us, "error": size.error}
 
 
 def outcome_of(_: object, record: Record) -> str:

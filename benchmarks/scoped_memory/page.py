@@ -88,7 +88,7 @@ def programs(runs: Sequence[Record]) -> list[str]:
         default, *others = run["sizes"]
         tried = []
         for size in sorted(others, key=lambda size: (int(size["kib"]), bool(size["scavenges"]))):
-            us = size["us"].get("cycles")
+            us = (size["us"] or {}).get("cycles")
             said = "none" if us is None else f"{100.0 * (1.0 - us / default['us']['cycles']):+.1f}"
             tried.append(f"{size['kib'] / 1024:g}{'s' if size['scavenges'] else ''}: {said}")
         cells = [f"`{run['program']}`", run["split"], _setting(run)]

@@ -116,7 +116,7 @@ def tune(
       flags_only: use flags alone, which name nothing in the program; they mostly gain less. Nothing is mapped, so
         `solver` and `workers` have no effect.
       scoped_memory: first look for the best size of scoped memory, the part of fast memory that the code generator
-        keeps for itself, by `cycles`. Takes three to five compilations more, in half of the time at most.
+        keeps for itself, by `cycles`. Takes up to five compilations more, in half of the time at most.
       python: interpreter with jax and libtpu; None for this one if it has libtpu, else one that is made once and kept.
       jax: version of jax in the interpreter that is made, with the libtpu that pip picks for it; None for the versions
         that this package was tested with.

@@ -66,7 +66,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--scoped-memory",
         action="store_true",
         help="first look for the best size of scoped memory, the part of fast memory that the code generator keeps for "
-        "itself, by cycles: three to five compilations more, in half of the time at most",
+        "itself, by cycles: up to five compilations more, in half of the time at most",
     )
     parser.add_argument("--program-output", type=Path, metavar="FILE", help="also write the program, .json.gz")
     add_json_option(parser)

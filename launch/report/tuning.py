@@ -5,7 +5,7 @@ from typing import Any
 
 from ...env.errors import FormatError
 from ...env.physics.cost import MODELS
-from ..terminal.confirmation_report import has_size, setting_of
+from ..terminal.confirmation_report import sized_row
 
 _STEPS = (
     ("default_us", "XLA's default"),
@@ -37,9 +37,7 @@ def tuning_view(document: dict[str, Any], path: Path) -> dict[str, Any]:
             for key, name in _STEPS
             if key not in left_out and document.get(key) is not None
         ]
-        sized = sized_step(document)
-        if sized is not None:
-            steps.insert(1, sized)
+        steps[1:1] = [{"name": name, "us": _known(us)} for name, us in sized_row(document).items()]
         return {
             "objective": document.get("objective"),
             "models": [model for model in MODELS if default.get(model) is not None],
@@ -65,15 +63,6 @@ def tuning_view(document: dict[str, Any], path: Path) -> dict[str, Any]:
         raise FormatError(
             f"{path}: field {error} is missing or damaged; write the file again with `mallocmuzero tune --json`"
         ) from error
-
-
-def sized_step(document: dict[str, Any]) -> dict[str, Any] | None:
-    """Returns XLA's own mapping in the best size of scoped memory; None if that is the compiler's, or none was looked
-    for."""
-    if not has_size(document):
-        return None
-    sizes = document["scoped_memory"]
-    return {"name": f"XLA, {setting_of(sizes)}", "us": _known(sizes["default_us"])}
 
 
 def _known(latencies: dict[str, float | None] | None) -> dict[str, float]:

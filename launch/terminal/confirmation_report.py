@@ -51,7 +51,7 @@ def report(
     )
     tried = None if sizes is None else _sizes_report(sizes, default)
     if sizes is not None and sizes.options:
-        default = _in_us(sizes.default.latency_s)
+        default = sizes.default.record["us"]
     foreseen = None if kept is None else kept.candidate.foreseen
     estimate_s = program.compiler.get("estimate_with_copies_s")
     printed_s = None if kept is None or kept.compiled is None else kept.compiled.printed_s
@@ -96,20 +96,8 @@ def _sizes_report(sizes: "Sizes", default_us: Mapping[str, float | None]) -> dic
         "kib": sizes.best.kib,
         "scavenges": sizes.best.scavenges,
         "default_us": dict(default_us),
-        "sizes": [
-            {
-                "kib": size.kib,
-                "scavenges": size.scavenges,
-                "us": _in_us(size.latency_s) if size.latency_s else None,
-                "error": size.error,
-            }
-            for size in (sizes.default, *sizes.tried)
-        ],
+        "sizes": [size.record for size in (sizes.default, *sizes.tried)],
     }
-
-
-def _in_us(latency_s: Mapping[str, float | None]) -> dict[str, float | None]:
-    return {model: None if seconds is None else seconds * 1e6 for model, seconds in latency_s.items()}
 
 
 def attempts(confirmation: "Confirmation", told_only: bool = False) -> list[dict[str, Any]]:
@@ -192,7 +180,7 @@ def latencies_of(result: dict[str, Any]) -> "Table":
     flags_only = result.get("flags_only", False)
     rows = {
         default_name(result["production_missing"]): result["default_us"],
-        **_sized_rows(result),
+        **sized_row(result),
         "XLA's best flags": result.get("flags_us"),
         **({} if flags_only else {"promised by the mapping": result["promised_us"]}),
         "foreseen of the options": result["decoded_us"],
@@ -211,21 +199,21 @@ def latencies_of(result: dict[str, Any]) -> "Table":
     return table
 
 
-def _sized_rows(result: dict[str, Any]) -> dict[str, dict[str, float | None]]:
-    """Returns the row of the best size of scoped memory by name; none if that is the compiler's."""
-    if not has_size(result):
+def sized_row(result: dict[str, Any]) -> dict[str, dict[str, float | None]]:
+    """Returns the latency of XLA's own mapping in the best size, under its name; nothing if that is the compiler's."""
+    if not _has_size(result):
         return {}
     sizes = result["scoped_memory"]
-    return {f"XLA, {setting_of(sizes)}": sizes["default_us"]}
+    return {f"XLA, {_setting_of(sizes)}": sizes["default_us"]}
 
 
-def has_size(result: dict[str, Any]) -> bool:
+def _has_size(result: dict[str, Any]) -> bool:
     """Returns whether the options of a report set the scoped memory, after a search."""
     sizes = result.get("scoped_memory")
     return sizes is not None and (sizes["scavenges"] or sizes["kib"] != sizes["default_kib"])
 
 
-def setting_of(size: dict[str, Any]) -> str:
+def _setting_of(size: dict[str, Any]) -> str:
     """Returns a setting of scoped memory in words."""
     return f"{size['kib'] / 1024:g} MiB of scoped memory{' with scavenging' if size['scavenges'] else ''}"
 
@@ -242,7 +230,7 @@ def _size_lines(result: dict[str, Any]) -> Iterator[str]:
         return
     for size in sizes["sizes"][1:]:
         said = size["error"] or verdict(sizes["sizes"][0]["us"], size["us"])
-        yield f"{setting_of(size)}, not {sizes['default_kib'] / 1024:g}: {said}"
+        yield f"{_setting_of(size)}, not {sizes['default_kib'] / 1024:g}: {said}"
 
 
 def lines_of(result: dict[str, Any]) -> Iterator[str]:
@@ -289,11 +277,11 @@ def lines_of(result: dict[str, Any]) -> Iterator[str]:
         why = (
             "nothing that was tried is better" if result["untold"] is None else "the compiler confirmed nothing better"
         )
-        if has_size(result):
+        if _has_size(result):
             yield f"XLA's own mapping stays in this size: {why}, and the options say the size alone"
         else:
             yield f"XLA's default stays: {why}, and the options say nothing"
-    if result["kept"] is not None or has_size(result):
+    if result["kept"] is not None or _has_size(result):
         yield f"against {compared}: {result['verdict']}"
     if result["kept"] is not None:
         across = result["across"]
