@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from ..env.errors import FormatError
 from ..env.physics.objective import Judge
+from ..env.program.assignment_facts import LoopOperand, assignment_facts
 from ..env.program.compiler_flags import COLORS, KEEPS, ORDER, PREFETCHES, REFUSED, CompilerOptions
 from ..env.program.kernel_colors import FAST
-from ..env.program.mapping import COPY_FIELDS, PREFETCH, Mapping
+from ..env.program.mapping import Mapping
 from ..env.program.program import OPERAND, RESULT, Program
 from ..solvers.common.budget import Budget
 from ..solvers.common.task import Task
@@ -27,11 +28,14 @@ DEFAULT = "default"
 
 @dataclass(frozen=True, eq=False)
 class Encoding:
-    """Options in the form that the decoder takes. Shapes: `K` buffers that are placed, `N` buffers, `A` accesses.
+    """Options in the form that the decoder takes.
+
+    Shapes: `K` buffers that are placed, `N` buffers, `A` accesses, `W` uses by loops (`Decoder.by_loops`).
 
     Attributes:
       order: `[K]` buffers, first to last.
-      starts: `[A]` the instruction after which a prefetch for an access should start, or -1.
+      starts: `[A + W]` the instruction after which a prefetch for an access, or for a use by a loop, should start, or
+        -1.
       kept_buffers: `[N]` whether a buffer stays in HBM.
       kept_reads: `[A]` whether a read is served from HBM.
       kept_values: `[N]` how many of a buffer's values stay in HBM, from the first one on; those written over them in
@@ -92,7 +96,9 @@ class Encoding:
 
 
 class Codec:
-    """Decodes encodings of one program, and writes them as compiler options. Shapes: `N` buffers, `A` accesses.
+    """Decodes encodings of one program, and writes them as compiler options.
+
+    Shapes: `N` buffers, `A` accesses, `W` uses by loops (`Decoder.by_loops`).
 
     Attributes:
       program, target: the judge's.
@@ -103,6 +109,11 @@ class Codec:
         of the same instruction that are as large, and ends with an error if one of them is written in place.
       keepable_values: `[N]` how many values of an input may be kept in HBM while the last ones are not: those that
         are written over in place.
+      by_loops: `[W, 2]` a loop, and a buffer that it uses as a whole.
+      loop_operands: for each use by a loop, the parts of the loop's operand that an option names; none if the capture
+        did not keep them.
+      started: `[A + W]` the buffer that each start is about.
+      startable: `[A + W]` whether an option can name what the start is for.
       crossable: inputs that may be prefetched across programs. Inputs as large as an output are left out: the output
         may be the input's new value, and the previous execution would prefetch it before writing it.
       may_cross: `[N]` the inputs that options can have prefetched across programs: `crossable`, and those that the
@@ -128,6 +139,12 @@ class Codec:
         self.major[evaluator.major] = True
         self.keepable = self.major.copy()
         self.keepable[program.access_buffer[program.loop[program.access_instruction] >= 0]] = False
+        self.by_loops = self.decoder(Flags()).by_loops
+        self.loop_operands = _loop_operands(program, self.by_loops)
+        self.started: NDArray[np.int64] = np.append(program.access_buffer, self.by_loops[:, 1]).astype(np.int64)
+        self.startable: NDArray[np.bool_] = np.append(
+            np.ones(program.num_accesses, bool), np.array([bool(named) for named in self.loop_operands], bool)
+        )
         crossable = self.decoder(Flags()).crossable()
         returned = np.isin(program.size[crossable], program.size[program.is_output])
         self.crossable: NDArray[np.int64] = crossable[~returned & self.major[crossable]]
@@ -150,7 +167,7 @@ class Codec:
         program = self.program
         return Encoding(
             order=self.decoder(Flags()).order(),
-            starts=np.full(program.num_accesses, -1),
+            starts=np.full(len(self.started), -1),
             kept_buffers=np.zeros(program.num_buffers, bool),
             kept_reads=np.zeros(program.num_accesses, bool),
             kept_values=np.zeros(program.num_buffers, np.int64),
@@ -242,7 +259,7 @@ class Codec:
         return {
             **flag_options(encoding.flags, self.target),
             **order_option(program, placed, self._across(encoding, kept)),
-            **prefetch_option(program, self.decoder(encoding.flags).eagerness(encoding.starts)),
+            **prefetch_option(program, self.decoder(encoding.flags).eagerness(encoding.starts), self.loop_operands),
             **keep_option(program, np.flatnonzero(kept).tolist(), np.flatnonzero(reads).tolist(), values),
             **self.arrays.option(self._colors(encoding)),
         }
@@ -310,34 +327,24 @@ def _overwrites(program: Program) -> list[NDArray[np.int64]]:
     return [np.array(writes, np.int64) for writes in found]
 
 
+def _loop_operands(program: Program, by_loops: NDArray[np.int64]) -> list[list[LoopOperand]]:
+    """Returns, for each of the uses `by_loops[W, 2]`, what the loop's operand holds of its buffer."""
+    facts = assignment_facts(program)
+    found: dict[tuple[int, int], list[LoopOperand]] = {}
+    for operand in [] if facts is None else facts.loop_operands:
+        found.setdefault((operand.loop, operand.buffer), []).append(operand)
+    return [found.get((loop, buffer), []) for loop, buffer in by_loops.tolist()]
+
+
 def _alike(program: Program) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Returns pairs of accesses, a read and a result of the same instruction, whose buffers have the same size."""
-    results: dict[tuple[int, int], list[int]] = {}
+    """Returns pairs of accesses that an option cannot tell apart: a read, and a result of the same instruction with the
+    same shape index, whose buffers have the same size."""
+    results: dict[tuple[int, int, str], list[int]] = {}
     size = program.size[program.access_buffer]
-    keys = list(zip(program.access_instruction.tolist(), size.tolist(), strict=True))
+    keys = list(zip(program.access_instruction.tolist(), size.tolist(), program.access_path, strict=True))
     for access in np.flatnonzero(program.access_kind == RESULT).tolist():
         results.setdefault(keys[access], []).append(access)
     reads = np.flatnonzero(program.access_kind == OPERAND).tolist()
     pairs = [(read, result) for read in reads for result in results.get(keys[read], ())]
     found = np.array(pairs, np.int64).reshape(-1, 2)
     return found[:, 0], found[:, 1]
-
-
-def prefetch_starts(program: Program, mapping: Mapping) -> NDArray[np.int64]:
-    """Returns `[A]` the instruction after which the prefetch that serves an access starts, or -1.
-
-    A prefetch serves the first read of its buffer from fast memory once it is done. Of several slices the first counts.
-    """
-    found = np.full(program.num_accesses, -1, np.int64)
-    reads = mapping.access_fast & (program.access_kind == OPERAND)
-    for copy in mapping.copies.tolist():
-        row = dict(zip(COPY_FIELDS, copy, strict=True))
-        if row["direction"] != PREFETCH or row["start"] < 0:
-            continue
-        served = np.flatnonzero(
-            reads & (program.access_buffer == row["buffer"]) & (program.access_instruction >= row["end"])
-        )
-        if len(served):
-            access = served[0]
-            found[access] = row["start"] if found[access] < 0 else min(found[access], row["start"])
-    return found

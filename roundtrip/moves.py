@@ -41,6 +41,8 @@ _NONE_ACROSS = 0.2
 # Share of moves that choose the memory of kernels' arrays, in programs whose kernels the compiler colors; and of these,
 # the share towards the mapping.
 _COLORS, _COLORED_AS_WANTED = 0.25, 0.5
+# Share of the moves `start` that are about uses by loops, in programs with loops.
+_BY_LOOPS = 0.5
 # Half of the random picks are from this share of the buffers, those that move most bytes.
 _TOP = 0.3
 # Share of moves of many that take all buffers of a few kinds; buffers of a kind are used in the same way, and what
@@ -60,6 +62,9 @@ class Moves:
         worth[~codec.major] = -1.0
         self._by_worth = np.argsort(-worth, kind="stable")[: int(codec.major.sum())]
         self._reads = np.flatnonzero((program.access_kind == OPERAND) & codec.major[program.access_buffer])
+        self._begins = np.append(program.access_instruction, program.loop_first[codec.by_loops[:, 0]])
+        startable = np.flatnonzero(codec.startable & codec.major[codec.started])
+        self._by_loops = startable[startable >= program.num_accesses]
         self._alike = alike_buffers(program)
         self._overwritten = np.flatnonzero(codec.keepable_values)
         refused = [move for option in codec.refused for move in _BY_OPTION.get(option, ())]
@@ -143,20 +148,21 @@ class Moves:
         if not len(wanted):
             return self._started_at_random(encoding)
         starts = encoding.starts.copy()
-        chosen = self._some_of(wanted, self._codec.program.access_buffer[wanted])
+        chosen = self._some_of(wanted, self._codec.started[wanted])
         starts[chosen] = np.where(starts[chosen] >= 0, -1, self._wanted.starts[chosen])
         return replace(encoding, starts=starts)
 
     def _started_at_random(self, encoding: Encoding) -> Encoding:
         program = self._codec.program
-        access = int(self._draw.choice(self._reads))
+        of_loop = len(self._by_loops) and self._draw.random() < _BY_LOOPS
+        at = int(self._draw.choice(self._by_loops if of_loop else self._reads))
         starts = encoding.starts.copy()
-        if starts[access] >= 0 and self._draw.random() < 0.5:
-            starts[access] = -1
+        if starts[at] >= 0 and self._draw.random() < 0.5:
+            starts[at] = -1
         else:
-            first = max(0, int(program.definition[program.access_buffer[access]]))
-            last = int(program.access_instruction[access])
-            starts[access] = int(self._draw.integers(min(first, last - 1), last)) if last > 0 else -1
+            first = max(0, int(program.definition[self._codec.started[at]]))
+            last = int(self._begins[at])
+            starts[at] = int(self._draw.integers(min(first, last - 1), last)) if last > 0 else -1
         return replace(encoding, starts=starts)
 
     def _kept_at_random(self, encoding: Encoding) -> Encoding:

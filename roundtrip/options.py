@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from ..env.capture.hlo import parse_path
 from ..env.errors import FormatError, UserError
+from ..env.program.assignment_facts import LoopOperand
 from ..env.program.compiler_flags import (
     BANDWIDTH,
     CROSS_PROGRAM,
@@ -47,6 +48,8 @@ FLAG_NAMES = {
 }
 # The dump of the options that the compiler took.
 ENVIRONMENT = "*.tpu_comp_env.txt"
+# The index of a value that is no element of a tuple.
+_NO_TUPLE = " tuple_index { }"
 _ACROSS = " apply_to_cross_program_prefetches: true"
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}]|[^\s{}":]+')
 
@@ -102,7 +105,9 @@ def order_option(program: Program, order: Sequence[int], cross: Sequence[int] = 
     return {ORDER: " ".join(overrides)} if overrides else {}
 
 
-def prefetch_option(program: Program, eagerness: ArrayLike) -> CompilerOptions:
+def prefetch_option(
+    program: Program, eagerness: ArrayLike, loop_operands: Sequence[Sequence[LoopOperand]] = ()
+) -> CompilerOptions:
     """Returns the option that sets the starts of prefetches.
 
     A start is told by a number, and not by the instruction before it (`after_instruction`): where another function of
@@ -110,12 +115,15 @@ def prefetch_option(program: Program, eagerness: ArrayLike) -> CompilerOptions:
 
     Args:
       program: the program.
-      eagerness: `[A]` when a prefetch for an access should start (`Decoder.eagerness`), or -1 for none.
+      eagerness: `[A + W]` when a prefetch for an access, or for a use by a loop, should start (`Decoder.eagerness`), or
+        -1 for none.
+      loop_operands: for each use by a loop, the parts of the loop's operand to name.
     """
     wanted = np.asarray(eagerness)
     overrides = [
-        f"overrides {{ {_use(program, access)} override_options {{ prefetch_eagerness: {wanted[access]:.6g} }} }}"
-        for access in np.flatnonzero(wanted >= 0).tolist()
+        f"overrides {{ {use} override_options {{ prefetch_eagerness: {wanted[at]:.6g} }} }}"
+        for at in np.flatnonzero(wanted >= 0).tolist()
+        for use in _uses(program, at, loop_operands)
     ]
     return {PREFETCHES: " ".join(overrides)} if overrides else {}
 
@@ -129,13 +137,13 @@ def keep_option(
       program: the program.
       buffers: buffers that stay in HBM.
       reads: accesses that are served from HBM. The compiler then also keeps in HBM each result of the same instruction
-        whose buffer is as large.
+        that has the same shape index, and whose buffer is as large.
       values: how many values of other buffers stay in HBM, from the first one on; None for none.
     """
     values = {} if values is None else values
     named = _values(program, [*buffers, *values])
     kept = [f"hlo_position_matcher {{ {value} }}" for b, of in named.items() for value in of[: values.get(b)]]
-    kept += [_use(program, access) for access in reads]
+    kept += [_use(program, access, exactly=True) for access in reads]
     overrides = [f"overrides {{ {what} keep_in_default_memory {{ }} }}" for what in kept]
     return {KEEPS: " ".join(overrides)} if overrides else {}
 
@@ -186,15 +194,30 @@ def _values(program: Program, buffers: Sequence[int]) -> dict[int, list[str]]:
     return values
 
 
-def _use(program: Program, access: int) -> str:
+def _uses(program: Program, at: int, loop_operands: Sequence[Sequence[LoopOperand]]) -> list[str]:
+    """Returns the filters of an access, or of a use by a loop, which come behind the accesses."""
+    if at < program.num_accesses:
+        return [_use(program, at)]
+    return [
+        _operand(operand.name, 0, int(program.size[operand.buffer]), operand.path)
+        for operand in loop_operands[at - program.num_accesses]
+    ]
+
+
+def _use(program: Program, access: int, *, exactly: bool = False) -> str:
+    """Returns the filter of a read; `exactly`: the index is told even of an operand that is no tuple."""
     user = program.instruction_names[program.access_instruction[access]]
-    size = _size(int(program.size[program.access_buffer[access]]))
-    number = f"operand_number: {program.access_number[access]}"
-    return f"hlo_operand_filter {{ {_name(user)} {number} {size}{_index(program.access_path[access])} }}"
+    size = int(program.size[program.access_buffer[access]])
+    return _operand(user, int(program.access_number[access]), size, program.access_path[access], exactly=exactly)
+
+
+def _operand(user: str, number: int, size: int, path: str, *, exactly: bool = False) -> str:
+    index = _index(path) or (_NO_TUPLE if exactly else "")
+    return f"hlo_operand_filter {{ {_name(user)} operand_number: {number} {_size(size)}{index} }}"
 
 
 def _position(name: str, path: str, size: int) -> str:
-    return f"{_name(name)}{_index(path) or ' tuple_index { }'} {_size(size)}"
+    return f"{_name(name)}{_index(path) or _NO_TUPLE} {_size(size)}"
 
 
 def _name(name: str) -> str:

@@ -46,6 +46,9 @@ _SHARED = (0.0, 0.4, 0.7, 0.9)
 # a better one.
 _CLIMBS = (0.3, 0.6, 0.9)
 
+# Decodes between two repairs, which take as long as a dozen; and how many of those that wait are repaired at the end.
+_DECODES_PER_REPAIR, _REPAIRED_LAST = 100, 8
+
 
 @dataclass(frozen=True, eq=False)
 class Translation:
@@ -109,7 +112,12 @@ def translate(
 
 
 class _Search:
-    """The search: encodings, the best of all and the best of each kind so far."""
+    """The search: encodings, and the best of each kind so far.
+
+    A mapping that breaks a rule may look better than it is, so the best of a kind is repaired and judged again. A
+    repair takes as long as a dozen decodes. So what seems best waits for it, and while it does, only what seems better
+    takes its place.
+    """
 
     def __init__(
         self,
@@ -129,7 +137,9 @@ class _Search:
         self._flags = FlagSearch(self._try, self._codec, self._draw)
         self._exchange = exchange
         self._decodes = 0
+        self._repairs = 0
         self._kinds: dict[str, Tried] = {}
+        self._waiting: dict[str, Tried] = {}
 
     def run(self, seconds: float) -> list[Translation]:
         """Tries first encodings, then other orders, then anneals from the best; returns the best of each kind."""
@@ -140,6 +150,7 @@ class _Search:
         if not self._over(self._until, self._limit) and self._affords_orders(begun, seconds):
             self._search_orders(_ORDERS_END - _SETTINGS_END, seconds)
         self._anneal()
+        self._repair_best(_REPAIRED_LAST)
         return best_of_each_kind(self._translation(tried) for tried in self._kinds.values())
 
     def run_flags_only(self, seconds: float) -> list[Translation]:
@@ -175,12 +186,24 @@ class _Search:
         encoding = self._codec.sayable(encoding)
         tried = self._judged(encoding, self._codec.decode(encoding))
         self._decodes += 1
-        if self._is_best(tried):
-            # Rarely, what breaks a rule of mappings looks better than it is. The repair is too slow for every mapping.
-            tried = self._judged(encoding, self._codec.decoder(encoding.flags).repaired(tried.mapping))
-            if self._is_best(tried):
+        if _is_best(tried, self._kinds):
+            if self._codec.decoder(encoding.flags).is_exact:
                 self._kinds[encoding.kind] = tried
+            elif _is_best(tried, self._waiting):
+                self._waiting[encoding.kind] = tried
+        if self._decodes >= _DECODES_PER_REPAIR * self._repairs:
+            self._repair_best(1)
         return tried
+
+    def _repair_best(self, most: int) -> None:
+        """Repairs the best of those that wait, `most` at most; what is then the best of its kind is kept."""
+        for kind in sorted(self._waiting, key=lambda kind: self._waiting[kind].score)[:most]:
+            tried = self._waiting.pop(kind)
+            decoder = self._codec.decoder(tried.encoding.flags)
+            repaired = self._judged(tried.encoding, decoder.repaired(tried.mapping))
+            self._repairs += 1
+            if _is_best(repaired, self._kinds):
+                self._kinds[kind] = repaired
 
     def _judged(self, encoding: Encoding, mapping: Mapping) -> Tried:
         unlike = mapping.access_fast != self._fast
@@ -188,11 +211,6 @@ class _Search:
         doubt = _DOUBT * (1.0 - exact(self._program, mapping)) if CYCLES in self._judge.models else 0.0
         score = (judged_s * (1.0 + doubt), float(self._program.access_bytes[unlike].sum()))
         return Tried(score, judged_s, encoding, mapping)
-
-    def _is_best(self, tried: Tried) -> bool:
-        """Returns whether nothing of its kind was better so far."""
-        best = self._kinds.get(tried.encoding.kind)
-        return best is None or tried.score < best.score
 
     def _settings(self, over: Callable[[], bool]) -> None:
         """Tries every order, with and without starts and keeps; then climbs over flags from each, the best first.
@@ -232,6 +250,7 @@ class _Search:
 
     def _anneal(self) -> None:
         moves = Moves(self._codec, self._wanted, self._draw)
+        self._repair_best(1)
         begin, decoded = self._clock(), self._decodes
         current = min(self._kinds.values(), key=lambda tried: tried.score)
         climbs = list(_CLIMBS)
@@ -245,6 +264,7 @@ class _Search:
                 current = self._best_of_all(current)
             if climbs and passed >= climbs[0]:
                 climbs.pop(0)
+                self._repair_best(1)
                 best = min(self._kinds.values(), key=lambda tried: tried.score)
                 current = self._flags.climb(best, self._over_after(1.0, 0.0))
             temperature = _HOT * (_COLD / _HOT) ** passed * current.score[0]
@@ -256,9 +276,16 @@ class _Search:
     def _best_of_all(self, current: Tried) -> Tried:
         """Offers the best to the other processes; returns the best of theirs if it is better, else `current`."""
         assert self._exchange is not None
+        self._repair_best(1)
         best = min(self._kinds.values(), key=lambda tried: tried.score)
         self._exchange.offer(best.score[0], **best.encoding.arrays())
         finds = self._exchange.finds()
         if not finds or finds[0][0] >= best.score[0]:
             return current
         return self._try(Encoding.from_arrays(finds[0][1]))
+
+
+def _is_best(tried: Tried, kinds: dict[str, Tried]) -> bool:
+    """Returns whether nothing of the same kind is better."""
+    best = kinds.get(tried.encoding.kind)
+    return best is None or tried.score < best.score

@@ -7,17 +7,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..env.program.extents import extents
-from ..env.program.mapping import COPY_FIELDS, CROSS_PROGRAM, RESIDENCY_FIELDS, Mapping
+from ..env.program.mapping import COPY_FIELDS, CROSS_PROGRAM, PREFETCH, RESIDENCY_FIELDS, Mapping
+from ..env.program.program import OPERAND, Program
 from ..solvers.order.flags import Flags
-from .encoding import Codec, Encoding, prefetch_starts
+from .encoding import Codec, Encoding
 
 
 class Wanted:
-    """A mapping, taken apart into what options can express. Shapes: `N` buffers, `A` accesses.
+    """A mapping, taken apart into what options can express.
+
+    Shapes: `N` buffers, `A` accesses, `W` uses by loops (`Decoder.by_loops`).
 
     Attributes:
       mapping: the mapping.
-      starts: `[A]` the instruction after which the prefetch for an access starts, or -1.
+      starts: `[A + W]` the instruction after which the prefetch for an access, or for a use by a loop, starts, or -1.
       kept_buffers: `[N]` whether a buffer stays in HBM.
       kept_reads: `[A]` whether a read of another buffer is served from HBM.
       kept_values: `[N]` how many values of another buffer stay in HBM, from the first one on (`Codec.keepable_values`).
@@ -28,7 +31,7 @@ class Wanted:
     def __init__(self, codec: Codec, mapping: Mapping) -> None:
         """Takes a mapping of the codec's program apart."""
         self._codec, self.mapping = codec, mapping
-        self.starts = prefetch_starts(codec.program, mapping)
+        self.starts = prefetch_starts(codec, mapping)
         self.kept_buffers, self.kept_reads, self.reads_alone = codec.keeps(mapping)
         self.kept_values = codec.values_kept(mapping)
         across = mapping.copies[mapping.copies[:, COPY_FIELDS.index("direction")] == CROSS_PROGRAM, 0]
@@ -85,3 +88,36 @@ class Wanted:
         yield own[np.argsort(left_out, kind="stable")]
         yield own[np.lexsort((-density[own], left_out))]
         yield own[np.lexsort((-held[own], left_out))]
+
+
+def prefetch_starts(codec: Codec, mapping: Mapping) -> NDArray[np.int64]:
+    """Returns `[A + W]` the instruction after which a prefetch of a mapping starts, or -1.
+
+    A prefetch serves the first read of its buffer from fast memory once it is done. If it starts before a loop around
+    this read, it serves the use by that loop; of several loops, by the outermost. Of several slices the first counts.
+    """
+    program, first = codec.program, codec.program.num_accesses
+    found = np.full(len(codec.started), -1, np.int64)
+    place = {use: at for at, use in enumerate(map(tuple, codec.by_loops.tolist()), first) if codec.startable[at]}
+    reads = mapping.access_fast & (program.access_kind == OPERAND)
+    for copy in mapping.copies.tolist():
+        row = dict(zip(COPY_FIELDS, copy, strict=True))
+        if row["direction"] != PREFETCH:
+            continue
+        served = np.flatnonzero(
+            reads & (program.access_buffer == row["buffer"]) & (program.access_instruction >= row["end"])
+        )
+        if len(served):
+            start = max(0, row["start"])
+            loop = _entered(program, start, int(program.access_instruction[served[0]]))
+            at = place.get((loop, row["buffer"]), int(served[0]))
+            found[at] = start if found[at] < 0 else min(found[at], start)
+    return found
+
+
+def _entered(program: Program, start: int, end: int) -> int:
+    """Returns the outermost loop that holds an instruction and not an earlier one, or -1."""
+    loop, entered = int(program.loop[end]), -1
+    while loop >= 0 and not program.loop_first[loop] <= start <= program.loop_last[loop]:
+        loop, entered = int(program.loop_parent[loop]), loop
+    return entered

@@ -1,11 +1,13 @@
 """What the compiler's log reports about its own assignment, in the terms of a program (`AssignmentFacts`)."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from ..program.assignment_facts import LOOP_TIMES, AssignmentFacts
+from ..program.assignment_facts import LOOP_TIMES, AssignmentFacts, LoopOperand
 from ..program.program import Program
 from .extract import Extraction
-from .hlo import Position
+from .hlo import Position, path_text
 from .log import CompilerLog
 from .values import FORWARDING
 
@@ -50,7 +52,21 @@ def logged_facts(extraction: Extraction, log: CompilerLog) -> AssignmentFacts:
         _passed(extraction, log),
         np.array(sorted(views), np.int64).reshape(-1, 2),
         _supply(extraction.program, log),
+        list(_loop_operands(extraction)),
     )
+
+
+def _loop_operands(extraction: Extraction) -> Iterator[LoopOperand]:
+    """Yields what loops read and carry, loop by loop; conditionals and their branches are left out."""
+    values = extraction.values
+    for loop, name in enumerate(extraction.nest.names):
+        instruction = values.instructions[name]
+        if instruction.opcode != "while":
+            continue
+        for path, _ in instruction.shape.leaves():
+            buffer = extraction.buffer_of.get(values.resolve(instruction.operands[0], path))
+            if buffer is not None:
+                yield LoopOperand(loop, buffer, name, path_text(path))
 
 
 def _passed(extraction: Extraction, log: CompilerLog) -> dict[int, int]:

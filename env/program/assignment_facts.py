@@ -4,7 +4,7 @@ A copy of its algorithm cannot derive these facts from the program. Nothing in a
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -17,10 +17,27 @@ from .program import Program
 ASSIGNMENT = "assignment"
 # Columns of `AssignmentFacts.loop_times`.
 LOOP_TIMES = ("begins", "enters", "returns", "ends")
+# The key of `AssignmentFacts.loop_operands`.
+LOOP_OPERANDS = "loop_operands"
 # The largest number of bytes that is taken, and the last time that `Program.schedule_index` can hold.
 _MOST, _LAST = 2**62, 2**31 - 1
 # Facts read before: every decoder of a program asks for them again.
 _read: "WeakKeyDictionary[Program, AssignmentFacts | None]" = WeakKeyDictionary()
+
+
+class LoopOperand(NamedTuple):
+    """A part of a loop's operand.
+
+    Attributes:
+      loop, buffer: the loop, and the buffer that it reads or carries.
+      name: of the loop's instruction.
+      path: of the part in the operand, which is a tuple: `{8}`.
+    """
+
+    loop: int
+    buffer: int
+    name: str
+    path: str
 
 
 @dataclass(frozen=True)
@@ -42,6 +59,7 @@ class AssignmentFacts:
       views: `[K, 2]` a buffer, and a time at which a bitcast reads it.
       supply: times from which instructions supply copies with another share of the seconds that they run, and that
         share: less than 1 while another core works. Empty if all supply them with all.
+      loop_operands: what loops read and carry; empty for a program captured before this was kept.
     """
 
     typical_copy_s: float | None
@@ -54,6 +72,7 @@ class AssignmentFacts:
     passed: dict[int, int]
     views: NDArray[np.int64]
     supply: list[tuple[int, float]]
+    loop_operands: list[LoopOperand]
 
 
 def assignment_facts(program: Program) -> AssignmentFacts | None:
@@ -86,6 +105,10 @@ def _facts(program: Program, entry: Any) -> AssignmentFacts:
             {_integer(buffer): _integer(time) for buffer, time in entry["passed"]},
             _table(entry["views"], ("buffer", "time")),
             [(_integer(time), _number(share)) for time, share in entry["supply"]],
+            [
+                LoopOperand(_integer(loop), _integer(buffer), _string(name), _string(path))
+                for loop, buffer, name, path in entry.get(LOOP_OPERANDS, ())
+            ],
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise _wrong(program, f"is not what `capture` writes ({error!r:.80})") from error
@@ -118,6 +141,13 @@ def _number(value: Any) -> float:
     return float(value)
 
 
+def _string(value: Any) -> str:
+    """Returns a text. Raises TypeError if it is none."""
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r:.40} is no text")
+    return value
+
+
 def _table(columns: Any, keys: tuple[str, ...]) -> NDArray[np.int64]:
     """Returns `[rows, keys]` of columns by key. Raises KeyError, TypeError, OverflowError or ValueError if wrong."""
     return np.array([_integers(columns[key]) for key in keys], np.int64).reshape(len(keys), -1).T
@@ -125,6 +155,7 @@ def _table(columns: Any, keys: tuple[str, ...]) -> NDArray[np.int64]:
 
 def assignment_entry(facts: AssignmentFacts) -> dict[str, Any]:
     """Returns the entry of `Program.compiler` that `assignment_facts` reads."""
+    operands = {LOOP_OPERANDS: [list(operand) for operand in facts.loop_operands]} if len(facts.loop_times) else {}
     return {
         "typical_copy_s": facts.typical_copy_s,
         "end": facts.end,
@@ -136,6 +167,7 @@ def assignment_entry(facts: AssignmentFacts) -> dict[str, Any]:
         "views": {"buffer": facts.views[:, 0].tolist(), "time": facts.views[:, 1].tolist()},
         "supply": [list(change) for change in facts.supply],
         "loop_bytes": [[loop, buffer, moved] for (loop, buffer), moved in facts.loop_bytes.items()],
+        **operands,
     }
 
 
@@ -162,6 +194,8 @@ def _mistake(program: Program, facts: AssignmentFacts) -> str | None:
         return "names a loop or a buffer in `loop_bytes` that the program does not have"
     if any(moved < 0 for moved in facts.loop_bytes.values()):
         return "has bytes below 0 in `loop_bytes`"
+    if not all(operand.loop in loops and operand.buffer in buffers for operand in facts.loop_operands):
+        return "names a loop or a buffer in `loop_operands` that the program does not have"
     if not all(0 <= share < 1e9 for _, share in facts.supply):
         return "has `supply` that is not a share of the time"
     count = len(facts.loop_times)

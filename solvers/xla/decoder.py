@@ -35,6 +35,8 @@ class Decoder:
     Attributes:
       program, target, options: as given.
       cross: inputs that it prefetches across programs unless others are asked for.
+      by_loops: `[W, 2]` a loop, and a buffer that it uses as a whole: such a use may wait for a prefetch, like an
+        access.
     """
 
     def __init__(self, program: Program, target: Target | None = None, options: Options | None = None) -> None:
@@ -59,6 +61,8 @@ class Decoder:
         self._writer = Writer(program, self.problem, self._accesses)
         self._of_access = np.full(program.num_accesses, -1, np.int64)
         self._of_access[self._accesses.links[:, 1]] = self._accesses.links[:, 0]
+        self.by_loops: NDArray[np.int64] = self._accesses.loops[:, 1:]
+        self._started_for = np.append(self._of_access, self._accesses.loops[:, 0])
 
     def decode(
         self,
@@ -76,9 +80,12 @@ class Decoder:
 
         Only loops, collectives and colors can cause any. The repair takes several times as long as the decode.
         """
-        program = self.program
-        exact = not len(program.loop_trips) and program.held_since is None and not self._colored
-        return mapping if exact else legal(program, self.target, mapping)
+        return mapping if self.is_exact else legal(self.program, self.target, mapping)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether mappings of `decode_roughly` break no rule, so that `repaired` returns them as they are."""
+        return not len(self.program.loop_trips) and self.program.held_since is None and not self._colored
 
     def decode_roughly(
         self,
@@ -95,7 +102,8 @@ class Decoder:
         Args:
           priority: `[N]` per buffer; buffers with lower numbers are placed first, equal ones in XLA's own order
             (`xla_tpu_msa_sort_order_overrides`), and those with infinity stay in HBM. None: all equal.
-          wanted_start: `[A]` per access; integers name the instruction after which a prefetch for it should start
+          wanted_start: `[A]` per access, or `[A + W]` with `by_loops` behind; integers name the instruction after which
+            a prefetch for it should start
             (`xla_tpu_preferred_prefetch_overrides`), floats in 0..1 its place between the definition of the value, 0,
             and the use, 1; negative numbers stand for no preference. Such a prefetch is not checked against the
             bandwidth. None: no preferences.
@@ -114,7 +122,7 @@ class Decoder:
         preferred_time = (
             self.problem.preferred_time if wanted_start is None else self._preferred_times(np.asarray(wanted_start))
         )
-        self._colored |= colors is not None
+        self._colored |= colors is not None and bool((colors != FREE).any())
         value_color, use_color = (
             self._own_colors if colors is None else color_wishes(self.problem, self._accesses, colors)
         )
@@ -177,29 +185,29 @@ class Decoder:
         return found
 
     def starts(self, eagerness: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Returns `[A]` wanted starts as instructions, where `eagerness` is 0 or more, else -1; see `decode`."""
-        uses = self._of_access
-        asked = (eagerness >= 0.0) & (uses >= 0)
-        times = self._preferred_times(eagerness)[uses[asked]]
-        found = np.full(len(eagerness), -1)
+        """Returns `[A + W]` wanted starts as instructions, where `eagerness[A]` is 0 or more, else -1; see `decode`."""
+        asked = np.flatnonzero((eagerness >= 0.0) & (self._of_access >= 0))
+        times = self._preferred_times(eagerness)[self._of_access[asked]]
+        found = np.full(len(self._started_for), -1)
         found[asked] = np.maximum(np.searchsorted(self.program.schedule_index, times, side="right") - 1, 0)
         return found
 
     def eagerness(self, wanted_start: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Returns `[A]` the eagerness that makes the compiler start prefetches after the given instructions.
+        """Returns `[A + W]` the eagerness that makes the compiler start prefetches after the given instructions.
 
-        Eagerness counts from 0, the time from which the value is of use, to 1, that of the access. A value is of use
-        from its definition on, or since its last access before (XLA: `GetPrefetchTimeByEagerness`). It is -1 for
-        accesses that have no start, or for which the compiler decides nothing.
+        Eagerness counts from 0, the time from which the value is of use, to 1, that of the access, or of the last
+        instruction before a loop. A value is of use from its definition on, or since its last access before (XLA:
+        `GetPrefetchTimeByEagerness`). It is -1 where there is no start, and for accesses for which the compiler decides
+        nothing.
         """
         found = np.full(len(wanted_start), -1.0)
-        chosen = np.flatnonzero((wanted_start >= 0) & (self._of_access >= 0))
-        uses = self._of_access[chosen]
+        chosen = np.flatnonzero((wanted_start >= 0) & (self._started_for >= 0))
+        uses = self._started_for[chosen]
         times_of_use = self.problem.use["time"]
         since = self._writer.defined.copy()
         later = np.setdiff1d(np.arange(len(since)), self.problem.value["first_use"])
         since[later] = np.maximum(since[later], times_of_use[later - 1])
-        ends, begins = times_of_use[uses], since[uses]
+        ends, begins = self.problem.use["latest"][uses], since[uses]
         times = self.program.schedule_index[wanted_start[chosen]]
         length = np.maximum(ends - begins, 1)
         # In the middle between two times, because the compiler cuts the product off.
@@ -209,8 +217,9 @@ class Decoder:
 
     def _preferred_times(self, wanted: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.int64]:
         preferred_time = self.problem.preferred_time.copy()
-        chosen = np.flatnonzero((wanted >= 0) & (self._of_access >= 0))
-        uses = self._of_access[chosen]
+        of_use = self._started_for[: len(wanted)]
+        chosen = np.flatnonzero((wanted >= 0) & (of_use >= 0))
+        uses = of_use[chosen]
         if wanted.dtype.kind == "f":
             ends = self.problem.use["time"][uses]
             begins = self._writer.defined[uses]

@@ -155,7 +155,9 @@ class Accesses(NamedTuple):
     Attributes:
       links: `[K, 2]` a use, and an access that it stands for.
       values: `[V]` the access that defines a value, or -1.
+      loops: `[W, 3]` a use that a loop makes as a whole, the loop, and the buffer.
     """
 
     links: NDArray[np.int64]
     values: NDArray[np.int64]
+    loops: NDArray[np.int64]

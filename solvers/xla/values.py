@@ -88,6 +88,7 @@ class Rows:
         self._uses: list[tuple[float, ...]] = []
         self._value_access: list[int] = []
         self._links: list[tuple[int, int]] = []
+        self._by_loops: list[tuple[int, int, int]] = []
         self._use_of: dict[int, int] = {}
         # When loops end, by the uses of values that enter them: XLA keeps a value in mind until then.
         self._left: dict[int, int] = {}
@@ -110,7 +111,8 @@ class Rows:
         self.use = np.array(self._uses, USE)
         self.moments, self.moment = self._moments(facts)
         links = np.array(self._links, np.int64).reshape(-1, 2)
-        self.accesses = Accesses(links, np.array(self._value_access, np.int64))
+        by_loops = np.array(self._by_loops, np.int64).reshape(-1, 3)
+        self.accesses = Accesses(links, np.array(self._value_access, np.int64), by_loops)
 
     def _moments(self, facts: AssignmentFacts | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns `[N, 2]` first and end of each buffer's moments, and the moments."""
@@ -306,6 +308,8 @@ class Rows:
                 needs = ANYWHERE if allowed else IN_HBM
                 fixed = touch.latest, moved, next_value, needs, M_FREE, held_since, gain
                 is_loop = whole_loop and self._kinds[touch.loop] == "loop"
+                if is_loop:
+                    self._by_loops.append((use.number, touch.loop, buffer))
                 unchanged, more = is_loop and not self._writes(use), MORE_FOR_LOOPS * is_loop
                 self._uses.append((touch.time, *fixed, entered, first_use, int(unchanged), more, resumes))
             end = value.returned

@@ -5,7 +5,6 @@ from compiler_cases import small_program
 from programs import make_mapping
 
 from mallocmuzero.roundtrip.comparison import gains, realised
-from mallocmuzero.roundtrip.encoding import prefetch_starts
 
 
 def test_what_came_true() -> None:
@@ -17,7 +16,6 @@ def test_what_came_true() -> None:
     found = realised(program, wanted, other)
     moved = 16 + 24 + 24 + 32 + 32 + 16 + 8
     assert found == {"bytes": pytest.approx(1 - (16 + 32 + 32) / moved), "uses": pytest.approx(4 / 7), "copies": 0.0}
-    assert prefetch_starts(program, wanted).tolist() == [-1, -1, -1, -1, -1, 0, -1]
 
 
 def test_the_share_of_a_gain() -> None:

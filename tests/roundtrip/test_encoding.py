@@ -109,6 +109,7 @@ def test_a_kept_buffer_has_no_fast_access_and_a_kept_read_is_one_of_them() -> No
             (program.access_instruction == program.access_instruction[access])
             & (program.access_kind != OPERAND)
             & (program.size[program.access_buffer] == program.size[buffer])
+            & (np.array(program.access_path) == program.access_path[access])
         )
         assert not codec.decode(encoding).access_fast[entailed].any()
         text = codec.options(encoding)[KEEPS]

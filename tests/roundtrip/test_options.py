@@ -7,6 +7,7 @@ import pytest
 from compiler_cases import TAKEN, small_program
 
 from mallocmuzero.env.errors import FormatError, UserError
+from mallocmuzero.env.program.assignment_facts import LoopOperand
 from mallocmuzero.env.program.compiler_flags import CROSS_PROGRAM, KEEPS, LOOP_OPTIMISER, ORDER, PREFETCHES
 from mallocmuzero.env.program.target import GENERATIONS
 from mallocmuzero.roundtrip.options import (
@@ -68,6 +69,18 @@ def test_a_start_names_the_use_and_no_other_instruction() -> None:
     assert prefetch_option(program, np.full(program.num_accesses, -1.0)) == {}
 
 
+def test_a_start_for_a_loop_names_the_parts_of_its_operand() -> None:
+    program = small_program()
+    operands = [[], [LoopOperand(0, 0, "while.3", "{8}"), LoopOperand(0, 0, "while.3", "{2,1}")]]
+    wanted = np.append(np.full(program.num_accesses, -1.0), [-1.0, 0.25])
+    text = prefetch_option(program, wanted, operands)[PREFETCHES]
+    use = 'instruction_name_regex: "while[.]3" operand_number: 0 size_gte: 16 size_lte: 16 tuple_index'
+    assert text == " ".join(
+        f"overrides {{ hlo_operand_filter {{ {use} {{ {path} }} }} override_options {{ prefetch_eagerness: 0.25 }} }}"
+        for path in ("index: 8", "index: 2 index: 1")
+    )
+
+
 def test_what_stays_in_hbm_is_named_by_value_or_by_use() -> None:
     program = small_program()
     (read,) = np.flatnonzero((program.access_instruction == 2) & (program.access_buffer == 0)).tolist()
@@ -77,7 +90,7 @@ def test_what_stays_in_hbm_is_named_by_value_or_by_use() -> None:
         'overrides { hlo_position_matcher { instruction_name_regex: "c[.]2" tuple_index { } size_gte: 8 size_lte: 8 } '
         "keep_in_default_memory { } } "
         'overrides { hlo_operand_filter { instruction_name_regex: "c[.]2" operand_number: 1 size_gte: 16 '
-        "size_lte: 16 } keep_in_default_memory { } }"
+        "size_lte: 16 tuple_index { } } keep_in_default_memory { } }"
     }
     assert keep_option(program, [], []) == {}
     assert keep_option(program, [], [], {3: 1}) == {

@@ -28,7 +28,7 @@ from mallocmuzero.roundtrip.encoding import Codec
 from mallocmuzero.roundtrip.options import TRIPS, prefetch_option
 from mallocmuzero.roundtrip.real_compiler import Compiled, merge_tables, real_compiler
 from mallocmuzero.roundtrip.source import find_source, program_path
-from mallocmuzero.solvers.xla.decoder import Decoder
+from mallocmuzero.solvers.order.flags import Flags
 
 VERSIONS = "compiled with jax 1 and libtpu 2; the program was captured with jax 1 and libtpu 2"
 
@@ -207,32 +207,37 @@ def test_the_compiler_keeps_values_that_are_written_over(tmp_path: Path) -> None
     assert not (foreseen.access_fast & late).all()
 
 
-def test_the_compiler_starts_prefetches_when_it_is_told(tmp_path: Path) -> None:
-    python, name = real_python(), "strassen-8192"
-    program = load(name)
-    # Half way between the definition of the buffer and the access.
-    wanted = (np.maximum(program.definition[program.access_buffer], 0) + program.access_instruction) // 2
-    wanted[program.access_kind == RESULT] = -1
-    eagerness = Decoder(program).eagerness(wanted)
+@pytest.mark.parametrize(("name", "least"), [("strassen-8192", 50), ("gru-train-b32-s64", 100)])
+def test_the_compiler_starts_prefetches_when_it_is_told(name: str, least: int, tmp_path: Path) -> None:
+    python, program = real_python(), load(name)
+    codec = Codec(make_judge(program, "msa"), 0)
+    # Half way between the definition of the buffer and the access, or the first instruction of the loop.
+    uses = np.append(program.access_instruction, program.loop_first[codec.by_loops[:, 0]])
+    wanted = (np.maximum(program.definition[codec.started], 0) + uses) // 2
+    wanted[: program.num_accesses][program.access_kind == RESULT] = -1
+    wanted[~codec.startable] = -1
+    eagerness = codec.decoder(Flags()).eagerness(wanted)
     source = find_source(program, program_path(name))
     with real_compiler(source, python, keep=tmp_path, progress=lambda line: None) as compiler:
-        compiler.compile(program, prefetch_option(program, eagerness), quick=True)
+        compiler.compile(program, prefetch_option(program, eagerness, codec.loop_operands), quick=True)
     (log,) = tmp_path.rglob("log.txt")
     told = re.findall(
         r"Overriding prefetch for (\S+) operand number (\d+) operand index (\S+) .*"
         r" live range \((\d+), (\d+)\) .* to (\d+)",
         log.read_text(encoding="utf-8"),
     )
-    access = {
+    place = {
         (program.instruction_names[t], str(number), path or "{}"): index
         for index, (t, number, path) in enumerate(
             zip(program.access_instruction, program.access_number, program.access_path, strict=True)
         )
     }
+    for at, operands in enumerate(codec.loop_operands, program.num_accesses):
+        place |= {(operand.name, "0", operand.path): at for operand in operands}
     compared = 0
     for *use, begin, end, start in told:
-        after = int(program.schedule_index[wanted[access[tuple(use)]]])
+        after = int(program.schedule_index[wanted[place[tuple(use)]]])
         if int(begin) <= after < int(end):
             assert int(start) == after
             compared += 1
-    assert compared > 50
+    assert compared > least

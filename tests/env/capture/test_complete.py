@@ -18,6 +18,8 @@ from mallocmuzero.env.capture.complete import complete
 from mallocmuzero.env.errors import FormatError, UserError
 from mallocmuzero.env.program.program_file import read_module, read_program, write_program
 
+LOOP = Path(__file__).parent / "data" / "loop"
+
 
 def test_an_older_file_is_completed(tmp_path: Path):
     python, output = recorded(tmp_path), tmp_path / "small.json.gz"
@@ -94,3 +96,20 @@ def test_results_that_always_go_to_hbm_make_it_another_problem(tmp_path: Path):
     assert again.sha256 != program.sha256
     assert again.production is not None
     assert np.array_equal(again.production.copies, program.production.copies)
+
+
+def test_an_older_file_gets_what_loops_read(tmp_path: Path):
+    python, output = recorded(tmp_path, compilation=LOOP), tmp_path / "loop.json.gz"
+    program = capture("models:my_step", "v5e", output, python=python, quick=True, progress=lambda line: None)
+    facts = program.compiler["assignment"]
+    assert [(loop, name, path, program.buffer_names[b]) for loop, b, name, path in facts["loop_operands"]] == [
+        (0, "while.2", f"{{{at}}}", buffer)
+        for at, buffer in enumerate(["copy.17", "copy.16", "custom-call", "ws.1", "reduce.3.clone", "constant.29"])
+    ]
+    whole = output.read_bytes()
+    older = {key: entry for key, entry in facts.items() if key != "loop_operands"}
+    module = read_module(output)
+    write_program(replace(program, compiler=program.compiler | {"assignment": older}), output, module)
+    assert complete(output, "models:my_step", "v5e:1x1", python) == ["how loops name what they read"]
+    assert output.read_bytes() == whole
+    assert complete(output, "models:my_step", "v5e:1x1", python) == []

@@ -42,6 +42,14 @@ def test_facts_survive_a_file(program: Program, tmp_path: Path) -> None:
     assert back.sha256 == replace(program, compiler={}).sha256
 
 
+def test_what_loops_read_may_be_missing(program: Program) -> None:
+    entry = dict(program.compiler[ASSIGNMENT])
+    del entry["loop_operands"]
+    facts = assignment_facts(replace(program, compiler=program.compiler | {ASSIGNMENT: entry}))
+    assert facts
+    assert facts.loop_operands == []
+
+
 def test_a_program_without_facts_is_decoded_all_the_same(program: Program) -> None:
     without = without_facts(program)
     assert assignment_facts(without) is None
@@ -50,7 +58,7 @@ def test_a_program_without_facts_is_decoded_all_the_same(program: Program) -> No
 
 def test_facts_of_nothing() -> None:
     none, times = np.empty(0, np.int64), np.empty((0, len(LOOP_TIMES)), np.int64)
-    facts = AssignmentFacts(None, 3, none, none, {}, times, {}, {}, np.empty((0, 2), np.int64), [])
+    facts = AssignmentFacts(None, 3, none, none, {}, times, {}, {}, np.empty((0, 2), np.int64), [], [])
     assert assignment_entry(facts)["loops"] == {key: [] for key in LOOP_TIMES}
 
 
@@ -83,6 +91,10 @@ def test_facts_of_nothing() -> None:
         ({"supply": [[0, 10**400]]}, "is not what `capture` writes"),
         ({"loop_bytes": [[0, 0, -1]]}, "has bytes below 0 in `loop_bytes`"),
         ({"supply": [[0, -0.5]]}, "has `supply`"),
+        ({"loop_operands": [[99, 0, "while", "{0}"]]}, "names a loop or a buffer in `loop_operands`"),
+        ({"loop_operands": [[0, -1, "while", "{0}"]]}, "names a loop or a buffer in `loop_operands`"),
+        ({"loop_operands": [[0, 0, 7, "{0}"]]}, "7 is no text"),
+        ({"loop_operands": [[0, 0]]}, "is not what `capture` writes"),
         ({"loops": {key: [] for key in LOOP_TIMES}}, "has times in `loops`"),
         ({"end": 1, "idle": []}, "has times in `loops` or an `end`"),
     ],
