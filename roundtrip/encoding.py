@@ -106,7 +106,8 @@ class Codec:
       keepable: `[N]` whether keeping a buffer in HBM can gain. Buffers of loops are left out: no option names what a
         loop carries from trip to trip.
       may_keep: `[A]` whether a read may be kept in HBM while its buffer is not. The compiler also keeps the results
-        of the same instruction that are as large, and ends with an error if one of them is written in place.
+        of the same instruction that have the same shape index and are as large, and ends with an error if one of them
+        is written in place. Of an instruction that reads a buffer twice, it may fetch the buffer to two places.
       keepable_values: `[N]` how many values of an input may be kept in HBM while the last ones are not: those that
         are written over in place.
       by_loops: `[W, 2]` a loop, and a buffer that it uses as a whole.
@@ -158,6 +159,7 @@ class Codec:
         written = program.definition[program.access_buffer[self._result]]
         in_place = written != program.access_instruction[self._result]
         self.may_keep[self._read[in_place]] = False
+        self.may_keep[_read_again(program)] = False
         self._overwrites = _overwrites(program)
         self.keepable_values: NDArray[np.int64] = np.array([len(writes) for writes in self._overwrites], np.int64)
         self.keepable_values[~self.keepable] = 0
@@ -334,6 +336,14 @@ def _loop_operands(program: Program, by_loops: NDArray[np.int64]) -> list[list[L
     for operand in [] if facts is None else facts.loop_operands:
         found.setdefault((operand.loop, operand.buffer), []).append(operand)
     return [found.get((loop, buffer), []) for loop, buffer in by_loops.tolist()]
+
+
+def _read_again(program: Program) -> NDArray[np.int64]:
+    """Returns the reads of buffers that the same instruction reads more than once."""
+    reads = np.flatnonzero(program.access_kind == OPERAND)
+    key = program.access_instruction[reads].astype(np.int64) * program.num_buffers + program.access_buffer[reads]
+    _, which, times = np.unique(key, return_inverse=True, return_counts=True)
+    return reads[times[which] > 1]
 
 
 def _alike(program: Program) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

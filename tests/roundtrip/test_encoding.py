@@ -188,6 +188,16 @@ def test_no_read_is_kept_beside_a_result_in_place() -> None:
     assert not codec.may_keep[reads & (program.access_instruction == 1)].any()
 
 
+def test_no_read_is_kept_of_an_instruction_that_reads_the_buffer_twice() -> None:
+    program = make_program(
+        [("a", 1.0, ["x", "w"], ["y"]), ("b", 1.0, ["y", "w", "w"], ["z"])],
+        {"w": {"size": 24, "input": True}, "x": {"size": 8, "input": True}, "y": 16, "z": {"size": 32, "output": True}},
+    )
+    codec = Codec(make_judge(program, "msa"), 0)
+    of_w = program.access_buffer == program.buffer_names.index("w")
+    assert codec.may_keep[of_w].tolist() == [True, False, False]
+
+
 def test_what_a_mapping_has_in_hbm_is_kept() -> None:
     codec = Codec(make_judge(load("tiny")), 0)
     program = codec.program

@@ -207,6 +207,25 @@ def test_the_compiler_keeps_values_that_are_written_over(tmp_path: Path) -> None
     assert not (foreseen.access_fast & late).all()
 
 
+def test_a_kept_read_leaves_other_elements_of_a_tuple_alone(tmp_path: Path) -> None:
+    python, name = real_python(), "switch-train-b4-s512"
+    program = load(name)
+    assert program.production is not None
+    codec = Codec(make_judge(program, "msa"), 0)
+    kept = (
+        codec.may_keep & program.production.access_fast & (np.random.default_rng(0).random(len(codec.may_keep)) < 0.3)
+    )
+    encoding = replace(codec.default(), kept_reads=kept)
+    foreseen = codec.decode(encoding)
+    source = find_source(program, program_path(name))
+    with real_compiler(source, python, keep=tmp_path, progress=lambda line: None) as compiler:
+        found = compiler.compile(program, codec.options(encoding), quick=True).mapping
+    assert np.array_equal(found.access_fast, foreseen.access_fast)
+    # Results as large as a kept operand, at another place of the result: some are fast.
+    beside = np.isin(program.access_instruction, program.access_instruction[kept]) & (program.access_kind == RESULT)
+    assert (found.access_fast & beside).sum() > 20
+
+
 @pytest.mark.parametrize(("name", "least"), [("strassen-8192", 50), ("gru-train-b32-s64", 100)])
 def test_the_compiler_starts_prefetches_when_it_is_told(name: str, least: int, tmp_path: Path) -> None:
     python, program = real_python(), load(name)

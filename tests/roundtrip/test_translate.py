@@ -9,7 +9,9 @@ from mallocmuzero.env.physics.objective import make_judge
 from mallocmuzero.env.program.compiler_flags import COLORS, KEEPS, NAMING, ORDER, PREFETCHES, REFUSED
 from mallocmuzero.env.program.mapping import Mapping
 from mallocmuzero.env.program.program import all_hbm
+from mallocmuzero.env.verifier.verify import verify
 from mallocmuzero.env.workloads import load
+from mallocmuzero.roundtrip import translate as translate_module
 from mallocmuzero.roundtrip.candidates import translated_candidates
 from mallocmuzero.roundtrip.comparison import realised
 from mallocmuzero.roundtrip.translate import translate
@@ -90,6 +92,26 @@ def test_flags_alone_name_nothing() -> None:
     assert found[0].judged_s < judge.judge(tuned.mapping)  # the flag grid has eight settings of three flags
     (best,) = translated_candidates(found, 1)
     assert best.options == found[0].options
+
+
+def test_what_seems_best_waits_for_its_repair(monkeypatch: pytest.MonkeyPatch) -> None:
+    program, repairs, repaired = load("lstm-b128-s64-v4"), [0], Decoder.repaired
+
+    def counted(decoder: Decoder, mapping: Mapping) -> Mapping:
+        repairs[-1] += 1
+        return repaired(decoder, mapping)
+
+    monkeypatch.setattr(Decoder, "repaired", counted)
+    judge = make_judge(program, "msa")
+    wanted = Decoder(program).decode(priority=-np.arange(program.num_buffers))
+    for decodes_per_repair in (0, 100):
+        repairs.append(0)
+        monkeypatch.setattr(translate_module, "_DECODES_PER_REPAIR", decodes_per_repair)
+        for one in translate(judge, wanted, 600.0, decodes=400):
+            assert verify(program, program.target, one.mapping) == []
+            assert one.judged_s == judge.judge(one.mapping)
+    at_once, waiting = repairs[-2:]
+    assert 0 < waiting < 0.5 * at_once
 
 
 def test_a_mapping_is_worth_what_is_left_of_it_once_it_is_repaired(monkeypatch: pytest.MonkeyPatch) -> None:
