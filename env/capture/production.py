@@ -21,6 +21,8 @@ from .simulator_events import SimulatorEvents, simulator_events
 from .values import FORWARDING
 
 _SLICED = "Sliced Copy Allocation"
+# A copy moves next to nothing if it is no more than this share of the bytes that a program accesses.
+_NEXT_TO_NOTHING = 1e-3
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,7 @@ class _Reader:
         self.allocated_operands: set[int] = set()
         self.counted_again: list[int] = []
         self.allocated: set[int] = set()
+        self.read_instead: set[int | None] = set()
         self.counts: Counter[str] = Counter()
         self.inexpressible: Counter[str] = Counter()
 
@@ -100,8 +103,13 @@ class _Reader:
             values = self.extraction.values
             if allocation.position[0] in values.elsewhere or values.is_carried_slice(allocation.position):
                 continue
-            self._list_uses(allocation)
             buffer = self._buffer(allocation.position)
+            if buffer is not None and self._is_ahead_of_a_pass(allocation, buffer):
+                self.inexpressible["small prefetch ahead of a pass's first instruction, read from HBM instead"] += 1
+                self.read_instead |= {self.extraction.access_of.get(use) for use in allocation.uses}
+                self.allocated.add(buffer)
+                continue
+            self._list_uses(allocation)
             if buffer is None:
                 self.inexpressible[f"allocation of an unknown value ({allocation.kind})"] += 1
                 continue
@@ -152,6 +160,21 @@ class _Reader:
             pauses=self._pauses(),
         )
 
+    def _is_ahead_of_a_pass(self, allocation: Allocation, buffer: int) -> bool:
+        """Returns whether a copy starts in every pass of a loop, but ahead of all instructions that a program keeps of
+        the pass. No copy of a `Mapping` can; if it moves next to nothing, its reads count as served from HBM."""
+        program = self.program
+        if not allocation.fast or allocation.copy_start is None or allocation.copy_done is None:
+            return False
+        before, until = self.schedule.last_until(allocation.copy_start), self.schedule.first_from(allocation.copy_done)
+        for loop, (begins, *_) in enumerate(self.extraction.nest.times):
+            first, last = int(program.loop_first[loop]), int(program.loop_last[loop])
+            if begins <= allocation.copy_start and before < first <= until <= last:
+                moved = float(program.size[buffer] * program.weight[first])
+                weighed = program.access_bytes * program.weight[program.access_instruction]
+                return moved <= _NEXT_TO_NOTHING * float(weighed.sum())
+        return False
+
     def _list_uses(self, allocation: Allocation) -> None:
         """Notes what the compiler's estimates price as fast because of an allocation."""
         uses = (self.extraction.access_of.get(use) for use in allocation.uses)
@@ -178,6 +201,8 @@ class _Reader:
         for user, operand, path, access in located:
             instruction = self.schedule.instructions.get(user)
             if instruction is None:  # Replaced by a copy.
+                continue
+            if access in self.read_instead:
                 continue
             name = user if operand is None else instruction.operands[operand]
             if name not in arrays:
