@@ -56,3 +56,18 @@ def test_moves_lead_to_the_mapping() -> None:
         if unlike(found.access_fast) <= best:
             encoding, decoded, best = trial, found, unlike(found.access_fast)
     assert best < 0.2 * begun
+
+
+def test_moves_start_prefetches_before_loops() -> None:
+    program = load("lstm-b128-s64-v4")
+    assert program.production is not None
+    codec = Codec(make_judge(program), 0)
+    moves = Moves(codec, Wanted(codec, program.production), np.random.default_rng(0))
+    encoding, told = codec.default(), np.zeros(len(codec.started), bool)
+    for _ in range(300):
+        encoding = moves.moved(encoding, codec.decode(encoding))
+        told |= encoding.starts >= 0
+        by_loops = encoding.starts[program.num_accesses :]
+        assert (by_loops < program.loop_first[codec.by_loops[:, 0]]).all()
+    assert told[program.num_accesses :].any()
+    assert codec.startable[told].all()
