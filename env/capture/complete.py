@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..errors import FormatError, UserError
 from ..program.assignment_facts import ASSIGNMENT as ASSIGNMENT_FACTS
-from ..program.assignment_facts import LOOP_OPERANDS
+from ..program.assignment_facts import lacks_loop_operands
 from ..program.mapping import Mapping
 from ..program.program import Program
 from ..program.program_file import read_module, read_program, write_program
@@ -52,7 +52,7 @@ def complete(
         added.append("what another core or the host reads and writes in HBM")
     if ASSIGNMENT_FACTS not in program.compiler:
         added.append("how the compiler decided")
-    elif "loop" in program.loop_kinds and LOOP_OPERANDS not in program.compiler[ASSIGNMENT_FACTS]:
+    elif lacks_loop_operands(program):
         added.append("how loops name what they read")
     if not added:
         return added

@@ -171,6 +171,16 @@ def assignment_entry(facts: AssignmentFacts) -> dict[str, Any]:
     }
 
 
+def lacks_loop_operands(program: Program) -> bool:
+    """Returns whether a program has loops and was captured before `loop_operands` was kept.
+
+    Raises:
+      FormatError: the program's entry is not what `capture` writes.
+    """
+    facts = assignment_facts(program)
+    return "loop" in program.loop_kinds and (facts is None or LOOP_OPERANDS not in program.compiler[ASSIGNMENT])
+
+
 def without_facts(program: Program) -> Program:
     """Returns a program as an earlier capture has it: without the facts."""
     return replace(program, compiler={key: entry for key, entry in program.compiler.items() if key != ASSIGNMENT})

@@ -82,6 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ...env.capture.environment import check_interpreter, find_interpreter
     from ...env.errors import UserError
     from ...env.physics.objective import make_judge, resolve
+    from ...env.program.assignment_facts import lacks_loop_operands
     from ...env.program.mapping_file import read_mapping
     from ...env.program.program_file import write_program
     from ...env.storage.destination import check_destination, check_new_folder
@@ -128,6 +129,11 @@ def run(arguments: argparse.Namespace) -> int:
     violations = verify(program, program.target, mapping)
     if violations:
         raise UserError(f"{arguments.mapping}: is not legal: {violations[0].message}; see `mallocmuzero verify`")
+    if lacks_loop_operands(program):
+        say(
+            "this program was captured before captures kept how loops name what they read: no option will fetch "
+            "anything before a loop; capture it again, or complete the file with `mallocmuzero capture --complete`"
+        )
     python = find_interpreter(arguments.python, arguments.jax, say)
     judge = make_judge(program, arguments.objective)
     translations = translate_with_workers(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from compiler_cases import TAKEN, interpreter, real_python, recorded
+from compiler_cases import SMALL, TAKEN, interpreter, real_python, recorded
 from launch_cases import call
 
 from mallocmuzero.env.capture import worker
@@ -73,6 +73,23 @@ def test_a_round_trip_with_a_recorded_compiler(tmp_path: Path) -> None:
         other = replace(program, compute_s=program.compute_s * 2.0)
         with pytest.raises(UserError, match="compiles to another program"):
             compiler.compile(other, {})
+
+
+def test_a_program_whose_loops_have_no_names_is_said_to_be_older(tmp_path: Path) -> None:
+    python = recorded(tmp_path, compilation=SMALL.parent / "loop")
+    output, mapping, options = (tmp_path / name for name in ("loop.json.gz", "mapping.json.gz", "options.json"))
+    program = capture("models:my_step", "v5e", output, python=python, quick=True, progress=lambda line: None)
+    assert program.production is not None
+    write_mapping(program.production, program, mapping)
+    arguments = ["impose", str(output), str(mapping), "--python", str(python), "--seconds", "0", "-o", str(options)]
+    status, printed, errors = call(*arguments)
+    assert status == 0, errors
+    assert "--complete" not in printed + errors
+    facts = {key: entry for key, entry in program.compiler["assignment"].items() if key != "loop_operands"}
+    write_program(replace(program, compiler=program.compiler | {"assignment": facts}), output, b"a module")
+    status, printed, errors = call(*arguments)
+    assert status == 0, errors
+    assert "complete the file with `mallocmuzero capture --complete`" in printed + errors
 
 
 def test_a_quick_round_trip_from_the_source_keeps_what_the_compiler_wrote(tmp_path: Path) -> None:
