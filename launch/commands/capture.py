@@ -51,8 +51,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--complete",
         action="store_true",
         help="only add to FILE, a program of an earlier capture, what it lacks: the lowered module, with which "
-        "`impose` needs no source, which copies keep their layout, which results always go to HBM, and how the "
-        "compiler decided; takes seconds",
+        "`impose` needs no source, which copies keep their layout, which results always go to HBM, how the "
+        "compiler decided, and how loops name what they read; takes seconds",
     )
     parser.add_argument(
         "--keep", type=Path, metavar="FOLDER", help="new folder that keeps the compiler's dumps and logs"
