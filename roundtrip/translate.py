@@ -157,13 +157,14 @@ class _Search:
         """Searches flags alone; returns the best of every climb, best first, and the default."""
         default = self._try(self._codec.default())
         found = self._flags.alone(default, self._over_after(1.0, seconds), _KICKS_ALONE)
-        return [self._translation(one) for one in found]
+        # These are not only the best of their kind, which have been repaired.
+        return [self._translation(one._replace(mapping=self._repaired(one))) for one in found]
 
     def _translation(self, tried: Tried) -> Translation:
         return Translation(
             tried.encoding.kind,
             self._codec.options(tried.encoding),
-            self._codec.decoder(tried.encoding.flags).repaired(tried.mapping),
+            tried.mapping,
             tried.judged_s,
             tried.score[0],
             self._decodes,
@@ -199,11 +200,13 @@ class _Search:
         """Repairs the best of those that wait, `most` at most; what is then the best of its kind is kept."""
         for kind in sorted(self._waiting, key=lambda kind: self._waiting[kind].score)[:most]:
             tried = self._waiting.pop(kind)
-            decoder = self._codec.decoder(tried.encoding.flags)
-            repaired = self._judged(tried.encoding, decoder.repaired(tried.mapping))
+            repaired = self._judged(tried.encoding, self._repaired(tried))
             self._repairs += 1
             if _is_best(repaired, self._kinds):
                 self._kinds[kind] = repaired
+
+    def _repaired(self, tried: Tried) -> Mapping:
+        return self._codec.decoder(tried.encoding.flags).repaired(tried.mapping)
 
     def _judged(self, encoding: Encoding, mapping: Mapping) -> Tried:
         unlike = mapping.access_fast != self._fast

@@ -103,10 +103,9 @@ class Decoder:
           priority: `[N]` per buffer; buffers with lower numbers are placed first, equal ones in XLA's own order
             (`xla_tpu_msa_sort_order_overrides`), and those with infinity stay in HBM. None: all equal.
           wanted_start: `[A]` per access, or `[A + W]` with `by_loops` behind; integers name the instruction after which
-            a prefetch for it should start
-            (`xla_tpu_preferred_prefetch_overrides`), floats in 0..1 its place between the definition of the value, 0,
-            and the use, 1; negative numbers stand for no preference. Such a prefetch is not checked against the
-            bandwidth. None: no preferences.
+            a prefetch for it should start (`xla_tpu_preferred_prefetch_overrides`), floats in 0..1 its place between
+            the definition of the value, 0, and the use, 1; negative numbers stand for no preference. Such a prefetch is
+            not checked against the bandwidth. None: no preferences.
           in_hbm: `[A]` whether an access must be served from HBM (`keep_in_default_memory` of
             `xla_tpu_msa_tensor_overrides`); of accesses that are served together, one suffices. None: no access.
           cross: inputs to prefetch across programs before the compiler's own choice, the first ones first
